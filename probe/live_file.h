@@ -1,0 +1,37 @@
+/* The live file from inside: making it, appending to its sections, counting losses. */
+#ifndef OFFHEAP_LIVE_FILE_H
+#define OFFHEAP_LIVE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "recording.h"
+
+/* The mapped file; NULL until the probe has started.  Never unmapped while the process lives. */
+extern struct offheap_header *live;
+
+/* Makes and maps the file that `options` asks for.  Returns 0 or an enum probe_error (probe.h). */
+int live_file_create(const struct options *options, enum offheap_entry entry);
+
+/* First row of a section, as `type *`. */
+#define LIVE_ROWS(type, section) \
+    ((type *)((char *)live + live->sections[section].offset))
+
+/* Interns `length` bytes; returns the offset of the string, 0 when full (counted) or empty. Signal-safe. */
+uint32_t live_string(const char *text, size_t length);
+
+/* Reserves `rows` consecutive rows of an append-only section that several threads fill.
+ * Returns the first row, or -1 when full.  The rows are readable once whatever
+ * refers to them has been published. */
+int64_t live_reserve(enum offheap_section_id section, uint64_t rows);
+
+void live_property(const char *key, const char *value);
+void live_lose(enum offheap_loss loss);
+void live_cover(uint64_t add, uint64_t remove); /* enum offheap_coverage bits */
+
+/* Ticks (10 ms) since the start; coarse clock, a few ns. */
+uint32_t live_tick(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* Options of the probe: "interval=524288,exact,dir=/dev/shm,..." from OFFHEAP in the
+ * environment (preload), from -agentpath:...=, or from the attach request. */
+#ifndef OFFHEAP_OPTIONS_H
+#define OFFHEAP_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    uint64_t interval;   /* interval=BYTES  mean bytes between samples; 0: exact */
+    uint64_t blocks;     /* blocks=N        live blocks there is room for */
+    uint64_t stacks;     /* stacks=N        distinct stacks there is room for */
+    uint64_t seed;       /* seed=N          of the sampler, for tests; 0: from the clock */
+    bool follow;         /* follow          children inherit the probe */
+    bool search;         /* search          stay in the environment until a JVM has started (offheap run) */
+    char directory[512]; /* dir=PATH        where the live file is made */
+    char file[512];      /* file=PATH       its exact name instead (attach) */
+};
+
+/* Fills in the defaults, then what `text` says (NULL: nothing).
+ * Returns 0 or PROBE_BAD_OPTIONS; an unknown word is an error. */
+int options_parse(struct options *options, const char *text);
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * The live file: what the probe writes inside the process and Python reads
+ * outside it.  This header is the whole contract; src/offheap/recording/contract.py
+ * mirrors it and tests/test_contract.py compares the two, field by field.
+ *
+ * The file is mapped MAP_SHARED and written in place, so a reader stops nobody
+ * and kill -9 loses nothing that was written.  All integers are little-endian.
+ *
+ *   0      +-----------------------------+
+ *          | struct offheap_header       |  4096 bytes
+ *   4096   +-----------------------------+
+ *          | section 0  (STRINGS)        |  each section starts on a 4096-byte
+ *          | section 1  (MODULES)        |  boundary; where, how many rows and
+ *          | ...                         |  how long a row is stands in
+ *          +-----------------------------+  header.sections[]
+ *
+ * Two kinds of sections:
+ *   append-only  rows [0, used) are complete and never change (STRINGS, LINES,
+ *                FRAMES, STACKS, PROPERTIES, MODULES, THREADS); `used` is stored
+ *                with release order after the row.
+ *   slots        every row of the capacity may hold something or nothing
+ *                (METHODS, KEYS+VALUES, RANGES, COUNTERS).  A reader copies
+ *                KEYS, VALUES (or RANGES) twice and keeps the rows that are equal
+ *                in both copies: a row that changed in between was not at rest.
+ */
+#ifndef OFFHEAP_RECORDING_H
+#define OFFHEAP_RECORDING_H
+
+#include <stdint.h>
+
+#define OFFHEAP_MAGIC "OFFHEAP\n" /* eight bytes, no terminator */
+#define OFFHEAP_VERSION 1u        /* a reader refuses a greater one */
+#define OFFHEAP_HEADER_BYTES 4096u
+
+/* Written last by start-up (INITIAL -> RECORDING), so a reader never sees half a header. */
+enum offheap_state {
+    OFFHEAP_INITIAL = 0,   /* being made */
+    OFFHEAP_RECORDING = 1, /* hooks write */
+    OFFHEAP_STOPPED = 2,   /* detached: nothing more will be written */
+    OFFHEAP_EXITED = 3,    /* the process ended by exit() */
+};
+
+enum offheap_mode { OFFHEAP_SAMPLED = 1, OFFHEAP_EXACT = 2 };
+
+/* How the probe came in. */
+enum offheap_entry { OFFHEAP_PRELOAD = 1, OFFHEAP_AGENTPATH = 2, OFFHEAP_ATTACH = 3 };
+
+enum offheap_section_id {
+    OFFHEAP_STRINGS,    /* u8      NUL-terminated UTF-8 (modified UTF-8 from the JVM); offset 0 is "" */
+    OFFHEAP_MODULES,    /* offheap_module */
+    OFFHEAP_METHODS,    /* offheap_method; slot = method index of a Java frame */
+    OFFHEAP_LINES,      /* offheap_line; a method's rows are consecutive */
+    OFFHEAP_THREADS,    /* offheap_thread; row 0 is "other threads" */
+    OFFHEAP_FRAMES,     /* u64     frames, innermost first, see below */
+    OFFHEAP_STACKS,     /* offheap_stack; row 0 is "no stack" */
+    OFFHEAP_COUNTERS,   /* offheap_counters; row = stack * counter_shards + shard */
+    OFFHEAP_KEYS,       /* u64     live blocks: address, or 0; bit 0 set while written */
+    OFFHEAP_VALUES,     /* offheap_value; same slot as its key */
+    OFFHEAP_RANGES,     /* offheap_range; live mappings */
+    OFFHEAP_PROPERTIES, /* offheap_property */
+    OFFHEAP_SECTIONS    /* how many there are */
+};
+
+struct offheap_section {
+    uint64_t offset;   /* from the start of the file */
+    uint64_t capacity; /* rows */
+    uint64_t used;     /* rows, append-only sections; slots: how many are taken, approximately */
+    uint32_t row_bytes;
+    uint32_t reserved;
+};
+
+/* What the probe gave up, and how often.  Zero everywhere is a recording without loss. */
+enum offheap_loss {
+    OFFHEAP_LOST_BLOCKS,     /* sampled blocks that found the live table full */
+    OFFHEAP_LOST_RANGES,     /* mappings that found the range table full or busy */
+    OFFHEAP_LOST_UNMAPS,     /* munmaps not seen while the range table was busy */
+    OFFHEAP_LOST_STACKS,     /* samples filed under "no stack": stack or frame table full */
+    OFFHEAP_LOST_METHODS,    /* Java frames without a name: method table full */
+    OFFHEAP_LOST_STRINGS,    /* names cut: string table full */
+    OFFHEAP_LOST_THREADS,    /* blocks filed under "other threads" */
+    OFFHEAP_LOST_MODULES,    /* modules without a row: their frames are raw addresses */
+    OFFHEAP_LOST_UNWINDS,    /* samples whose native stack ended early */
+    OFFHEAP_LOST_JAVA,       /* samples whose Java frames could not be had */
+    OFFHEAP_LOST_REENTRIES,  /* sampling points met inside the probe (signal handlers) */
+    OFFHEAP_TRUNCATED,       /* stacks cut at the depth limit */
+    OFFHEAP_JAVA_JOINED,     /* not a loss: samples whose Java frames joined */
+    OFFHEAP_LOSSES = 16
+};
+
+/* What could not be seen, as bits of header.coverage. */
+enum offheap_coverage {
+    OFFHEAP_BEFORE_ATTACH = 1 << 0, /* blocks older than the attach are not known */
+    OFFHEAP_NO_DLSYM = 1 << 1,      /* allocators found by dlsym before the attach are not hooked */
+    OFFHEAP_NO_LDSO = 1 << 2,       /* the dynamic linker's own blocks and pthread stacks are not seen */
+    OFFHEAP_NO_JVM = 1 << 3,        /* no JVM in the process (so far): native frames only */
+    OFFHEAP_NO_JAVA_FRAMES = 1 << 4,/* a JVM without AsyncGetCallTrace: native frames only */
+    OFFHEAP_NO_METHOD_NAMES = 1 << 5,/* JVMTI refused: Java frames without names */
+    OFFHEAP_CHAINED = 1 << 6,       /* another allocator than libc's serves malloc */
+};
+
+/* One page.  Offsets are asserted at the end of this file. */
+struct offheap_header {
+    char magic[8];             /*    0 */
+    uint32_t version;          /*    8 */
+    uint32_t header_bytes;     /*   12 */
+    uint64_t file_bytes;       /*   16  as mapped; a shorter file is truncated */
+    uint32_t state;            /*   24  enum offheap_state */
+    uint32_t mode;             /*   28  enum offheap_mode */
+    uint32_t entry;            /*   32  enum offheap_entry */
+    int32_t pid;               /*   36  as the process sees itself (its own namespace) */
+    uint32_t uid;              /*   40 */
+    uint32_t tick_ns;          /*   44  unit of births: 10,000,000 */
+    uint64_t process_start;    /*   48  /proc/self/stat field 22, clock ticks since boot */
+    uint64_t start_realtime_ns;/*   56  CLOCK_REALTIME when recording started */
+    uint64_t start_monotonic_ns;/*  64  CLOCK_MONOTONIC at the same moment; births count from it */
+    uint64_t stop_monotonic_ns;/*   72  0 while recording */
+    uint64_t coverage;         /*   80  enum offheap_coverage */
+    uint32_t counter_shards;   /*   88 */
+    uint32_t keys_per_bucket;  /*   92  8 */
+    uint64_t heartbeat_ns;     /*   96  CLOCK_MONOTONIC of the last sample or agent tick */
+    char probe_version[24];    /*  104 */
+    uint64_t losses[OFFHEAP_LOSSES]; /* 128 */
+    struct offheap_section sections[16]; /* 256; OFFHEAP_SECTIONS are used */
+    uint64_t intervals[256];   /*  768  mean bytes between samples, by a block's interval code;
+                                        [0] = 0: every block (weight 1) */
+    uint64_t reserved[160];    /* 2816 */
+};
+
+/*
+ * A frame:
+ *
+ *   63    60 59              40 39                                   0
+ *   +-------+------------------+-------------------------------------+
+ *   | 1     | module row       | return address - module.bias        |  NATIVE
+ *   +-------+------------------+-------------------------------------+
+ *   | 0     | 0                | return address in no module (bits 0..47) |  ADDRESS
+ *   +-------+--------+---------+----------------+--------------------+
+ *   | 2     | 0 59..56 | method slot, bits 24..55 | bci, bits 0..23  |  JAVA
+ *   +-------+------------------+----------------+--------------------+
+ *   | 3     | the hooked function, enum offheap_hook                 |  HOOK
+ *   | 4     | why Java frames are missing: minus AsyncGetCallTrace's |  GAP
+ *   |       | num_frames, or 255 when the unwinder lost its way      |
+ *   +-------+--------------------------------------------------------+
+ *
+ * Native addresses are return addresses: look up address - 1.  A bci is a
+ * 24-bit two's complement number: -3 a native method, other negatives unknown.
+ * Innermost first: the HOOK frame, native frames, then Java frames.
+ */
+#define OFFHEAP_FRAME_KIND_SHIFT 60
+enum offheap_frame_kind {
+    OFFHEAP_FRAME_ADDRESS = 0,
+    OFFHEAP_FRAME_NATIVE = 1,
+    OFFHEAP_FRAME_JAVA = 2,
+    OFFHEAP_FRAME_HOOK = 3,
+    OFFHEAP_FRAME_GAP = 4,
+};
+#define OFFHEAP_FRAME_MODULE_SHIFT 40
+#define OFFHEAP_FRAME_ADDRESS_MASK ((UINT64_C(1) << 40) - 1)
+#define OFFHEAP_FRAME_METHOD_SHIFT 24
+#define OFFHEAP_GAP_UNWINDER 255
+
+/* The hooked functions, in the order of enum offheap_hook: OFFHEAP_HOOK(symbol). */
+#define OFFHEAP_HOOKS(OFFHEAP_HOOK) \
+    OFFHEAP_HOOK(malloc)            \
+    OFFHEAP_HOOK(calloc)            \
+    OFFHEAP_HOOK(realloc)           \
+    OFFHEAP_HOOK(reallocarray)      \
+    OFFHEAP_HOOK(memalign)          \
+    OFFHEAP_HOOK(aligned_alloc)     \
+    OFFHEAP_HOOK(posix_memalign)    \
+    OFFHEAP_HOOK(valloc)            \
+    OFFHEAP_HOOK(pvalloc)           \
+    OFFHEAP_HOOK(free)              \
+    OFFHEAP_HOOK(cfree)             \
+    OFFHEAP_HOOK(free_sized)        \
+    OFFHEAP_HOOK(free_aligned_sized)\
+    OFFHEAP_HOOK(mmap)              \
+    OFFHEAP_HOOK(mmap64)            \
+    OFFHEAP_HOOK(munmap)            \
+    OFFHEAP_HOOK(mremap)            \
+    OFFHEAP_HOOK(dlopen)            \
+    OFFHEAP_HOOK(dlclose)           \
+    OFFHEAP_HOOK(dlsym)
+
+#define OFFHEAP_HOOK_ENUM(symbol) OFFHEAP_HOOK_##symbol,
+enum offheap_hook { OFFHEAP_HOOKS(OFFHEAP_HOOK_ENUM) OFFHEAP_HOOK_COUNT };
+
+struct offheap_module { /* 80 bytes */
+    uint64_t start;     /* first mapped address */
+    uint64_t end;       /* past the last */
+    uint64_t bias;      /* mapped address - ELF virtual address */
+    uint32_t path;      /* STRINGS */
+    uint32_t born;      /* tick it was first met */
+    uint32_t gone;      /* tick of its dlclose, 0 while it stays */
+    uint8_t build_id_bytes; /* 0: it has none */
+    uint8_t build_id[32];
+    uint8_t reserved[11];
+};
+
+enum offheap_method_state {
+    OFFHEAP_METHOD_FREE = 0,
+    OFFHEAP_METHOD_SEEN = 1,     /* in a stack, not yet named by the agent thread */
+    OFFHEAP_METHOD_NAMED = 2,    /* the fields below are complete */
+    OFFHEAP_METHOD_UNLOADED = 3, /* its class went before it could be named */
+};
+
+struct offheap_method { /* 40 bytes */
+    uint64_t id;          /* jmethodID */
+    uint32_t state;       /* enum offheap_method_state, stored last */
+    uint32_t class_signature; /* STRINGS: Ljava/util/zip/Inflater; */
+    uint32_t name;        /* STRINGS */
+    uint32_t signature;   /* STRINGS */
+    uint32_t source_file; /* STRINGS, or 0 */
+    uint32_t lines;       /* first row in LINES */
+    uint32_t line_count;
+    uint32_t reserved;
+};
+
+struct offheap_line { /* 8 bytes; sorted by start within a method */
+    uint32_t start; /* bci */
+    uint32_t line;
+};
+
+struct offheap_thread { /* 64 bytes; one row per distinct name */
+    uint32_t tid; /* the first thread of that name */
+    char name[60];
+};
+
+enum offheap_stack_kind { OFFHEAP_MALLOC = 1, OFFHEAP_MMAP = 2 };
+enum offheap_stack_flags { OFFHEAP_STACK_TRUNCATED = 1, OFFHEAP_STACK_INCOMPLETE = 2 };
+
+struct offheap_stack { /* 24 bytes */
+    uint64_t hash;
+    uint32_t frames; /* first row in FRAMES */
+    uint16_t depth;  /* rows in FRAMES */
+    uint8_t kind;    /* enum offheap_stack_kind */
+    uint8_t flags;   /* enum offheap_stack_flags */
+    uint32_t born;   /* tick of its first sample */
+    uint32_t reserved;
+};
+
+/*
+ * Sums over every sample of a stack since the start, freed or not.  With p the
+ * inclusion probability of a sampled block of s bytes, p = 1 - exp(-s/interval):
+ * Horvitz-Thompson totals and their variance estimates.
+ */
+struct offheap_counters { /* 64 bytes, one cache line */
+    uint64_t samples;
+    uint64_t blocks;       /* sum of 1/p, in 1/65536 */
+    uint64_t bytes;        /* sum of s/p */
+    uint64_t blocks_variance; /* sum of (1-p)/p^2 */
+    uint64_t bytes_variance;  /* sum of s^2 (1-p)/p^2, in KiB^2 */
+    uint64_t reserved[3];
+};
+
+/*
+ *   63      48 47     40 39                                 0
+ *   +---------+---------+-----------------------------------+
+ *   | thread  | interval| size asked for (saturates)        |  block
+ *   +---------+---------+-----------------------------------+
+ */
+struct offheap_value { /* 16 bytes */
+    uint64_t block;
+    uint32_t stack;
+    uint32_t birth; /* ticks */
+};
+#define OFFHEAP_VALUE_SIZE_MASK ((UINT64_C(1) << 40) - 1)
+#define OFFHEAP_VALUE_INTERVAL_SHIFT 40
+#define OFFHEAP_VALUE_THREAD_SHIFT 48
+
+struct offheap_range { /* 40 bytes; start == 0: free slot; start is stored last */
+    uint64_t start;
+    uint64_t end;
+    uint64_t length_at_birth; /* what the inclusion probability is of */
+    uint32_t stack;
+    uint32_t birth;
+    uint16_t thread;
+    uint8_t interval;  /* code */
+    uint8_t reserved[5];
+};
+
+struct offheap_property { /* 8 bytes, e.g. java.vm.version */
+    uint32_t key;   /* STRINGS */
+    uint32_t value; /* STRINGS */
+};
+
+#define OFFHEAP_ASSERT(what) _Static_assert(what, #what)
+OFFHEAP_ASSERT(sizeof(struct offheap_header) == OFFHEAP_HEADER_BYTES);
+OFFHEAP_ASSERT(sizeof(struct offheap_section) == 32);
+OFFHEAP_ASSERT(sizeof(struct offheap_module) == 80);
+OFFHEAP_ASSERT(sizeof(struct offheap_method) == 40);
+OFFHEAP_ASSERT(sizeof(struct offheap_thread) == 64);
+OFFHEAP_ASSERT(sizeof(struct offheap_stack) == 24);
+OFFHEAP_ASSERT(sizeof(struct offheap_counters) == 64);
+OFFHEAP_ASSERT(sizeof(struct offheap_value) == 16);
+OFFHEAP_ASSERT(sizeof(struct offheap_range) == 40);
+
+#endif

@@ -1,0 +1,3 @@
+"""offheap finds where a JVM's memory goes and who leaks it."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+import sys
+
+from offheap.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,51 @@
+"""What analysis returns and reports render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from offheap.recording.model import Frame
+
+Verdict = Literal["leak", "growing", "steady", "startup", "freed", "cannot tell yet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A quantity with its 95 % interval; low == estimate == high when it is exact."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Stacks that share the caller that allocates: one line of every report.
+
+    stack   the stack shown: of the member with the most live bytes, innermost first
+    stacks  all members' numbers in the recording
+    """
+
+    kind: Literal["malloc", "mmap", "java"]
+    stack: tuple[Frame, ...]
+    stacks: tuple[int, ...]
+    live_bytes: Estimate
+    live_blocks: Estimate
+    allocated_bytes: Estimate
+    allocated_blocks: Estimate
+    threads: tuple[str, ...]  # names, most live bytes first
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A site with its verdict.  `why` is one sentence with the figures behind the verdict."""
+
+    rank: int
+    verdict: Verdict
+    confidence: float  # 0..1
+    site: Site
+    blamed: Frame  # the frame a person should look at: the application's, not the allocator's wrapper
+    growth_bytes_per_second: Estimate
+    old_bytes: Estimate  # live bytes born before the last fifth of the recording
+    why: str

@@ -1,0 +1,133 @@
+"""What a recording holds, as analysis sees it: no file, no PID, only values.
+
+`recording.load(path)` makes one from a live file or from a finished recording;
+symbols and method names are already in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["native", "java", "jvm", "kernel", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One function of a call stack.
+
+    name    demangled native name, or Java's `java.util.zip.Inflater.init`; never empty:
+            an address without a symbol reads `libfoo.so+0x1234`, one in no module `0x7f...`
+    kind    jvm: a function of libjvm.so; unknown: a gap, its name says why
+    module  base name of the ELF image, or Java's class loader-independent class name's source; "" if none
+    file    source file, "" if not known
+    line    0 if not known
+    inlined True when the compiler had inlined it into the next outer frame
+    """
+
+    name: str
+    kind: Kind
+    module: str = ""
+    file: str = ""
+    line: int = 0
+    inlined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """An ELF image of the recorded process; `build_id` in hexadecimal, "" if it has none."""
+
+    path: str
+    build_id: str
+    start: int
+    end: int
+    bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """About the recording as a whole.  Times: `start` is seconds since the epoch, UTC."""
+
+    path: str
+    pid: int
+    mode: Literal["sampled", "exact"]
+    interval_bytes: int  # 0 when exact
+    start: float
+    duration_seconds: float
+    ended: Literal["recording", "detached", "exited", "killed"]
+    entry: Literal["preload", "agentpath", "attach"]
+    java_version: str = ""  # "" when no JVM was met
+    main_class: str = ""
+    command_line: tuple[str, ...] = ()
+    jvm_flags: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)  # keys: recording.h's losses in lower case, non-zero ones
+    joined: int = 0  # samples whose Java frames joined the native ones
+    coverage: tuple[str, ...] = ()  # sentences: what could not be seen, and why
+    probe_version: str = ""
+
+
+# One row a live block or live mapping.
+LIVE = np.dtype(
+    [
+        ("stack", "<u4"),
+        ("thread", "<u2"),
+        ("size", "<u8"),  # bytes: asked for, or still mapped
+        ("birth", "<f8"),  # seconds since the start of the recording
+        ("probability", "<f8"),  # of having been sampled, 1.0 when exact
+    ]
+)
+
+# One row per stack and snapshot in which something of the stack changed: a stack keeps
+# the values of its latest row until the next one.  Estimates (Horvitz-Thompson) and variances.
+SERIES = np.dtype(
+    [
+        ("time", "<f8"),  # seconds since the start
+        ("stack", "<u4"),
+        ("live_blocks", "<f8"),
+        ("live_bytes", "<f8"),
+        ("live_blocks_variance", "<f8"),
+        ("live_bytes_variance", "<f8"),
+        ("allocated_blocks", "<f8"),
+        ("allocated_bytes", "<f8"),
+        ("allocated_blocks_variance", "<f8"),
+        ("allocated_bytes_variance", "<f8"),
+        ("samples", "<u8"),  # ever taken of this stack
+    ]
+)
+
+# One row a snapshot.
+PROCESS = np.dtype(
+    [
+        ("time", "<f8"),
+        ("rss_bytes", "<u8"),
+        ("live_bytes", "<f8"),
+        ("live_blocks", "<f8"),
+        ("allocated_bytes", "<f8"),
+        ("threads", "<u4"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording in memory.  Stack numbers index `stack_offsets`, `stack_kinds`; 0 is "no stack"."""
+
+    info: Info
+    frames: list[Frame]  # distinct
+    stack_frames: NDArray[np.int32]  # indices into frames, stack after stack, innermost first
+    stack_offsets: NDArray[np.int64]  # stack s owns stack_frames[offsets[s]:offsets[s+1]]
+    stack_kinds: NDArray[np.uint8]  # 1 malloc, 2 mmap (recording.h)
+    threads: list[str]  # by LIVE["thread"]
+    modules: list[Module]
+    live: NDArray[np.void]  # LIVE, at the end (or now, while it records)
+    series: NDArray[np.void]  # SERIES, by time; a bare live file has one snapshot
+    process: NDArray[np.void]  # PROCESS, by time
+
+    def stack(self, number: int) -> list[Frame]:
+        """The frames of a stack, innermost first, outermost last."""
+        low, high = self.stack_offsets[number], self.stack_offsets[number + 1]
+        return [self.frames[i] for i in self.stack_frames[low:high]]
