@@ -1,0 +1,113 @@
+"""Sizes and times, read from and written for people.
+
+Parsers are argparse types: a bad value raises `argparse.ArgumentTypeError` (a ValueError),
+which names what is accepted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+
+# Binary for every spelling: `jcmd`, `-Xmx` and malloc all mean 1024 by "k".
+_SIZE_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
+_DURATION_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h|d)\s*", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
+_PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_LARGEST = 2**63 - 1
+
+
+class QuantityError(argparse.ArgumentTypeError, ValueError):
+    """A text that is not a size or a duration; its message says what is."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `4096`, `512KiB`, `512k`, `1.5m`, `2GB`; all units are powers of 1024."""
+    match = _SIZE.fullmatch(text)
+    if not match:
+        raise QuantityError(f"{text!r} is not a size (write 4096, 512KiB, 512k, 1.5m)")
+    number, unit = match.groups()
+    # Whole numbers stay integers: a float would lose the low bits of a large address-space size.
+    scale: int = 1024 ** _SIZE_UNITS[unit.lower()]
+    size = int(number) * scale if number.isdigit() else round(float(number) * scale)
+    if size > _LARGEST:
+        raise QuantityError(f"{text!r} is more than 8 EiB")
+    return size
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from `30`, `30s`, `1.5m`, `2h`, `500ms`, `1h30m`."""
+    plain = _NUMBER.fullmatch(text)
+    if plain:
+        seconds = float(plain.group(1))
+    else:
+        stripped = text.strip()
+        parts = list(_DURATION_PART.finditer(stripped))
+        contiguous = parts and "".join(part.group(0) for part in parts) == stripped
+        if not contiguous:
+            raise QuantityError(f"{text!r} is not a duration (write 30s, 500ms, 1.5m, 2h, 1h30m)")
+        seconds = sum(float(part.group(1)) * _DURATION_UNITS[part.group(2).lower()] for part in parts)
+    if not math.isfinite(seconds) or seconds > _LARGEST:
+        raise QuantityError(f"{text!r} is too long")
+    return seconds
+
+
+def format_size(size: float) -> str:
+    """`0 B`, `812 B`, `1.5 MiB`, `12.0 MiB`, `340 MiB`: three figures, powers of 1024; keeps the sign."""
+    if not math.isfinite(size):
+        return "unbounded" if size > 0 else "unknown"
+    sign, value = ("-" if size < 0 else ""), abs(size)
+    prefix = 0
+    # 1023.6 rounds to "1024": go up a unit before that shows.
+    while prefix < len(_PREFIXES) - 1 and round(value) >= 1024:
+        value /= 1024
+        prefix += 1
+    if prefix == 0:
+        figures = f"{value:.0f}"
+    else:
+        figures = f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    if not figures.strip("0."):
+        sign = ""
+    return f"{sign}{figures} {_PREFIXES[prefix]}"
+
+
+def format_count(count: float) -> str:
+    """`0`, `812`, `12,345`, `1.2 M` blocks or samples; no unit."""
+    if not math.isfinite(count):
+        return "unbounded" if count > 0 else "unknown"
+    if abs(count) >= 999_950:
+        return f"{count / 1e6:,.1f} M"
+    return f"{round(count):,}"
+
+
+def format_duration(seconds: float) -> str:
+    """`0.25 s`, `12.5 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; never negative."""
+    if not math.isfinite(seconds):
+        return "unknown"
+    seconds = max(seconds, 0.0)
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, name, smaller_size, smaller_name in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            large, small = divmod(whole // smaller_size, size // smaller_size)
+            return f"{large} {name} {small} {smaller_name}" if small else f"{large} {name}"
+    return f"{whole} s"
+
+
+def format_rate(bytes_per_second: float) -> str:
+    """A growth in the unit that reads best: `1.2 MiB/s`, `14.0 KiB/min`, `3.1 MiB/h`."""
+    if abs(bytes_per_second) >= 100 * 1024:
+        return f"{format_size(bytes_per_second)}/s"
+    if abs(bytes_per_second) * 60 >= 10 * 1024:
+        return f"{format_size(bytes_per_second * 60)}/min"
+    return f"{format_size(bytes_per_second * 3600)}/h"
