@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from offheap import __version__
 from offheap.errors import UserError
@@ -29,3 +29,147 @@ COMMANDS: dict[str, str] = {
     "report": "write one self-contained HTML file",
     "completion": "print a shell completion script",
 }
+
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "first minute": ("demo",),
+    "record": ("run", "attach", "detach", "ps", "env"),
+    "read a recording": ("leaks", "summary", "tree", "stats", "report"),
+    "set up": ("completion",),
+}
+
+_DESCRIPTION = "Find where a JVM's memory goes and who leaks it: native memory first, with its Java callers."
+
+_EPILOG = """examples:
+  offheap demo                                  see it find a leak
+  offheap run -o app.offheap -- java -jar app.jar
+  offheap attach 4711 --duration 30s            no restart, no debugger
+  offheap leaks app.offheap                     who leaks
+  offheap COMMAND --help                        all options of a command
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line that names the mend."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", _formatter_class())
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {printable(message)}; see `{self.prog} --help`\n")
+
+
+def _formatter_class() -> type[argparse.HelpFormatter]:
+    # rich-argparse loads rich only when it renders, so naming it here costs about 2 ms.
+    from rich_argparse import RawDescriptionRichHelpFormatter
+
+    class Formatter(RawDescriptionRichHelpFormatter):
+        def __init__(self, prog: str, **options: Any) -> None:
+            super().__init__(prog, max_help_position=28, **options)
+
+    # An epilog is examples, shown as written: brackets in them are no markup.
+    Formatter.text_markup = False
+    Formatter.help_markup = False
+    return Formatter
+
+
+def _top_help() -> str:
+    lines = ["usage: offheap COMMAND [options]", "", _DESCRIPTION]
+    width = max(map(len, COMMANDS)) + 2
+    for title, names in _GROUPS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<{width}}{COMMANDS[name]}" for name in names]
+    lines += ["", "options:", f"  {'--version':<{width}}print the version", "", _EPILOG]
+    return "\n".join(lines)
+
+
+def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
+    """The parser of one command; loads that command's module and no other."""
+    parser = _Parser(prog=f"offheap {name}", **options)
+    importlib.import_module(f"offheap.cli.{name}").add_arguments(parser)
+    if not parser.description:
+        parser.description = COMMANDS[name][0].upper() + COMMANDS[name][1:] + "."
+    return parser
+
+
+def full_parser() -> argparse.ArgumentParser:
+    """All commands in one parser, for the completion scripts: slow, it loads every command."""
+    parser = _Parser(prog="offheap", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"offheap {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        importlib.import_module(f"offheap.cli.{name}").add_arguments(command)
+    return parser
+
+
+def printable(text: str) -> str:
+    """The text on one line with control characters shown: an error may quote a hostile name."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def _unknown(name: str) -> UserError:
+    if name.startswith("-"):
+        return UserError(f"unknown option {name}", "see `offheap --help`")
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    mend = f"did you mean `offheap {near[0]}`?" if near else "see `offheap --help`"
+    return UserError(f"unknown command {name!r}", mend)
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        if len(arguments) == 2 and arguments[0] == "help" and arguments[1] in COMMANDS:
+            return _dispatch([arguments[1], "--help"])
+        print(_top_help(), end="")
+        return 0 if arguments else 2
+    name = arguments[0]
+    if name in ("-V", "--version"):
+        print(f"offheap {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise _unknown(name)
+    parser = command_parser(name)
+    status: int = importlib.import_module(f"offheap.cli.{name}").run(parser.parse_args(arguments[1:]))
+    return status
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.  Exit status: 0 done, 1 a gate failed, 2 wrong use or bad input,
+    130 interrupted, 141 the reader of a pipe went away, 70 a defect of offheap."""
+    debug = bool(os.environ.get("OFFHEAP_DEBUG"))
+    try:
+        try:
+            status = _dispatch(sys.argv[1:] if argv is None else argv)
+        except SystemExit as exit_:  # argparse: --help, or an error already printed
+            status = exit_.code if isinstance(exit_.code, int) else 0
+        sys.stdout.flush()  # here, so that a closed pipe is met inside this try
+        return status
+    except UserError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        if debug:
+            raise
+        what = error.strerror or str(error)
+        return _complain(f"{error.filename}: {what}" if error.filename is not None else what)
+    except Exception as error:
+        if debug:
+            raise
+        # A defect.  One line all the same: this may run in a script on a production host.
+        _complain(
+            f"internal error: {type(error).__name__}: {error}; "
+            "run again with OFFHEAP_DEBUG=1 for the traceback and report it"
+        )
+        return 70
+
+
+def _complain(message: str) -> int:
+    print(f"offheap: {printable(message)}", file=sys.stderr)
+    return 2
