@@ -1,0 +1,240 @@
+"""Reaching the socket on which a HotSpot JVM takes attach requests, making it listen if need be.
+
+A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only when asked: whoever may
+signal it leaves a file .attach_pid<pid> in its working directory or in /tmp, and sends
+SIGQUIT.  Without that file the same signal means a thread dump, and without a handler
+it kills: everything here is about never sending it in vain.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from offheap.errors import UserError
+from offheap.proc import status
+from offheap.proc.status import Status
+
+# A JVM installs its handlers some 50-100 ms after exec.
+HANDLER_SECONDS = 2.0
+_POLL_SECONDS = 0.005
+
+
+class TargetGone(UserError):
+    """The process ended, or is another one by now."""
+
+    def __init__(self, pid: int, doing: str) -> None:
+        super().__init__(f"PID {pid} ended while offheap was {doing}", "`offheap ps` lists the JVMs that run")
+
+
+def refresh(before: Status, doing: str) -> Status:
+    """The same process's status now; TargetGone when it ended, even if its PID was given away again."""
+    try:
+        now = status.read(before.pid)
+    except ProcessLookupError:
+        raise TargetGone(before.pid, doing) from None
+    if now.start_ticks != before.start_ticks or not now.alive:
+        raise TargetGone(before.pid, doing)
+    return now
+
+
+def refuse_stopped(target: Status) -> None:
+    """A stopped process answers nothing, and a SIGQUIT would wait for it and then dump its threads."""
+    if target.state in "Tt":
+        how = "stopped" if target.state == "T" else "held by a debugger"
+        raise UserError(
+            f"PID {target.pid} is {how} and cannot answer",
+            f"continue it first: kill -CONT {target.pid}"
+            if target.state == "T"
+            else "detach the debugger first",
+        )
+
+
+def connect(target: Status, seconds: float) -> socket.socket:
+    """A connection to the JVM's attach listener, for one request, within `seconds`."""
+    deadline = time.monotonic() + seconds
+    directory = _open_directory(target)
+    try:
+        return _try_connect(target, directory, remove_stale=True) or _wake(target, directory, deadline)
+    finally:
+        os.close(directory)
+
+
+def _open_directory(target: Status) -> int:
+    """The JVM's /tmp as a descriptor, which stays valid after we take the JVM's user id."""
+    # HotSpot uses /tmp whatever TMPDIR or java.io.tmpdir say.
+    for path in (f"/proc/{target.pid}/root/tmp", "/tmp"):
+        # Not ours to enter: a process with more capabilities; it usually shares our /tmp.
+        with suppress(OSError):
+            return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    refresh(target, "looking for its attach socket")
+    raise UserError(
+        f"the /tmp of PID {target.pid} cannot be entered", "run offheap as root, or inside its container"
+    )
+
+
+def _socket_name(target: Status) -> str:
+    return f".java_pid{target.namespace_pid}"
+
+
+def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socket.socket | None:
+    """None when nobody listens there yet."""
+    name = _socket_name(target)
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return None
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (target.uid, 0):
+        # Anybody can put a file in /tmp; the JVM replaces it when it starts to listen.
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Through the descriptor: short enough for sun_path, and into other mount namespaces.
+        with _as_owner(target):
+            connection.connect(f"/proc/self/fd/{directory}/{name}")
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        listener = struct.unpack("3i", credentials)[0]
+        # 0: the listener lives in a PID namespace that ours does not see.
+        if listener not in (0, target.pid):
+            connection.close()
+            return None
+        return connection
+    except (ConnectionRefusedError, FileNotFoundError):
+        # Left behind by a killed JVM that had the same PID.
+        connection.close()
+        if remove_stale:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=directory)
+        return None
+    except PermissionError:
+        connection.close()
+        raise UserError(
+            f"PID {target.pid} (user {target.user}) does not let this user attach",
+            f"run offheap as {target.user} or as root",
+        ) from None
+    except BaseException:
+        connection.close()
+        raise
+
+
+@contextmanager
+def _as_owner(target: Status) -> Iterator[None]:
+    """As root, connects as the JVM's own user: what HotSpot 8 and user namespaces insist on."""
+    if os.geteuid() != 0 or (target.uid, target.gid) == (0, os.getegid()):
+        yield
+        return
+    gid = os.getegid()
+    with suppress(OSError):
+        os.setegid(target.gid)
+        os.seteuid(target.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(gid)
+
+
+def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
+    """Leaves the attach file and sends SIGQUIT; returns a connection as soon as the JVM listens."""
+    target = _await_handler(target, min(deadline, time.monotonic() + HANDLER_SECONDS))
+    trigger, name = _create_trigger(target, directory)
+    try:
+        _signal(target)
+        # Once more half-way, as one that came in the JVM's first moments may be lost.
+        again = (time.monotonic() + deadline) / 2
+        while (connection := _try_connect(target, directory, remove_stale=False)) is None:
+            now = time.monotonic()
+            if now > deadline:
+                refuse_stopped(refresh(target, "attaching"))
+                raise UserError(
+                    f"PID {target.pid} did not answer the attach request in time",
+                    "it may be in a long pause: try again later, or start it with `offheap run`",
+                )
+            if now > again:
+                again = deadline
+                _signal(target)
+            refresh(target, "attaching")
+            time.sleep(_POLL_SECONDS)
+        return connection
+    finally:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=trigger)
+        if trigger != directory:
+            os.close(trigger)
+
+
+def _await_handler(target: Status, deadline: float) -> Status:
+    """SIGQUIT ends a process that does not catch it."""
+    while not target.catches(signal.SIGQUIT):
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"PID {target.pid} does not take attach requests: SIGQUIT has no handler (-Xrs, or still starting)",
+                "start it without -Xrs, or under the probe with `offheap run`",
+            )
+        refuse_stopped(target)
+        time.sleep(_POLL_SECONDS)
+        target = refresh(target, "waiting for it to start")
+    return target
+
+
+def _signal(target: Status) -> None:
+    current = refresh(target, "attaching")
+    refuse_stopped(current)
+    if not current.catches(signal.SIGQUIT):
+        return
+    try:
+        os.kill(target.pid, signal.SIGQUIT)
+    except ProcessLookupError:
+        raise TargetGone(target.pid, "attaching") from None
+    except PermissionError:
+        raise UserError(
+            f"PID {target.pid} belongs to {target.user}: this user may not signal it",
+            f"run offheap as {target.user} or as root",
+        ) from None
+
+
+def _create_trigger(target: Status, tmp: int) -> tuple[int, str]:
+    """Makes .attach_pid<pid>; returns (descriptor of its directory, name).  The descriptor may be `tmp`."""
+    name = f".attach_pid{target.namespace_pid}"
+    reasons: list[str] = []
+    for directory in (None, tmp):
+        opened = -1
+        try:
+            if directory is None:
+                # The working directory may be gone, read-only, or on a file system root may not write.
+                opened = os.open(f"/proc/{target.pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            where = opened if directory is None else directory
+            _create(name, where, target)
+            return where, name
+        except OSError as error:
+            reasons.append(f"{'its working directory' if directory is None else '/tmp'}: {error.strerror}")
+            if opened >= 0:
+                os.close(opened)
+    refresh(target, "attaching")
+    raise UserError(
+        f"PID {target.pid} cannot be asked to listen: no file can be made in {', '.join(reasons)}",
+        "make its /tmp writable, or start it with `offheap run`",
+    )
+
+
+def _create(name: str, directory: int, target: Status) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
+    # Never take over a file that is there: it may be a hard link someone wants root to give away.
+    try:
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    except FileExistsError:
+        os.unlink(name, dir_fd=directory)
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
+    try:
+        if os.geteuid() != target.uid:
+            # The JVM ignores a file of anyone but its own user (and, 11+, root of its namespace).
+            with suppress(OSError):
+                os.fchown(descriptor, target.uid, target.gid)
+    finally:
+        os.close(descriptor)

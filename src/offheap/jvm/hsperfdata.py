@@ -1,0 +1,102 @@
+"""HotSpot's performance data file, /tmp/hsperfdata_USER/PID: readable without asking the JVM anything.
+
+The layout is that of jdk/internal/perf's PerfDataBuffer, version 2.0: a 32-byte prologue
+{magic 0xcafec0c0 big-endian, byte order, major, minor, accessible, used, overflow, time stamp,
+entry offset, entries}, then entries {length, name offset, vector length, type, flags, units,
+variability, data offset} of which we take the longs ('J') and the strings ('B' vectors).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.proc import maps, root
+
+_MAGIC = b"\xca\xfe\xc0\xc0"
+_PROLOGUE_BYTES = 32
+_ENTRY_BYTES = 20
+# The file is PerfDataMemorySize long, 32 KiB unless asked otherwise: anything huge is not one.
+_MAX_BYTES = 16 << 20
+
+Value = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class PerfData:
+    """The named values of one JVM: longs as int, strings as str."""
+
+    values: dict[str, Value]
+
+    def text(self, name: str) -> str:
+        """A string value, "" when there is none."""
+        value = self.values.get(name, "")
+        return value if isinstance(value, str) else str(value)
+
+    @property
+    def java_version(self) -> str:
+        return self.text("java.property.java.version")
+
+    @property
+    def java_command(self) -> str:
+        """The main class or jar and its arguments, joined by spaces."""
+        return self.text("sun.rt.javaCommand")
+
+    @property
+    def vm_arguments(self) -> str:
+        return self.text("java.rt.vmArgs")
+
+    @property
+    def attachable(self) -> bool | None:
+        """False under -XX:+DisableAttachMechanism; None when the JVM does not say."""
+        # One character a capability; the first is the attach mechanism.
+        capabilities = self.text("sun.rt.jvmCapabilities")
+        return capabilities[0] == "1" if capabilities else None
+
+
+def parse(raw: bytes) -> PerfData:
+    """ValueError when `raw` is no such file; an entry that does not fit ends the list."""
+    if len(raw) < _PROLOGUE_BYTES or raw[:4] != _MAGIC:
+        raise ValueError("no hsperfdata file")
+    order = "<" if raw[4] == 1 else ">"
+    if raw[5] != 2:
+        raise ValueError(f"hsperfdata version {raw[5]}, not 2")
+    offset, entries = struct.unpack_from(order + "II", raw, 24)
+    values: dict[str, Value] = {}
+    for _ in range(entries):
+        if offset + _ENTRY_BYTES > len(raw):
+            break
+        length, name_at, vector, kind, _flags, _units, _variability, data_at = struct.unpack_from(
+            order + "IIIBBBBI", raw, offset
+        )
+        # HotSpot fills entries in while we read: a length of 0 is one that is just being made.
+        if length < _ENTRY_BYTES or offset + length > len(raw):
+            break
+        entry = raw[offset : offset + length]
+        name = entry[name_at:data_at].split(b"\0")[0].decode("utf-8", "replace")
+        if kind == ord("J") and vector == 0 and data_at + 8 <= length:
+            values[name] = struct.unpack_from(order + "q", entry, data_at)[0]
+        elif kind == ord("B") and vector:
+            values[name] = entry[data_at : data_at + vector].split(b"\0")[0].decode("utf-8", "replace")
+        offset += length
+    return PerfData(values)
+
+
+def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData | None:
+    """What the JVM publishes; None under -XX:-UsePerfData, or when it may not be read.
+
+    The file is taken from the process's own writable mappings: one that merely has the right
+    name may be left from an earlier process, and jstat or jps map other JVMs' read-only.
+    """
+    for mapping in mappings:
+        if "/hsperfdata_" not in mapping.path or mapping.deleted or "w" not in mapping.permissions:
+            continue
+        if mapping.name != str(namespace_pid):
+            continue
+        try:
+            with root.mapped_file(pid, mapping).open("rb") as file:
+                return parse(file.read(_MAX_BYTES))
+        except (OSError, ValueError):
+            return None
+    return None

@@ -1,0 +1,62 @@
+"""Files as another process sees them: its mount namespace, chroot and PID namespace may differ from ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from offheap.proc.maps import Mapping
+
+
+def through(pid: int, path: str | Path) -> Path:
+    """Our way to the file that the process calls `path` (absolute); ends with the process."""
+    return Path(f"/proc/{pid}/root{path}")
+
+
+def is_ours(pid: int, path: str | Path) -> bool:
+    """Whether the process means the same file as we do by `path`.
+
+    The file itself is compared, not the namespaces: a chroot shares its mount namespace,
+    and two containers may share a volume.  True when we may not look.
+    """
+    try:
+        theirs = os.stat(through(pid, path))
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    try:
+        return os.path.samestat(theirs, os.stat(path))
+    except OSError:
+        return False
+
+
+def our_path(pid: int, path: str | Path) -> Path:
+    """How we reach the process's `path`: by the same name when it is the same file, which outlives the process."""
+    return Path(path) if is_ours(pid, path) else through(pid, path)
+
+
+def mapped_file(pid: int, mapping: Mapping) -> Path:
+    """Our way to a mapped file.
+
+    The kernel writes the paths in /proc/PID/maps as the READER sees them, or, when the reader
+    cannot see the file at all (a container's), as the process does: the inode tells which.
+    """
+    for path in (Path(mapping.path), through(pid, mapping.path)):
+        try:
+            if os.stat(path).st_ino == mapping.inode:
+                return path
+        except OSError:
+            continue
+    return through(pid, mapping.path)
+
+
+def as_seen(pid: int, mapping: Mapping) -> str:
+    """What the process itself calls a mapped file: differs from the mapping's path under chroot."""
+    try:
+        its_root = os.readlink(f"/proc/{pid}/root")
+    except OSError:
+        return mapping.path
+    if its_root != "/" and mapping.path.startswith(its_root + "/"):
+        return mapping.path[len(its_root) :]
+    return mapping.path

@@ -1,0 +1,127 @@
+"""What /proc says about a process that needs no more rights than to see it (proc(5))."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """/proc/PID/status and field 22 of /proc/PID/stat, at one moment.
+
+    state          the one letter of ps: R, S, D, T (stopped), t (traced), Z (zombie), X (dead)
+    uid, gid       effective, which is what HotSpot compares its clients with
+    rss_bytes      0 for a process without memory of its own
+    namespace_pids the same process in its PID namespaces, outermost first
+    caught         mask of the signals with a handler, bit 0 is signal 1
+    start_ticks    clock ticks since boot; with the PID it names a process for good
+    """
+
+    pid: int
+    name: str
+    state: str
+    uid: int
+    gid: int
+    threads: int
+    rss_bytes: int
+    namespace_pids: tuple[int, ...]
+    caught: int
+    start_ticks: int
+
+    @property
+    def namespace_pid(self) -> int:
+        """The PID as the process sees itself."""
+        return self.namespace_pids[-1]
+
+    @property
+    def user(self) -> str:
+        """Name of the effective user, or its number when it has none here."""
+        return user_name(self.uid)
+
+    @property
+    def uptime_seconds(self) -> float:
+        """Seconds since the process started."""
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return max(0.0, now - self.start_ticks / os.sysconf("SC_CLK_TCK"))
+
+    @property
+    def alive(self) -> bool:
+        """False for a zombie: it has a PID, but no memory, threads or files any more."""
+        return self.state not in "ZXx"
+
+    def catches(self, signal_number: int) -> bool:
+        """Whether the process has a handler for the signal."""
+        return bool(self.caught >> (signal_number - 1) & 1)
+
+
+def read(pid: int) -> Status:
+    """Raises ProcessLookupError when there is no such process."""
+    proc = Path(f"/proc/{pid}")
+    try:
+        status = (proc / "status").read_text(errors="surrogateescape")
+        stat = (proc / "stat").read_text(errors="surrogateescape")
+    except (FileNotFoundError, ProcessLookupError):
+        raise ProcessLookupError(f"no process {pid}") from None
+    return parse(pid, status, stat)
+
+
+def parse(pid: int, status: str, stat: str) -> Status:
+    """Reads the text of /proc/PID/status and /proc/PID/stat; ValueError when it is neither."""
+    fields: dict[str, str] = {}
+    for line in status.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(key, value.strip())
+    # The name in stat may itself hold spaces and brackets: count fields from the last ')'.
+    after_name = stat.rpartition(")")[2].split()
+    try:
+        return Status(
+            pid=pid,
+            name=fields["Name"],
+            state=fields["State"][:1],
+            uid=int(fields["Uid"].split()[1]),
+            gid=int(fields["Gid"].split()[1]),
+            threads=int(fields.get("Threads", "0")),
+            rss_bytes=int(fields.get("VmRSS", "0 kB").split()[0]) * 1024,
+            namespace_pids=tuple(int(n) for n in fields.get("NSpid", "").split()) or (pid,),
+            caught=int(fields.get("SigCgt", "0"), 16),
+            start_ticks=int(after_name[19]),
+        )
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"not the status of a process: {error}") from None
+
+
+def pids() -> list[int]:
+    """Every process of this PID namespace, in order."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    """Arguments, argv[0] first; empty for a kernel thread, a zombie, or no process."""
+    try:
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(os.fsdecode(a) for a in raw.rstrip(b"\0").split(b"\0")) if raw else ()
+
+
+def environment(pid: int) -> dict[str, str]:
+    """Variables the process was started with; empty when they may not be read."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0") if entry)
+    return {key: value for key, _, value in pairs}
+
+
+def user_name(uid: int) -> str:
+    """Name of a user, or the number when this machine knows no such user."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
