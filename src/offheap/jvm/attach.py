@@ -73,7 +73,7 @@ class AttachedVM:
             request = encode_v2(command, *arguments)
         else:
             raise UserError(
-                f"an argument of `{command}` is longer than the {_V1_ARGUMENT_BYTES} bytes that this JVM takes",
+                f"an argument of `{command}` exceeds the {_V1_ARGUMENT_BYTES} bytes that this JVM takes",
                 "use shorter paths, or a JVM of version 25 or later",
             )
         code, body = self._exchange(request, f"sending it `{command}`")
@@ -119,7 +119,7 @@ class AttachedVM:
             except TimeoutError:
                 attach_listener.refuse_stopped(attach_listener.refresh(target, doing))
                 raise UserError(
-                    f"PID {self.pid} did not answer within {self._reply_seconds:g} s while offheap was {doing}",
+                    f"PID {self.pid} gave no answer in {self._reply_seconds:g} s while offheap was {doing}",
                     "it may be in a long pause and may still act on the request: try again later",
                 ) from None
             except (ConnectionResetError, BrokenPipeError):

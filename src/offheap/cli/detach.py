@@ -1,0 +1,37 @@
+"""`offheap detach`: takes the probe out of a running JVM."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Stop the probe in a running JVM and restore every function pointer it replaced.  "
+        "What it recorded stays in its live file."
+    )
+    parser.epilog = """examples:
+  offheap detach 4711
+  offheap detach OrderService"""
+    parser.add_argument("target", metavar="PID|NAME", help="a process, or part of a main class or jar name")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.detach/1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.jvm import discovery, probe
+
+    pid = discovery.resolve(args.target)
+    stopped = probe.detach(pid)
+    live_file = str(stopped.live_file) if stopped.live_file else None
+    if args.json:
+        result = {"schema": "offheap.detach/1", "pid": pid, "probe": stopped.state, "live_file": live_file}
+        print(json.dumps(result, indent=2))
+        return 0
+    if stopped.state == "stopped":
+        print(f"the probe in PID {pid} is stopped, every function pointer is as it was")
+    else:
+        print(f"the probe in PID {pid} is idle; it was preloaded, so it goes when the process ends")
+    if live_file:
+        print(f"what it recorded: offheap leaks {live_file}")
+    return 0

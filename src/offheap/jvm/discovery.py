@@ -1,0 +1,147 @@
+"""The JVMs of this machine, and which of them "PID|NAME" means."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from offheap.errors import UserError
+from offheap.jvm import command, hsperfdata, probe, target
+from offheap.proc import maps, root, status
+from offheap.proc.maps import Mapping
+from offheap.proc.status import Status
+
+Recorded = Literal["no", "idle", "recording", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class JVM:
+    """One JVM as far as this user may know it.
+
+    namespace_pid  the PID inside its container, equal to `pid` outside one
+    java_version   "" when it may not be read
+    main           main class, module/class or jar; "" when it cannot be told
+    recorded       "idle": the probe is loaded but stopped; "unknown": another user's
+    live_file      what the probe writes, "" unless recording
+    """
+
+    pid: int
+    namespace_pid: int
+    user: str
+    java_version: str
+    main: str
+    rss_bytes: int
+    uptime_seconds: float
+    recorded: Recorded
+    live_file: str = ""
+
+
+def find_all() -> list[JVM]:
+    """Every JVM, by PID; other users' are found by their command line alone."""
+    return [jvm for pid in status.pids() if (jvm := find(pid)) is not None]
+
+
+def find(pid: int) -> JVM | None:
+    """The JVM with that PID; None when the process is none, or has ended."""
+    try:
+        process = status.read(pid)
+        if not process.alive:
+            return None
+        mappings = maps.read(pid)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return _from_command_line(process)
+    if not target.has_libjvm(mappings):
+        return None
+    performance = hsperfdata.read(pid, process.namespace_pid, mappings)
+    main = command.main_of_command(performance.java_command) if performance else ""
+    loaded = probe.loaded(pid, mappings)
+    return JVM(
+        pid=pid,
+        namespace_pid=process.namespace_pid,
+        user=process.user,
+        java_version=(performance.java_version if performance else "") or _version_of_home(pid, mappings),
+        main=command.short(main or _main(process)),
+        rss_bytes=process.rss_bytes,
+        uptime_seconds=process.uptime_seconds,
+        recorded="no" if loaded is None else "recording" if loaded.live_file else "idle",
+        live_file=str(loaded.live_file) if loaded and loaded.live_file else "",
+    )
+
+
+def resolve(text: str) -> int:
+    """The PID that "PID|NAME" means: a number, or a part of one JVM's main class or jar name.
+
+    A number is taken as it is, JVM or not; UserError when a name fits no JVM or several.
+    """
+    if text.isdecimal():
+        pid = int(text)
+        if not os.path.isdir(f"/proc/{pid}"):
+            raise UserError(f"there is no process {pid}", "`offheap ps` lists the JVMs of this machine")
+        return pid
+    wanted = text.casefold()
+    found = [jvm for jvm in find_all() if wanted and wanted in jvm.main.casefold()]
+    exact = [jvm for jvm in found if text in (jvm.main, jvm.main.rpartition(".")[2])]
+    if len(exact) == 1 or len(found) == 1:
+        return (exact or found)[0].pid
+    if not found:
+        raise UserError(
+            f"no JVM has {text!r} in the name of its main class or jar", "`offheap ps` lists the JVMs"
+        )
+    candidates = ", ".join(f"{jvm.pid} {jvm.main}" for jvm in found[:8])
+    more = f" and {len(found) - 8} more" if len(found) > 8 else ""
+    raise UserError(
+        f"{text!r} fits {len(found)} JVMs: {candidates}{more}", "give the PID, or more of the name"
+    )
+
+
+def _from_command_line(process: Status) -> JVM | None:
+    """Another user's: /proc/PID/cmdline is for all to read, the memory map is not."""
+    arguments = status.command_line(process.pid)
+    if not arguments or arguments[0].rpartition("/")[2] != "java":
+        return None
+    return JVM(
+        pid=process.pid,
+        namespace_pid=process.namespace_pid,
+        user=process.user,
+        java_version="",
+        main=command.short(_main(process)),
+        rss_bytes=process.rss_bytes,
+        uptime_seconds=process.uptime_seconds,
+        recorded="unknown",
+    )
+
+
+def _main(process: Status) -> str:
+    arguments = status.command_line(process.pid)
+    if arguments and arguments[0].rpartition("/")[2] == "java":
+        return command.main_of(arguments)
+    # A program that embeds a JVM: its own name is the best there is.
+    return process.name
+
+
+def _version_of_home(pid: int, mappings: list[Mapping]) -> str:
+    """JAVA_VERSION in the JDK's `release` file, three folders above lib/server/libjvm.so."""
+    for mapping in mappings:
+        if mapping.name != "libjvm.so":
+            continue
+        library = root.mapped_file(pid, mapping)
+        for home in library.parents[2:5]:  # JDK 8 has lib/amd64/server and a jre folder between
+            version = _release_version(home / "release")
+            if version:
+                return version
+        return ""
+    return ""
+
+
+def _release_version(path: Path) -> str:
+    try:
+        with path.open("r", errors="replace") as file:
+            match = re.search(r'^JAVA_VERSION="([^"]{1,64})"', file.read(65536), re.MULTILINE)
+    except OSError:
+        return ""
+    return match[1] if match else ""

@@ -1,0 +1,226 @@
+"""Starting and stopping the probe in a running JVM, and finding it there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from offheap.errors import UserError
+from offheap.jvm import library, target
+from offheap.jvm.attach import AttachedVM
+from offheap.jvm.library import probe_library
+from offheap.jvm.target import Target
+from offheap.proc import maps, root, status
+from offheap.proc.maps import Mapping
+
+# The first 40 bytes of a live file, probe/recording.h: magic, version, header_bytes,
+# file_bytes, state, mode, entry, pid.
+_HEADER = struct.Struct("<8sIIQIIIi")
+_MAGIC = b"OFFHEAP\n"
+_RECORDING = 1
+_PRELOAD = 1
+
+# enum probe_error of probe/probe.h
+OK = 0
+ALREADY_RECORDING = 102
+NO_SPACE = 103
+CANNOT_CREATE = 104
+CANNOT_MAP = 105
+NOT_RECORDING = 106
+PRELOADED = 109
+_RESULTS: dict[int, tuple[str, str]] = {
+    101: ("does not understand the options it was given", "it may be of another version: restart the JVM"),
+    ALREADY_RECORDING: ("is recording already", "record what it writes, or stop it with `offheap detach`"),
+    NO_SPACE: ("found no room for its live file", "free some space in /dev/shm or /tmp"),
+    CANNOT_CREATE: ("could not make its live file", "make /dev/shm or /tmp writable for the JVM's user"),
+    CANNOT_MAP: ("could not map its live file", "check the JVM's limit of address space (ulimit -v)"),
+    NOT_RECORDING: ("is not recording", "start it with `offheap attach`"),
+    107: ("could write no GOT slot", "start the JVM under the probe with `offheap run`"),
+    108: ("was refused a JVMTI environment", "start the JVM under the probe with `offheap run`"),
+    PRELOADED: ("was preloaded and stays idle until the process ends", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProbe:
+    """The probe in a process.
+
+    libraries  as the process calls them; more than one only if several copies were loaded
+    live_file  our path of what it writes, None while it is idle
+    preloaded  whether the recording in progress began with the process (LD_PRELOAD)
+    """
+
+    libraries: tuple[str, ...]
+    live_file: Path | None
+    preloaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A probe that records.
+
+    how    started: by us; continued: by an earlier attach that never stopped it;
+           preloaded: since the process started
+    notes  sentences for the user: what was not done the usual way, and why
+    """
+
+    pid: int
+    live_file: Path
+    how: Literal["started", "continued", "preloaded"]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How the probe was left, and our path of what it had written.
+
+    stopped: every function pointer holds its old value; idle: it was preloaded, so its
+    hooks stay in place and pass every call on.
+    """
+
+    state: Literal["stopped", "idle"]
+    live_file: Path | None
+
+
+def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | None:
+    """The probe in a process, None when there is none; PermissionError for another user's process."""
+    libraries: dict[str, None] = {}
+    live_file: Path | None = None
+    preloaded = False
+    for mapping in maps.read(pid) if mappings is None else mappings:
+        if mapping.name == library.NAME:
+            libraries[root.as_seen(pid, mapping)] = None
+        elif mapping.name.endswith(".live") and "s" in mapping.permissions and not mapping.deleted:
+            path = root.mapped_file(pid, mapping)
+            entry = _recording_entry(path)
+            if entry is not None:
+                live_file, preloaded = path, entry == _PRELOAD
+    return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
+
+
+def start(pid: int, *, interval: int | None = None, exact: bool = False) -> Started:
+    """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
+
+    `interval` is the mean of bytes between samples, None the probe's default; `exact` records every block.
+    """
+    checked = target.check(pid)
+    present = loaded(pid, checked.mappings)
+    if present and present.live_file:
+        return _already(pid, present)
+    options = "exact" if exact else f"interval={interval}" if interval is not None else ""
+    # A second copy beside an idle one would be hooked by both: start the one that is there.
+    path = present.libraries[0] if present else library.place(checked.status)
+    try:
+        return _start(checked, path, options)
+    except UserError:
+        library.remove_copy(pid, path)
+        raise
+
+
+def detach(pid: int) -> Stopped:
+    """Stops the probe; UserError when there is none or it does not record, TargetGone when the JVM has ended."""
+    checked = target.check(pid)
+    present = loaded(pid, checked.mappings)
+    if present is None:
+        raise UserError(f"there is no probe in PID {pid}", "`offheap ps` shows where it is")
+    vm = AttachedVM(pid)
+    code = NOT_RECORDING
+    for path in present.libraries:
+        code = vm.load_agent(path, "stop")
+        if code != NOT_RECORDING:
+            break
+    if code not in (OK, PRELOADED):
+        raise result_error(pid, code)
+    for path in present.libraries:
+        library.remove_copy(pid, path)
+    return Stopped("stopped" if code == OK else "idle", present.live_file)
+
+
+def result_error(pid: int, code: int) -> UserError:
+    """What Agent_OnAttach's result means, for a person."""
+    what, mend = _RESULTS.get(
+        code, (f"failed with result {code}", "it may be of another version: restart the JVM")
+    )
+    return UserError(f"the probe in PID {pid} {what}", mend)
+
+
+def _start(checked: Target, path: str, options: str) -> Started:
+    process = checked.status
+    vm = AttachedVM(process.pid)
+    notes: list[str] = []
+    code = CANNOT_CREATE
+    for directory in live_directories(process.pid):
+        name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
+        code = vm.load_agent(path, ",".join(word for word in ("start", f"file={name}", options) if word))
+        if code == OK:
+            return Started(process.pid, root.our_path(process.pid, name), "started", tuple(notes))
+        if code == ALREADY_RECORDING:
+            present = loaded(process.pid)
+            if present and present.live_file:
+                return _already(process.pid, present)
+        if code not in (NO_SPACE, CANNOT_CREATE, CANNOT_MAP):
+            break
+        reason = _RESULTS[code][0].removesuffix(" its live file")
+        notes.append(f"the probe {reason} its live file in {directory}{_room(process.pid, directory)}")
+    raise result_error(process.pid, code)
+
+
+def live_directories(pid: int) -> list[str]:
+    """Folders for a live file as the process sees them, best first: tmpfs costs a page fault the least."""
+    chosen: list[str] = []
+    for folder in ("/dev/shm", status.environment(pid).get("TMPDIR", ""), "/tmp"):
+        # A comma would end the probe's option.
+        if folder.startswith("/") and "," not in folder and folder not in chosen:
+            chosen.append(folder.rstrip("/") or "/")
+    return chosen
+
+
+def _room(pid: int, directory: str) -> str:
+    from offheap.quantities import format_size
+
+    try:
+        found = os.statvfs(root.through(pid, directory))
+    except OSError:
+        return ""
+    return f" ({format_size(found.f_bavail * found.f_frsize)} free)"
+
+
+def _already(pid: int, present: LoadedProbe) -> Started:
+    assert present.live_file is not None
+    if present.preloaded:
+        note = f"PID {pid} has had the probe since it started: recording what it writes, options unchanged"
+        return Started(pid, present.live_file, "preloaded", (note,))
+    note = (
+        f"PID {pid} was left recording by an earlier attach: continuing with its live file, options unchanged"
+    )
+    return Started(pid, present.live_file, "continued", (note,))
+
+
+def _recording_entry(path: Path) -> int | None:
+    """enum offheap_entry of a live file that is being written; None when it is none."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_HEADER.size)
+    except OSError:
+        return None
+    if len(raw) < _HEADER.size:
+        return None
+    magic, _version, _header_bytes, _file_bytes, state, _mode, entry, _pid = _HEADER.unpack(raw)
+    return entry if magic == _MAGIC and state == _RECORDING else None
+
+
+__all__ = [
+    "LoadedProbe",
+    "Started",
+    "Stopped",
+    "detach",
+    "live_directories",
+    "loaded",
+    "probe_library",
+    "result_error",
+    "start",
+]

@@ -1,0 +1,139 @@
+"""Whether a process is a JVM that the probe can enter: asked before anything is sent to it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.jvm import attach_listener, hsperfdata
+from offheap.jvm.hsperfdata import PerfData
+from offheap.proc import executable, maps, status
+from offheap.proc.executable import Executable
+from offheap.proc.maps import Mapping
+from offheap.proc.status import Status
+
+# The java launcher maps libjvm.so a few milliseconds after exec.
+_LAUNCH_SECONDS = 2.0
+_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A JVM that may be attached to; `performance` is None when it publishes nothing."""
+
+    status: Status
+    mappings: list[Mapping]
+    performance: PerfData | None
+
+
+def check(pid: int) -> Target:
+    """UserError with the reason and the mend when offheap cannot attach to that process."""
+    try:
+        process = status.read(pid)
+    except ProcessLookupError:
+        process = None
+    if process is None or not process.alive:
+        raise UserError(f"there is no process {pid}", "`offheap ps` lists the JVMs of this machine")
+    check_user(process)
+    try:
+        mappings = _await_libjvm(process)
+        kind = executable.read(Path(f"/proc/{pid}/exe"))
+    except PermissionError:
+        raise UserError(
+            f"PID {pid} has more rights than this user and hides its memory map", "run offheap as root"
+        ) from None
+    except (ProcessLookupError, FileNotFoundError):
+        raise attach_listener.TargetGone(pid, "looking at it") from None
+    check_loadable(pid, kind, mappings)
+    check_hotspot(process, mappings)
+    performance = hsperfdata.read(pid, process.namespace_pid, mappings)
+    if not is_attachable(pid, performance):
+        raise UserError(
+            f"PID {pid} runs with -XX:+DisableAttachMechanism and takes no attach requests",
+            "start it without that option, or under the probe with `offheap run`",
+        )
+    process = attach_listener.refresh(process, "looking at it")
+    attach_listener.refuse_stopped(process)
+    return Target(process, mappings, performance)
+
+
+def check_user(process: Status) -> None:
+    """Only root and the user of a process may look into it."""
+    if os.geteuid() not in (0, process.uid):
+        raise UserError(
+            f"PID {process.pid} belongs to {process.user}",
+            f"run offheap as that user or as root: sudo -u {process.user} offheap ...",
+        )
+
+
+def check_loadable(pid: int, kind: Executable, mappings: list[Mapping]) -> None:
+    """The probe is 64-bit code for glibc, of one machine: the machine offheap runs on."""
+    if kind.bits != 64:
+        raise UserError(
+            f"PID {pid} is a {kind.bits}-bit process ({kind.machine}), the probe is 64-bit",
+            "use a 64-bit JVM",
+        )
+    ours = os.uname().machine.replace("_", "-")
+    if kind.machine != ours:
+        raise UserError(
+            f"PID {pid} runs {kind.machine} code, the probe is for {ours}", "install offheap for that machine"
+        )
+    if kind.musl or any(mapping.name.startswith("ld-musl-") for mapping in mappings):
+        raise UserError(
+            f"PID {pid} uses the musl C library (Alpine), the probe needs glibc",
+            "use a glibc-based image, such as eclipse-temurin:21 in place of eclipse-temurin:21-alpine",
+        )
+
+
+def check_hotspot(process: Status, mappings: list[Mapping]) -> None:
+    """The attach protocol is HotSpot's own."""
+    if not has_libjvm(mappings):
+        raise UserError(
+            f"PID {process.pid} ({process.name}) is not a JVM",
+            "a native program can be recorded from its start: offheap run -- COMMAND",
+        )
+    if any(mapping.name.startswith("libj9vm") for mapping in mappings):
+        raise UserError(
+            f"PID {process.pid} is an OpenJ9 JVM, whose attach protocol offheap does not speak",
+            "start it under the probe with `offheap run`",
+        )
+
+
+def has_libjvm(mappings: list[Mapping]) -> bool:
+    """Whether a JVM is loaded, be it by the java launcher or by a program that embeds one."""
+    return any(mapping.name == "libjvm.so" for mapping in mappings)
+
+
+def is_attachable(pid: int, performance: PerfData | None) -> bool:
+    """False under -XX:+DisableAttachMechanism, where SIGQUIT would make the JVM print a thread dump."""
+    said = performance.attachable if performance else None
+    if said is not None:
+        return said
+    # -XX:-UsePerfData, or too early: what the options that we can see say.  The last one wins.
+    environment = status.environment(pid)
+    words = [word for name in _OPTION_VARIABLES[:2] for word in environment.get(name, "").split()]
+    words += status.command_line(pid)
+    words += environment.get(_OPTION_VARIABLES[2], "").split()
+    switches = [word[4] for word in words if word[5:] == "DisableAttachMechanism" and word.startswith("-XX:")]
+    return not switches or switches[-1] != "+"
+
+
+def _await_libjvm(process: Status) -> list[Mapping]:
+    deadline = time.monotonic() + _LAUNCH_SECONDS
+    while True:
+        mappings = maps.read(process.pid)
+        if has_libjvm(mappings) or time.monotonic() > deadline or not _is_launcher(process.pid):
+            return mappings
+        attach_listener.refuse_stopped(process)
+        time.sleep(0.01)
+        process = attach_listener.refresh(process, "waiting for it to start")
+
+
+def _is_launcher(pid: int) -> bool:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "java"
+    except OSError:
+        return False
