@@ -9,11 +9,14 @@
 #include "options.h"
 #include "recording.h"
 
-/* The mapped file; NULL until the probe has started.  Never unmapped while the process lives. */
+/* The mapped file; NULL while nothing records.  Hooks may use it only between
+ * probe_enter and probe_leave (probe.h): it is unmapped once nobody is inside. */
 extern struct offheap_header *live;
 
-/* Makes and maps the file that `options` asks for.  Returns 0 or an enum probe_error (probe.h). */
+/* Makes and maps the file that `options` asks for.  Returns enum probe_error. */
 int live_file_create(const struct options *options, enum offheap_entry entry);
+/* Unmaps it; the file stays. */
+void live_file_close(void);
 
 /* First row of a section, as `type *`. */
 #define LIVE_ROWS(type, section) \
@@ -24,9 +27,13 @@ uint32_t live_string(const char *text, size_t length);
 
 /* Reserves `rows` consecutive rows of an append-only section that several threads fill.
  * Returns the first row, or -1 when full.  The rows are readable once whatever
- * refers to them has been published. */
+ * refers to them has been published (recording.h). */
 int64_t live_reserve(enum offheap_section_id section, uint64_t rows);
 
+/* Makes the first `rows` rows of a lazily populated section safe to write; false when the file system is full. */
+bool live_populate(enum offheap_section_id section, uint64_t rows);
+
+/* Sets or replaces a property.  No-op while nothing records. */
 void live_property(const char *key, const char *value);
 void live_lose(enum offheap_loss loss);
 void live_cover(uint64_t add, uint64_t remove); /* enum offheap_coverage bits */

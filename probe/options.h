@@ -12,7 +12,8 @@ struct options {
     uint64_t stacks;     /* stacks=N        distinct stacks there is room for */
     uint64_t seed;       /* seed=N          of the sampler, for tests; 0: from the clock */
     bool follow;         /* follow          children inherit the probe */
-    bool search;         /* search          stay in the environment until a JVM has started (offheap run) */
+    uint64_t search;     /* search=PID      stay in the environment until a JVM has started; of the processes
+                            before it only children of PID (offheap run) make a live file of their own */
     char directory[512]; /* dir=PATH        where the live file is made */
     char file[512];      /* file=PATH       its exact name instead (attach) */
 };

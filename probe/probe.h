@@ -1,4 +1,4 @@
-/* The probe's life: start, stop, and what happens at fork and exit. */
+/* The probe's life: start, stop, who may touch the live file, and what happens at fork and exit. */
 #ifndef OFFHEAP_PROBE_H
 #define OFFHEAP_PROBE_H
 
@@ -7,13 +7,14 @@
 #include "options.h"
 #include "recording.h"
 
+#define PROBE_VERSION "0.1.0"
+
 #define EXPORT __attribute__((visibility("default")))
-#define HIDDEN __attribute__((visibility("hidden")))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Errors as values.  They are Agent_OnAttach's return codes too, and
- * src/offheap/jvm/attach.py turns each into a sentence: add there what you add here. */
+/* Errors as values.  They are Agent_OnAttach's return codes too, and src/offheap/jvm
+ * turns each into a sentence: add there what you add here. */
 enum probe_error {
     PROBE_OK = 0,
     PROBE_BAD_OPTIONS = 101,
@@ -30,13 +31,30 @@ enum probe_error {
 enum probe_state { PROBE_IDLE, PROBE_RECORDING };
 extern _Atomic int probe_state;
 
-/* Starts recording.  Attach: also patches the GOTs.  Returns enum probe_error. */
+/* Starts recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
 int probe_start(const struct options *options, enum offheap_entry entry);
-/* Stops recording; attach: also restores every patched slot. */
+/* Stops recording; unless preloaded, also restores every patched slot.
+ * A preloaded probe answers PROBE_PRELOADED after it has stopped. */
 int probe_stop(void);
 /* True when this library was preloaded: its symbols interpose, GOTs are left alone. */
 bool probe_is_preloaded(void);
-/* Called by dlopen/dlclose hooks and by the agent thread: modules have come or gone. */
+/* Modules have come (a dlopen ended; also called by the agent thread when woken) or gone (a dlclose). */
 void probe_modules_changed(void);
+void probe_modules_closed(void);
+/* libjvm is about to be loaded. */
+void probe_jvm_loading(void);
+/* May dlsym answer with a hook? */
+bool probe_hands_out_hooks(void);
+
+/* Between probe_enter and probe_leave a hook may touch the live file: probe_stop waits
+ * for whoever is inside before it unmaps.  probe_enter is false when nothing records,
+ * in a forked child, and inside the probe itself (a signal handler, an allocation by
+ * something the probe calls); then the hook only passes the call on.  Signal-safe. */
+bool probe_enter(void);
+void probe_leave(void);
+/* The same for taking a block out, which must not be missed when a signal handler
+ * frees inside the probe: it may nest. */
+bool probe_enter_to_forget(void);
+void probe_leave_forgetting(void);
 
 #endif

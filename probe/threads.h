@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 
+/* Forgets every row: a new live file. */
+void threads_start(void);
+
 /* The calling thread's row in THREADS. Signal-safe; the first call reads the kernel's name for it. */
 uint16_t thread_row(void);
 /* Gives the calling thread a (longer) name, e.g. Java's own at JVMTI ThreadStart. */

@@ -1,0 +1,12 @@
+/* The environment a preloaded probe wakes up in: what it was asked, and what children inherit. */
+#ifndef OFFHEAP_ENVIRONMENT_H
+#define OFFHEAP_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+/* Is this process a Java launcher (or linked with libjvm)? */
+bool environment_is_java(void);
+/* Takes our library out of LD_PRELOAD (others stay) and OFFHEAP out of the environment. */
+void environment_leave(void);
+
+#endif

@@ -1,0 +1,18 @@
+/* The hooks as attach patches them into GOT slots. Preloaded, the same functions
+ * interpose by their exported names. */
+#ifndef OFFHEAP_HOOKS_H
+#define OFFHEAP_HOOKS_H
+
+#include <stdbool.h>
+
+#include "got.h"
+#include "recording.h"
+
+/* The hook of a symbol in OFFHEAP_HOOKS, NULL for any other. */
+void *hook_of(const char *symbol);
+
+/* Every hook, ended by symbol == NULL.  `exact`: variants that skip the countdown, which in a
+ * thread may still stand where an earlier, sampled recording left it. */
+const struct got_hook *hooks_to_patch(bool exact);
+
+#endif

@@ -1,0 +1,352 @@
+#define _GNU_SOURCE
+#include "live_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "probe.h"
+#include "system.h"
+
+struct offheap_header *live;
+
+enum {
+    PAGE = 4096,
+    STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
+};
+
+/* Only the rows in use take memory: the file is sparse and each append-only section's
+ * pages are populated step by step (MADV_POPULATE_WRITE answers "full" where a plain
+ * write would be SIGBUS).  Before Linux 5.14 everything is allocated at the start. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static struct {
+    _Atomic uint64_t populated[OFFHEAP_SECTIONS]; /* bytes from the start of the section */
+    _Atomic int populating;
+    _Atomic uint32_t *strings; /* hash index: offset of the string, 0 free */
+    uint32_t string_slots;
+    size_t file_bytes;
+} inside;
+
+static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+static bool append_only(enum offheap_section_id section) {
+    switch (section) {
+    case OFFHEAP_METHODS: /* hash tables, and small */
+    case OFFHEAP_KEYS:
+    case OFFHEAP_VALUES:
+    case OFFHEAP_RANGES: return false;
+    default: return true;
+    }
+}
+
+struct shape {
+    uint64_t capacity;
+    uint32_t row_bytes;
+};
+
+static void shape_sections(const struct options *options, uint32_t shards, struct shape *shapes) {
+    bool exact = options->interval == 0;
+    uint64_t stacks = options->stacks;
+    const struct shape chosen[OFFHEAP_SECTIONS] = {
+        [OFFHEAP_STRINGS] = {exact ? 16u << 20 : 4u << 20, 1},
+        [OFFHEAP_MODULES] = {4096, sizeof(struct offheap_module)},
+        [OFFHEAP_METHODS] = {exact ? 1u << 16 : 1u << 14, sizeof(struct offheap_method)},
+        [OFFHEAP_LINES] = {exact ? 1u << 20 : 1u << 18, sizeof(struct offheap_line)},
+        [OFFHEAP_THREADS] = {exact ? 16384 : 4096, sizeof(struct offheap_thread)},
+        [OFFHEAP_FRAMES] = {stacks * 64, sizeof(uint64_t)},
+        [OFFHEAP_STACKS] = {stacks, sizeof(struct offheap_stack)},
+        [OFFHEAP_COUNTERS] = {stacks * shards, sizeof(struct offheap_counters)},
+        [OFFHEAP_KEYS] = {options->blocks, sizeof(uint64_t)},
+        [OFFHEAP_VALUES] = {options->blocks, sizeof(struct offheap_value)},
+        [OFFHEAP_RANGES] = {exact ? 1u << 16 : 1u << 14, sizeof(struct offheap_range)},
+        [OFFHEAP_PROPERTIES] = {256, sizeof(struct offheap_property)},
+    };
+    memcpy(shapes, chosen, sizeof chosen);
+}
+
+/* Lays the sections out behind each other; returns the length of the file. */
+static uint64_t lay_out(struct offheap_section *sections, const struct shape *shapes) {
+    uint64_t at = OFFHEAP_HEADER_BYTES;
+    for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
+        sections[i] = (struct offheap_section){
+            .offset = at, .capacity = shapes[i].capacity, .row_bytes = shapes[i].row_bytes};
+        at = round_up(at + shapes[i].capacity * shapes[i].row_bytes, PAGE);
+    }
+    return at;
+}
+
+static void hexadecimal(char *to, uint64_t value) {
+    for (int i = 15; i >= 0; i--, value >>= 4) to[i] = "0123456789abcdef"[value & 15];
+    to[16] = 0;
+}
+
+static char *decimal(char *to, uint64_t value) {
+    char digits[20];
+    int n = 0;
+    do digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n > 0) *to++ = digits[--n];
+    *to = 0;
+    return to;
+}
+
+/* <directory>/offheap-<pid>-<16 hexadecimal digits>.live; snprintf may allocate, so by hand. */
+static bool name_in(char *path, size_t room, const char *directory) {
+    size_t length = strlen(directory);
+    if (length == 0 || length + 64 > room) return false;
+    memcpy(path, directory, length);
+    char *end = path + length;
+    if (end[-1] != '/') *end++ = '/';
+    memcpy(end, "offheap-", 8);
+    end = decimal(end + 8, (uint64_t)getpid());
+    *end++ = '-';
+    hexadecimal(end, system_monotonic_ns() ^ (uint64_t)(uintptr_t)&inside << 20);
+    strcat(end, ".live");
+    return true;
+}
+
+/* Never take more than half of what is free: a container's /dev/shm is its databases' too. */
+static int check_room(int fd, uint64_t bytes) {
+    struct statvfs fs;
+    if (fstatvfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
+    return (uint64_t)fs.f_bavail * fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
+}
+
+/* What a table takes from the start; the rest is populated as it is used. */
+static uint64_t bytes_at_start(const struct offheap_section *sections) {
+    uint64_t bytes = OFFHEAP_HEADER_BYTES + 8 * STEP;
+    for (int i = 0; i < OFFHEAP_SECTIONS; i++)
+        if (!append_only((enum offheap_section_id)i)) bytes += sections[i].capacity * sections[i].row_bytes;
+    return bytes;
+}
+
+static int map_file(const char *path, uint64_t bytes, const struct offheap_section *sections,
+                    struct offheap_header **mapped, bool *lazily) {
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return errno == ENOSPC || errno == EDQUOT ? PROBE_NO_SPACE : PROBE_CANNOT_CREATE;
+    int error = check_room(fd, bytes_at_start(sections));
+    if (!error && ftruncate(fd, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
+    struct offheap_header *header = MAP_FAILED;
+    if (!error) {
+        header = system_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (header == MAP_FAILED) error = PROBE_CANNOT_MAP;
+    }
+    if (!error) {
+        *lazily = madvise(header, PAGE, MADV_POPULATE_WRITE) == 0;
+        if (!*lazily) {
+            if (errno != EINVAL || posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
+        } else {
+            for (int i = 0; i < OFFHEAP_SECTIONS && !error; i++) {
+                uint64_t length = round_up(sections[i].capacity * sections[i].row_bytes, PAGE);
+                if (!append_only((enum offheap_section_id)i) &&
+                    madvise((char *)header + sections[i].offset, length, MADV_POPULATE_WRITE) != 0)
+                    error = PROBE_NO_SPACE;
+            }
+        }
+    }
+    close(fd);
+    if (error) {
+        if (header != MAP_FAILED) system_munmap(header, bytes);
+        unlink(path);
+        return error;
+    }
+    /* A forked child must not write into its parent's recording. */
+    madvise(header, bytes, MADV_DONTFORK);
+    *mapped = header;
+    return PROBE_OK;
+}
+
+static int map_somewhere(const struct options *options, uint64_t bytes,
+                         const struct offheap_section *sections, struct offheap_header **mapped, bool *lazily) {
+    if (options->file[0]) return map_file(options->file, bytes, sections, mapped, lazily);
+    const char *temporary = getenv("TMPDIR");
+    const char *directories[] = {options->directory[0] ? options->directory : "/dev/shm",
+                                 temporary && *temporary == '/' ? temporary : "/tmp", "/tmp"};
+    int error = PROBE_CANNOT_CREATE;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < 3; i++) {
+        if (!name_in(path, sizeof path, directories[i])) continue;
+        error = map_file(path, bytes, sections, mapped, lazily);
+        if (!error) break;
+    }
+    return error;
+}
+
+/* Field 22 of /proc/self/stat, behind the last ')' since the name may hold anything. */
+static uint64_t process_start(void) {
+    char text[1024];
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+int live_file_create(const struct options *options, enum offheap_entry entry) {
+    bool exact = options->interval == 0;
+    uint32_t shards = exact ? 4 : 1;
+    struct shape shapes[OFFHEAP_SECTIONS];
+    struct offheap_section sections[OFFHEAP_SECTIONS];
+    shape_sections(options, shards, shapes);
+    uint64_t bytes = lay_out(sections, shapes);
+
+    inside.string_slots = exact ? 1u << 18 : 1u << 16;
+    if (!inside.strings) inside.strings = system_pages((1u << 18) * sizeof(uint32_t));
+    else memset((void *)inside.strings, 0, (1u << 18) * sizeof(uint32_t));
+    if (!inside.strings) return PROBE_CANNOT_MAP;
+
+    struct offheap_header *header;
+    bool lazily;
+    int error = map_somewhere(options, bytes, sections, &header, &lazily);
+    if (error) return error;
+
+    for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
+        bool whole = !lazily || !append_only((enum offheap_section_id)i);
+        inside.populated[i] = whole ? UINT64_MAX : 0;
+    }
+    inside.file_bytes = bytes;
+    memcpy(header->magic, OFFHEAP_MAGIC, sizeof header->magic);
+    header->version = OFFHEAP_VERSION;
+    header->header_bytes = OFFHEAP_HEADER_BYTES;
+    header->file_bytes = bytes;
+    header->mode = exact ? OFFHEAP_EXACT : OFFHEAP_SAMPLED;
+    header->entry = entry;
+    header->pid = getpid();
+    header->uid = getuid();
+    header->tick_ns = 10000000;
+    header->process_start = process_start();
+    header->start_realtime_ns = system_realtime_ns();
+    header->start_monotonic_ns = header->heartbeat_ns = system_monotonic_ns();
+    header->counter_shards = shards;
+    header->keys_per_bucket = 8;
+    header->intervals[1] = options->interval;
+    strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
+    memcpy(header->sections, sections, sizeof sections);
+    live = header;
+
+    live_reserve(OFFHEAP_STRINGS, 1);  /* offset 0 is "" */
+    live_reserve(OFFHEAP_STACKS, 1);   /* row 0 is "no stack" */
+    live_populate(OFFHEAP_COUNTERS, shards);
+    live_reserve(OFFHEAP_THREADS, 1);  /* row 0 is "other threads" */
+    return PROBE_OK;
+}
+
+void live_file_close(void) {
+    struct offheap_header *closing = live;
+    live = NULL;
+    if (closing) system_munmap(closing, inside.file_bytes);
+}
+
+/* Makes the first `bytes` of a section safe to write. */
+static bool populate(enum offheap_section_id section, uint64_t bytes) {
+    if (likely(atomic_load_explicit(&inside.populated[section], memory_order_acquire) >= bytes)) return true;
+    /* Held for one madvise; the holder cannot be interrupted by itself (probe_enter). */
+    while (atomic_exchange_explicit(&inside.populating, 1, memory_order_acquire))
+        ;
+    uint64_t done = atomic_load_explicit(&inside.populated[section], memory_order_relaxed);
+    bool ok = done >= bytes;
+    if (!ok) {
+        const struct offheap_section *s = &live->sections[section];
+        uint64_t whole = round_up(s->capacity * s->row_bytes, PAGE);
+        uint64_t want = round_up(bytes, STEP);
+        if (want > whole) want = whole;
+        ok = madvise((char *)live + s->offset + done, want - done, MADV_POPULATE_WRITE) == 0;
+        if (ok) atomic_store_explicit(&inside.populated[section], want, memory_order_release);
+    }
+    atomic_store_explicit(&inside.populating, 0, memory_order_release);
+    return ok;
+}
+
+bool live_populate(enum offheap_section_id section, uint64_t rows) {
+    return populate(section, rows * live->sections[section].row_bytes);
+}
+
+int64_t live_reserve(enum offheap_section_id section, uint64_t rows) {
+    struct offheap_section *s = &live->sections[section];
+    uint64_t first = __atomic_load_n(&s->used, __ATOMIC_RELAXED);
+    do {
+        if (rows > s->capacity - first) return -1;
+        if (!populate(section, (first + rows) * s->row_bytes)) return -1;
+    } while (!__atomic_compare_exchange_n(&s->used, &first, first + rows, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+    return (int64_t)first;
+}
+
+uint32_t live_string(const char *text, size_t length) {
+    if (length == 0) return 0;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    const char *strings = LIVE_ROWS(char, OFFHEAP_STRINGS);
+    uint64_t capacity = live->sections[OFFHEAP_STRINGS].capacity;
+    uint32_t mask = inside.string_slots - 1;
+    int64_t mine = -1;
+    for (uint32_t probe = 0; probe < 64; probe++) {
+        _Atomic uint32_t *slot = &inside.strings[((uint32_t)(hash >> 16) + probe) & mask];
+        uint32_t offset = atomic_load_explicit(slot, memory_order_acquire);
+        if (offset == 0) {
+            if (mine < 0) {
+                mine = live_reserve(OFFHEAP_STRINGS, length + 1);
+                if (mine < 0) break;
+                memcpy((char *)strings + mine, text, length);
+                ((char *)strings)[mine + (int64_t)length] = 0;
+            }
+            if (atomic_compare_exchange_strong_explicit(slot, &offset, (uint32_t)mine, memory_order_release,
+                                                        memory_order_acquire))
+                return (uint32_t)mine;
+        }
+        if (offset + length < capacity && memcmp(strings + offset, text, length) == 0 &&
+            strings[offset + length] == 0)
+            return offset;
+    }
+    if (mine >= 0) return (uint32_t)mine; /* a crowded index costs a duplicate, not the name */
+    mine = live_reserve(OFFHEAP_STRINGS, length + 1);
+    if (mine < 0) {
+        live_lose(OFFHEAP_LOST_STRINGS);
+        return 0;
+    }
+    memcpy((char *)strings + mine, text, length);
+    ((char *)strings)[mine + (int64_t)length] = 0;
+    return (uint32_t)mine;
+}
+
+void live_property(const char *key, const char *value) {
+    if (!live || !value) return;
+    uint32_t key_offset = live_string(key, strlen(key)), value_offset = live_string(value, strlen(value));
+    struct offheap_property *rows = LIVE_ROWS(struct offheap_property, OFFHEAP_PROPERTIES);
+    uint64_t used = __atomic_load_n(&live->sections[OFFHEAP_PROPERTIES].used, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < used; i++) {
+        if (rows[i].key != key_offset) continue;
+        __atomic_store_n(&rows[i].value, value_offset, __ATOMIC_RELEASE);
+        return;
+    }
+    int64_t row = key_offset ? live_reserve(OFFHEAP_PROPERTIES, 1) : -1;
+    if (row < 0) return;
+    rows[row].value = value_offset;
+    __atomic_store_n(&rows[row].key, key_offset, __ATOMIC_RELEASE);
+}
+
+void live_lose(enum offheap_loss loss) { __atomic_fetch_add(&live->losses[loss], 1, __ATOMIC_RELAXED); }
+
+void live_cover(uint64_t add, uint64_t remove) {
+    if (!live) return;
+    __atomic_fetch_or(&live->coverage, add, __ATOMIC_RELAXED);
+    __atomic_fetch_and(&live->coverage, ~remove, __ATOMIC_RELAXED);
+}
+
+uint32_t live_tick(void) {
+    /* The coarse clock may lie up to 4 ms behind the start. */
+    uint64_t now = system_coarse_ns(), start = live->start_monotonic_ns;
+    return now > start ? (uint32_t)((now - start) / live->tick_ns) : 0;
+}

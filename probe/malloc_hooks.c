@@ -1,0 +1,170 @@
+/*
+ * The malloc family.  Each hook is a few instructions that decide "surely not sampled"
+ * and jump to the real function; everything else is in slow_*, kept out of line so that
+ * the fast path needs no stack frame.
+ *
+ * The hooks are hidden hook_* functions with exported aliases: inside a library that came by
+ * dlopen, a reference to its own exported `malloc` would bind to libc's.
+ */
+#include "malloc_hooks.h"
+
+#include <errno.h>
+
+#include "next.h"
+#include "probe.h"
+#include "record.h"
+#include "sampler.h"
+#include "table.h"
+
+#define SLOW static __attribute__((noinline))
+
+/* The real call comes first: an allocation that fails leaves no trace. */
+#define RECORD(block, size, hook)                     \
+    do {                                              \
+        struct unwind_registers here;                 \
+        unwind_here(&here);                           \
+        record_block((block), (size), (hook), &here); \
+    } while (0)
+
+SLOW void *slow_malloc(size_t size) {
+    void *block = next.malloc(size);
+    if (block) RECORD(block, size, OFFHEAP_HOOK_malloc);
+    return block;
+}
+
+void *hook_malloc(size_t size) {
+    if (likely(sampler_passes(size))) return next.malloc(size);
+    return slow_malloc(size);
+}
+
+void *exact_malloc(size_t size) { return slow_malloc(size); }
+
+SLOW void *slow_calloc(size_t count, size_t size) {
+    void *block = next.calloc(count, size);
+    if (block) RECORD(block, count * size, OFFHEAP_HOOK_calloc);
+    return block;
+}
+
+void *hook_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (likely(!__builtin_mul_overflow(count, size, &bytes) && sampler_passes(bytes))) return next.calloc(count, size);
+    return slow_calloc(count, size);
+}
+
+void *exact_calloc(size_t count, size_t size) { return slow_calloc(count, size); }
+
+SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
+    struct offheap_value kept;
+    /* Before the call: once it has returned, the old address may be another thread's. */
+    bool known = old && record_forget(old, &kept);
+    void *block = next.realloc(old, size);
+    if (block) RECORD(block, size, hook);
+    else if (known && size != 0) record_restore(old, kept); /* failed; realloc(p, 0) has freed */
+    return block;
+}
+
+void *hook_realloc(void *old, size_t size) {
+    if (likely(table_lacks(old) && sampler_passes(size))) return next.realloc(old, size);
+    return reallocate(old, size, OFFHEAP_HOOK_realloc);
+}
+
+void *exact_realloc(void *old, size_t size) { return reallocate(old, size, OFFHEAP_HOOK_realloc); }
+
+/* Not every allocator behind us has reallocarray (jemalloc has not), so it is realloc and a check. */
+void *hook_reallocarray(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (likely(table_lacks(old) && sampler_passes(bytes))) return next.realloc(old, bytes);
+    return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
+}
+
+void *exact_reallocarray(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return hook_reallocarray(old, count, size);
+    return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
+}
+
+#define ALIGNED(name)                                                    \
+    SLOW void *slow_##name(size_t alignment, size_t size) {              \
+        void *block = next.name(alignment, size);                        \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);             \
+        return block;                                                    \
+    }                                                                    \
+    void *hook_##name(size_t alignment, size_t size) {                   \
+        if (likely(sampler_passes(size))) return next.name(alignment, size); \
+        return slow_##name(alignment, size);                             \
+    }                                                                    \
+    void *exact_##name(size_t alignment, size_t size) { return slow_##name(alignment, size); }
+ALIGNED(memalign)
+ALIGNED(aligned_alloc)
+
+#define PAGED(name)                                              \
+    SLOW void *slow_##name(size_t size) {                        \
+        void *block = next.name(size);                           \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);     \
+        return block;                                            \
+    }                                                            \
+    void *hook_##name(size_t size) {                             \
+        if (likely(sampler_passes(size))) return next.name(size); \
+        return slow_##name(size);                                \
+    }                                                            \
+    void *exact_##name(size_t size) { return slow_##name(size); }
+PAGED(valloc)
+PAGED(pvalloc)
+
+SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size) {
+    int error = next.posix_memalign(block, alignment, size);
+    if (!error && *block) RECORD(*block, size, OFFHEAP_HOOK_posix_memalign);
+    return error;
+}
+
+int hook_posix_memalign(void **block, size_t alignment, size_t size) {
+    if (likely(sampler_passes(size))) return next.posix_memalign(block, alignment, size);
+    return slow_posix_memalign(block, alignment, size);
+}
+
+int exact_posix_memalign(void **block, size_t alignment, size_t size) {
+    return slow_posix_memalign(block, alignment, size);
+}
+
+SLOW void slow_free(void *block) {
+    if (block) record_forget(block, NULL);
+    next.free(block);
+}
+
+void hook_free(void *block) {
+    if (likely(table_lacks(block))) {
+        next.free(block);
+        return;
+    }
+    slow_free(block);
+}
+
+/* Gone from glibc 2.26, and not yet in it (C23): a program that finds these uses them as free. */
+void hook_cfree(void *block) { hook_free(block); }
+void hook_free_sized(void *block, size_t size) {
+    (void)size;
+    hook_free(block);
+}
+void hook_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment, (void)size;
+    hook_free(block);
+}
+
+#define EXPORTED(name) EXPORT extern __typeof__(hook_##name) name __attribute__((alias("hook_" #name)));
+EXPORTED(malloc)
+EXPORTED(calloc)
+EXPORTED(realloc)
+EXPORTED(reallocarray)
+EXPORTED(memalign)
+EXPORTED(aligned_alloc)
+EXPORTED(posix_memalign)
+EXPORTED(valloc)
+EXPORTED(pvalloc)
+EXPORTED(free)
+EXPORTED(cfree)
+EXPORTED(free_sized)
+EXPORTED(free_aligned_sized)

@@ -1,0 +1,72 @@
+/*
+ * The mapping calls.  A mapping counts while it may be touched: PROT_NONE reservations are
+ * address space, not memory, and what later commits them (MAP_FIXED, as HotSpot does) is seen.
+ */
+#define _GNU_SOURCE
+#include "mmap_hooks.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "modules.h"
+#include "next.h"
+#include "probe.h"
+#include "record.h"
+
+static bool recording(void) { return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING; }
+
+/* Arenas of a chained allocator: their blocks are counted already. */
+static bool from_allocator(const void *caller) {
+    const struct module *allocator = module_of((uintptr_t)next.malloc);
+    return allocator && module_of((uintptr_t)caller) == allocator;
+}
+
+static __attribute__((noinline)) void slow_mapping(void *start, size_t length, enum offheap_hook hook, uint32_t birth) {
+    struct unwind_registers here;
+    unwind_here(&here);
+    record_mapping(start, length, hook, &here, birth);
+}
+
+void *hook_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
+    if (!recording()) return next.mmap(address, length, protection, flags, fd, offset);
+    /* Before the call, as for munmap: afterwards the range may hold another thread's mapping. */
+    if (flags & MAP_FIXED) record_unmapping(address, length, NULL);
+    void *start = next.mmap(address, length, protection, flags, fd, offset);
+    if (start != MAP_FAILED && protection != PROT_NONE && !from_allocator(__builtin_return_address(0)))
+        slow_mapping(start, length, OFFHEAP_HOOK_mmap, 0);
+    return start;
+}
+
+int hook_munmap(void *address, size_t length) {
+    if (recording() && length) record_unmapping(address, length, NULL);
+    return next.munmap(address, length);
+}
+
+void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    void *wanted = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!recording()) return next.mremap(old, old_length, length, flags, wanted);
+
+    struct offheap_range known = {0};
+    if (old_length) record_unmapping(old, old_length, &known); /* 0: maps shared pages once more */
+    if (flags & MREMAP_FIXED) record_unmapping(wanted, length, NULL);
+    void *start = next.mremap(old, old_length, length, flags, wanted);
+    if (start == MAP_FAILED) {
+        if (known.start) record_moved(&known, (void *)(uintptr_t)known.start, known.end - known.start);
+    } else if (length > old_length) {
+        /* Growth is a new decision of the sampler, as in realloc; the age stays. */
+        slow_mapping(start, length, OFFHEAP_HOOK_mremap, known.birth);
+    } else if (known.start) {
+        record_moved(&known, start, length);
+    }
+    return start;
+}
+
+EXPORT extern __typeof__(hook_mmap) mmap __attribute__((alias("hook_mmap")));
+EXPORT extern __typeof__(hook_mmap) mmap64 __attribute__((alias("hook_mmap"))); /* off_t has 64 bits */
+EXPORT extern __typeof__(hook_munmap) munmap __attribute__((alias("hook_munmap")));
+EXPORT extern __typeof__(hook_mremap) mremap __attribute__((alias("hook_mremap")));

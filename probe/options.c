@@ -1,0 +1,97 @@
+#include "options.h"
+
+#include <string.h>
+
+#include "probe.h"
+
+enum {
+    DEFAULT_INTERVAL = 512 * 1024,
+    SAMPLED_BLOCKS = 1 << 16, /* 32 GiB of live small blocks at the default interval */
+    SAMPLED_STACKS = 1 << 14,
+    EXACT_BLOCKS = 1 << 21,
+    EXACT_STACKS = 1 << 16,
+};
+
+/* "512k", "512KiB", "1m", "4096"; -1 on anything else. */
+static int64_t parse_number(const char *text, size_t length) {
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
+        value = value * 10 + (uint64_t)(text[i] - '0');
+        if (value > UINT64_C(1) << 44) return -1;
+    }
+    if (i == 0) return -1;
+    if (i == length) return (int64_t)value;
+    unsigned shift;
+    switch (text[i] | 0x20) {
+    case 'k': shift = 10; break;
+    case 'm': shift = 20; break;
+    case 'g': shift = 30; break;
+    default: return -1;
+    }
+    size_t rest = length - i - 1;
+    bool plain = rest == 0, binary = rest == 2 && memcmp(text + i + 1, "iB", 2) == 0;
+    if (!plain && !binary) return -1;
+    value <<= shift;
+    return value > UINT64_C(1) << 50 ? -1 : (int64_t)value;
+}
+
+static bool word_is(const char *word, size_t length, const char *name) {
+    return strlen(name) == length && memcmp(word, name, length) == 0;
+}
+
+static bool copy_path(char *to, size_t room, const char *text, size_t length) {
+    if (length == 0 || length >= room) return false;
+    memcpy(to, text, length);
+    to[length] = 0;
+    return true;
+}
+
+static bool parse_word(struct options *options, const char *word, size_t length) {
+    const char *equals = memchr(word, '=', length);
+    if (!equals) {
+        if (word_is(word, length, "exact")) return options->interval = 0, true;
+        if (word_is(word, length, "follow")) return options->follow = true;
+        return false;
+    }
+    size_t name = (size_t)(equals - word);
+    const char *value = equals + 1;
+    size_t value_length = length - name - 1;
+    if (word_is(word, name, "dir"))
+        return copy_path(options->directory, sizeof options->directory, value, value_length);
+    if (word_is(word, name, "file"))
+        return copy_path(options->file, sizeof options->file, value, value_length);
+    int64_t number = parse_number(value, value_length);
+    if (number < 0) return false;
+    if (word_is(word, name, "interval")) options->interval = (uint64_t)number;
+    else if (word_is(word, name, "blocks")) options->blocks = (uint64_t)number;
+    else if (word_is(word, name, "stacks")) options->stacks = (uint64_t)number;
+    else if (word_is(word, name, "seed")) options->seed = (uint64_t)number;
+    else if (word_is(word, name, "search")) options->search = (uint64_t)number;
+    else return false;
+    return true;
+}
+
+static uint64_t power_of_two(uint64_t at_least, uint64_t low, uint64_t high) {
+    uint64_t power = low;
+    while (power < at_least && power < high) power *= 2;
+    return power;
+}
+
+int options_parse(struct options *options, const char *text) {
+    memset(options, 0, sizeof *options);
+    options->interval = DEFAULT_INTERVAL;
+    while (text && *text) {
+        size_t length = strcspn(text, ",");
+        if (length > 0 && !parse_word(options, text, length)) return PROBE_BAD_OPTIONS;
+        text += length;
+        if (*text == ',') text++;
+    }
+    bool exact = options->interval == 0;
+    if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : SAMPLED_BLOCKS;
+    if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;
+    /* Both size hash tables; the bounds keep the file under 2 GiB. */
+    options->blocks = power_of_two(options->blocks, 1 << 10, 1 << 26);
+    options->stacks = power_of_two(options->stacks, 1 << 8, 1 << 20);
+    return PROBE_OK;
+}

@@ -1,0 +1,264 @@
+/*
+ * Start and stop.
+ *
+ *            start                          stop
+ *   IDLE ------------> RECORDING ------------------------> IDLE
+ *    |  live file, tables, sampler     hooks let go, GOTs restored,
+ *    |  state = RECORDING              wait until nobody is inside, unmap
+ *    |
+ *    +-- a preloaded probe whose process asked for nothing stays here
+ *
+ * A forked child is IDLE for ever: it shares neither the agent thread nor the right to
+ * write into its parent's recording.
+ */
+#define _GNU_SOURCE
+#include "probe.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "elf_image.h"
+#include "environment.h"
+#include "got.h"
+#include "hooks.h"
+#include "java.h"
+#include "live_file.h"
+#include "modules.h"
+#include "next.h"
+#include "ranges.h"
+#include "sampler.h"
+#include "stacks.h"
+#include "system.h"
+#include "table.h"
+#include "threads.h"
+
+_Atomic int probe_state;
+
+static struct {
+    pthread_mutex_t starting; /* start and stop, one at a time */
+    bool preloaded;
+    bool leave_environment; /* when the JVM comes */
+    struct options options;
+} probe = {.starting = PTHREAD_MUTEX_INITIALIZER};
+
+/* Wiped to 0 in a forked child by the kernel (MADV_WIPEONFORK): also after a raw clone that runs no
+ * atfork handler, and not in a vfork child, which allocates for its parent. */
+static _Atomic int *owner;
+
+/* Who is inside, counted in 64 cache lines so that threads do not meet on one. */
+enum { LANES = 64 };
+static struct lane {
+    _Atomic int32_t inside;
+    char padding[60];
+} lanes[LANES];
+
+static struct lane *my_lane(void) {
+    return &lanes[(uint32_t)((uintptr_t)&sampler >> 6) * UINT32_C(2654435761) >> 26];
+}
+
+static bool come_in(void) {
+    struct lane *lane = my_lane();
+    /* Sequentially consistent with probe_stop's store of the state and its look at the lanes. */
+    atomic_fetch_add(&lane->inside, 1);
+    if (likely(atomic_load(&probe_state) == PROBE_RECORDING && atomic_load_explicit(owner, memory_order_relaxed)))
+        return true;
+    atomic_fetch_sub_explicit(&lane->inside, 1, memory_order_release);
+    return false;
+}
+
+bool probe_enter(void) {
+    if (sampler.inside || atomic_load_explicit(&probe_state, memory_order_relaxed) != PROBE_RECORDING) return false;
+    sampler.inside = 1;
+    if (come_in()) return true;
+    sampler.inside = 0;
+    return false;
+}
+
+void probe_leave(void) {
+    atomic_fetch_sub_explicit(&my_lane()->inside, 1, memory_order_release);
+    sampler.inside = 0;
+}
+
+bool probe_enter_to_forget(void) {
+    return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING && come_in();
+}
+
+void probe_leave_forgetting(void) { atomic_fetch_sub_explicit(&my_lane()->inside, 1, memory_order_release); }
+
+bool probe_is_preloaded(void) { return probe.preloaded; }
+
+bool probe_hands_out_hooks(void) {
+    return probe.preloaded || atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING;
+}
+
+static void forget_fork(void) {
+    if (owner) atomic_store(owner, 0);
+}
+
+static bool own_process(void) {
+    if (owner) return true;
+    void *page = system_pages(4096);
+    if (!page) return false;
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+    if (madvise(page, 4096, MADV_WIPEONFORK) != 0) pthread_atfork(NULL, NULL, forget_fork); /* before Linux 4.14 */
+    owner = page;
+    atomic_store(owner, 1);
+    return true;
+}
+
+static void cover(enum offheap_entry entry) {
+    uint64_t coverage = OFFHEAP_NO_JVM;
+    if (!probe.preloaded) coverage |= OFFHEAP_BEFORE_ATTACH | OFFHEAP_NO_DLSYM | OFFHEAP_NO_LDSO;
+    if (probe.preloaded && entry != OFFHEAP_PRELOAD) coverage |= OFFHEAP_BEFORE_ATTACH;
+    const struct module *libc = module_of((uintptr_t)getauxval), *allocator = module_of((uintptr_t)next.malloc);
+    if (libc && allocator != libc) coverage |= OFFHEAP_CHAINED;
+    live_cover(coverage, 0);
+}
+
+static void describe_process(void) {
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length > 0) {
+        path[length] = 0;
+        live_property("exe", path);
+    }
+}
+
+static int start(const struct options *options, enum offheap_entry entry) {
+    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_ALREADY_RECORDING;
+    if (!own_process()) return PROBE_CANNOT_MAP;
+    next_resolve();
+    int error = live_file_create(options, entry);
+    if (error) return error;
+    bool exact = options->interval == 0;
+    bool tables = table_start(LIVE_ROWS(uint64_t, OFFHEAP_KEYS), LIVE_ROWS(struct offheap_value, OFFHEAP_VALUES),
+                              live->sections[OFFHEAP_KEYS].capacity, exact) &&
+                  ranges_start(LIVE_ROWS(struct offheap_range, OFFHEAP_RANGES),
+                               live->sections[OFFHEAP_RANGES].capacity) &&
+                  stacks_start(live->sections[OFFHEAP_STACKS].capacity);
+    if (!tables) {
+        table_stop();
+        live_file_close();
+        return PROBE_CANNOT_MAP;
+    }
+    threads_start();
+    modules_start();
+    modules_register_all();
+    cover(entry);
+    describe_process();
+    probe.options = *options;
+    sampler_start(options->interval, options->seed);
+    __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
+    atomic_store(&probe_state, PROBE_RECORDING);
+    if (!probe.preloaded && got_patch(hooks_to_patch(exact)) < 0) return PROBE_CANNOT_PATCH;
+    if (entry != OFFHEAP_PRELOAD || environment_is_java()) agent_start();
+    return PROBE_OK;
+}
+
+/* Waits until every hook has let go of the live file. */
+static bool wait_until_outside(void) {
+    for (int round = 0; round < 2000; round++) {
+        bool inside = false;
+        for (int i = 0; i < LANES; i++) inside |= atomic_load(&lanes[i].inside) != 0;
+        if (!inside) return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+static int stop(void) {
+    if (atomic_load(&probe_state) != PROBE_RECORDING) return PROBE_NOT_RECORDING;
+    if (!probe.preloaded) got_restore();
+    agent_stop();
+    atomic_store(&probe_state, PROBE_IDLE);
+    sampler_stop();
+    table_stop();
+    bool outside = wait_until_outside();
+    live->stop_monotonic_ns = system_monotonic_ns();
+    __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
+    /* A thread that is still inside (preempted, or stopped in a debugger) would fault: then the
+     * mapping stays, some MiB of address space. */
+    if (outside) live_file_close();
+    return probe.preloaded ? PROBE_PRELOADED : PROBE_OK;
+}
+
+int probe_start(const struct options *options, enum offheap_entry entry) {
+    pthread_mutex_lock(&probe.starting);
+    int error = start(options, entry);
+    pthread_mutex_unlock(&probe.starting);
+    if (error == PROBE_CANNOT_PATCH) probe_stop();
+    return error;
+}
+
+int probe_stop(void) {
+    pthread_mutex_lock(&probe.starting);
+    int error = stop();
+    pthread_mutex_unlock(&probe.starting);
+    return error;
+}
+
+void probe_modules_changed(void) {
+    if (!probe_enter()) return;
+    modules_register_all();
+    probe_leave();
+    if (!probe.preloaded) got_patch(hooks_to_patch(probe.options.interval == 0));
+}
+
+void probe_modules_closed(void) { modules_forget_closed(); }
+
+void probe_jvm_loading(void) {
+    if (probe.leave_environment) {
+        /* Only now: a launcher that executes itself again must still find the variables. */
+        probe.leave_environment = false;
+        environment_leave();
+    }
+    if (atomic_load(&probe_state) == PROBE_RECORDING) agent_start();
+}
+
+/* Our image stands before libc's in search order only when we were preloaded (or linked). */
+static bool came_first(void) {
+    for (const struct link_map *image = _r_debug.r_map; image; image = image->l_next) {
+        void *found = elf_symbol(image, "malloc");
+        if (found) return found == hook_of("malloc");
+    }
+    return false;
+}
+
+__attribute__((constructor)) static void wake_up(void) {
+    next_resolve();
+    if (!came_first()) return; /* -agentpath or attach: the agent's entry points start it */
+    probe.preloaded = true;
+    if (getauxval(AT_SECURE)) return;
+    const char *text = getenv("OFFHEAP");
+    struct options options;
+    if (options_parse(&options, text ? text : "") != PROBE_OK) {
+        static const char complaint[] = "offheap: the OFFHEAP variable is not understood; nothing is recorded\n";
+        if (write(2, complaint, sizeof complaint - 1) < 0) return;
+        return;
+    }
+    bool java = environment_is_java();
+    if (options.search && !java) {
+        /* A shell between `offheap run` and its JVM: the variables stay for what it starts. */
+        if ((uint64_t)getppid() != options.search) return;
+    } else if (!options.follow) {
+        if (java) probe.leave_environment = true;
+        else environment_leave();
+    }
+    probe_start(&options, OFFHEAP_PRELOAD);
+}
+
+__attribute__((destructor)) static void fall_asleep(void) {
+    if (!probe_enter()) return;
+    live->stop_monotonic_ns = system_monotonic_ns();
+    uint32_t recording = OFFHEAP_RECORDING;
+    __atomic_compare_exchange_n(&live->state, &recording, OFFHEAP_EXITED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    probe_leave();
+}

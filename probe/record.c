@@ -1,0 +1,111 @@
+#define _GNU_SOURCE
+#include "record.h"
+
+#include <errno.h>
+
+#include "live_file.h"
+#include "probe.h"
+#include "ranges.h"
+#include "sampler.h"
+#include "stacks.h"
+#include "table.h"
+#include "threads.h"
+
+static struct offheap_value value_of(size_t size, uint32_t stack) {
+    uint64_t asked = size < OFFHEAP_VALUE_SIZE_MASK ? size : OFFHEAP_VALUE_SIZE_MASK;
+    return (struct offheap_value){
+        .block = asked | (uint64_t)sampler_code() << OFFHEAP_VALUE_INTERVAL_SHIFT |
+                 (uint64_t)thread_row() << OFFHEAP_VALUE_THREAD_SHIFT,
+        .stack = stack,
+        .birth = live_tick(),
+    };
+}
+
+/* A sign of life for readers; a plain store, at most once a tick or so. */
+static void beat(uint32_t birth) {
+    uint64_t now = live->start_monotonic_ns + (uint64_t)birth * live->tick_ns;
+    if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
+}
+
+void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller) {
+    int saved = errno;
+    if (!probe_enter()) {
+        /* Keeps the countdown of an idle probe going. */
+        if (!sampler.inside) sampler_takes(size);
+        errno = saved;
+        return;
+    }
+    if (sampler_takes(size)) {
+        uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
+        struct offheap_value value = value_of(size, stack);
+        stack_count(stack, size);
+        if (!table_insert(block, value)) live_lose(OFFHEAP_LOST_BLOCKS);
+        beat(value.birth);
+    }
+    probe_leave();
+    errno = saved;
+}
+
+bool record_forget(void *block, struct offheap_value *kept) {
+    struct offheap_value value;
+    if (!probe_enter_to_forget()) return false;
+    bool found = table_remove(block, kept ? kept : &value);
+    probe_leave_forgetting();
+    return found;
+}
+
+void record_restore(void *block, struct offheap_value kept) {
+    if (!probe_enter_to_forget()) return;
+    if (!table_insert(block, kept)) live_lose(OFFHEAP_LOST_BLOCKS);
+    probe_leave_forgetting();
+}
+
+void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
+                    uint32_t birth) {
+    int saved = errno;
+    if (!probe_enter()) {
+        if (!sampler.inside) sampler_takes(length);
+        errno = saved;
+        return;
+    }
+    if (sampler_takes(length)) {
+        struct offheap_range range = {
+            .start = (uint64_t)(uintptr_t)start,
+            .end = (uint64_t)(uintptr_t)start + length,
+            .length_at_birth = length,
+            .stack = stack_capture(hook, OFFHEAP_MMAP, caller),
+            .birth = birth ? birth : live_tick(),
+            .thread = thread_row(),
+            .interval = sampler_code(),
+        };
+        stack_count(range.stack, length);
+        if (!ranges_insert(&range)) live_lose(OFFHEAP_LOST_RANGES);
+        beat(live_tick());
+    }
+    probe_leave();
+    errno = saved;
+}
+
+void record_unmapping(void *start, size_t length, struct offheap_range *first) {
+    if (first) first->start = 0;
+    /* The range set has a lock, so unlike record_forget this must not nest. */
+    if (!probe_enter()) {
+        if (sampler.inside && probe_enter_to_forget()) {
+            live_lose(OFFHEAP_LOST_UNMAPS);
+            probe_leave_forgetting();
+        }
+        return;
+    }
+    uint64_t from = (uint64_t)(uintptr_t)start;
+    if (!ranges_remove(from, from + length, first)) live_lose(OFFHEAP_LOST_UNMAPS);
+    probe_leave();
+}
+
+void record_moved(const struct offheap_range *range, void *start, size_t length) {
+    if (!probe_enter()) return;
+    struct offheap_range moved = *range;
+    moved.start = (uint64_t)(uintptr_t)start;
+    moved.end = moved.start + length;
+    if (!ranges_insert(&moved)) live_lose(OFFHEAP_LOST_RANGES);
+    probe_leave();
+}

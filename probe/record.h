@@ -1,0 +1,26 @@
+/* What the hooks tell the recording: a block or a mapping came, moved or went. */
+#ifndef OFFHEAP_RECORD_H
+#define OFFHEAP_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "recording.h"
+#include "unwind.h"
+
+/* After the real allocation; keeps errno.  Decides by the sampler, so call it once a block. */
+void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller);
+
+/* Before the real free.  `kept` receives what a failed realloc must put back; may be NULL. */
+bool record_forget(void *block, struct offheap_value *kept);
+void record_restore(void *block, struct offheap_value kept);
+
+/* After the real mmap.  `birth`, if not 0, is inherited (mremap keeps a mapping's age). */
+void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
+                    uint32_t birth);
+/* Before the real munmap, or an mmap over an old range.  `first` as in ranges_remove; may be NULL. */
+void record_unmapping(void *start, size_t length, struct offheap_range *first);
+/* Puts a whole range back after a failed mremap, or re-files it where it moved to. */
+void record_moved(const struct offheap_range *range, void *start, size_t length);
+
+#endif

@@ -1,0 +1,140 @@
+#define _GNU_SOURCE
+#include "stacks.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "frames.h"
+#include "java.h"
+#include "live_file.h"
+#include "probe.h"
+#include "sampler.h"
+#include "system.h"
+
+enum {
+    NATIVE_FRAMES = 160,
+    JAVA_FRAMES = 256,
+    FARTHEST = 128, /* slots looked at before the index counts as full */
+};
+
+static struct {
+    _Atomic uint32_t *rows; /* by hash; 0 free */
+    uint64_t slots;
+} by_hash;
+
+bool stacks_start(uint64_t capacity) {
+    if (by_hash.rows) system_munmap((void *)by_hash.rows, by_hash.slots * sizeof *by_hash.rows);
+    by_hash.slots = capacity * 2;
+    by_hash.rows = system_pages(by_hash.slots * sizeof *by_hash.rows);
+    return by_hash.rows != NULL;
+}
+
+static uint64_t hash_frames(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind) {
+    uint64_t hash = depth << 8 | kind;
+    for (size_t i = 0; i < depth; i++) {
+        hash = (hash ^ frames[i]) * UINT64_C(0x9FB21C651E98DF25);
+        hash ^= hash >> 32;
+    }
+    return hash ? hash : 1; /* 0 marks a row that is not complete */
+}
+
+static bool same(const struct offheap_stack *row, uint64_t hash, const uint64_t *frames, size_t depth,
+                 enum offheap_stack_kind kind) {
+    const uint64_t *theirs = LIVE_ROWS(uint64_t, OFFHEAP_FRAMES) + row->frames;
+    return row->hash == hash && row->depth == depth && row->kind == kind &&
+           memcmp(theirs, frames, depth * sizeof *frames) == 0;
+}
+
+static uint32_t add(uint64_t hash, const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags) {
+    int64_t first = live_reserve(OFFHEAP_FRAMES, depth);
+    if (first < 0) return 0;
+    int64_t row = live_reserve(OFFHEAP_STACKS, 1);
+    if (row < 0 || !live_populate(OFFHEAP_COUNTERS, (uint64_t)(row + 1) * live->counter_shards)) return 0;
+    memcpy(LIVE_ROWS(uint64_t, OFFHEAP_FRAMES) + first, frames, depth * sizeof *frames);
+    struct offheap_stack *stack = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS) + row;
+    stack->frames = (uint32_t)first;
+    stack->depth = (uint16_t)depth;
+    stack->kind = (uint8_t)kind;
+    stack->flags = flags;
+    stack->born = live_tick();
+    __atomic_store_n(&stack->hash, hash, __ATOMIC_RELEASE);
+    return (uint32_t)row;
+}
+
+static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags) {
+    uint64_t hash = hash_frames(frames, depth, kind);
+    const struct offheap_stack *rows = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS);
+    uint32_t mine = 0;
+    for (uint64_t i = 0; i < FARTHEST; i++) {
+        _Atomic uint32_t *slot = &by_hash.rows[(hash + i) & (by_hash.slots - 1)];
+        uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
+        if (row == 0) {
+            /* Lost the race for the slot: the row stays unused, harmless. */
+            if (!mine && !(mine = add(hash, frames, depth, kind, flags))) break;
+            if (atomic_compare_exchange_strong_explicit(slot, &row, mine, memory_order_release,
+                                                        memory_order_acquire))
+                return mine;
+        }
+        if (same(&rows[row], hash, frames, depth, kind)) return row;
+    }
+    live_lose(OFFHEAP_LOST_STACKS);
+    return mine;
+}
+
+uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers) {
+    uint64_t frames[1 + NATIVE_FRAMES + 1 + JAVA_FRAMES];
+    uint8_t flags = 0;
+    size_t depth = 0;
+    frames[depth++] = frame_hook(hook);
+    enum unwind_end end;
+    depth += unwind(registers, frames + depth, NATIVE_FRAMES, &end);
+    bool joined = false;
+    switch (end) {
+    case UNWIND_ROOT: break;
+    case UNWIND_TRUNCATED:
+        flags |= OFFHEAP_STACK_TRUNCATED;
+        live_lose(OFFHEAP_TRUNCATED);
+        break;
+    case UNWIND_LOST:
+        flags |= OFFHEAP_STACK_INCOMPLETE;
+        live_lose(OFFHEAP_LOST_UNWINDS);
+        frames[depth++] = frame_gap(OFFHEAP_GAP_UNWINDER);
+        break;
+    case UNWIND_NO_MODULE: {
+        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined);
+        if (java == 0) {
+            frames[depth++] = frame_address(registers->pc);
+            flags |= OFFHEAP_STACK_INCOMPLETE;
+        } else if (java == JAVA_FRAMES) {
+            flags |= OFFHEAP_STACK_TRUNCATED;
+            live_lose(OFFHEAP_TRUNCATED);
+        }
+        if (java && !joined) flags |= OFFHEAP_STACK_INCOMPLETE;
+        depth += java;
+        break;
+    }
+    }
+    return intern(frames, depth, kind, flags);
+}
+
+void stack_count(uint32_t stack, size_t size) {
+    uint32_t shards = live->counter_shards;
+    /* Threads' TLS blocks lie a stack apart: their addresses spread them over the shards. */
+    uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&sampler >> 12) * 2654435761u >> 30;
+    struct offheap_counters *counters =
+        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard % shards;
+    __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
+    if (live->mode == OFFHEAP_EXACT) {
+        __atomic_fetch_add(&counters->blocks, 1 << 16, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED);
+        return;
+    }
+    double weight = sampler_weight(size), bytes = weight * (double)size;
+    /* With w = 1/p: (1 - p) / p^2 = w (w - 1). */
+    double blocks_variance = weight * (weight - 1);
+    double kib = (double)size / 1024;
+    __atomic_fetch_add(&counters->blocks, (uint64_t)(weight * 65536 + 0.5), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counters->bytes, (uint64_t)(bytes + 0.5), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counters->blocks_variance, (uint64_t)(blocks_variance + 0.5), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counters->bytes_variance, (uint64_t)(blocks_variance * kib * kib + 0.5), __ATOMIC_RELAXED);
+}

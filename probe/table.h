@@ -1,0 +1,47 @@
+/*
+ * The live table: address -> value, in the live file, lock-free, read from outside.
+ *
+ *   KEYS    bucket 0: 8 keys (one cache line) | bucket 1: 8 keys | ...
+ *   VALUES  in step with KEYS
+ *   (private) one byte a bucket: how many keys went past it to a later bucket
+ *
+ * A look-up ends at the first bucket that no key went past, so a miss costs one cache
+ * line and there are no tombstones (as in F14).  The outside reader copies twice and
+ * keeps what is equal in both.
+ *
+ * In front of it stands a counting filter, one byte a hash of the address: the free of
+ * a block that was not sampled ends there, in a line of 128 KiB that stays in L2.
+ */
+#ifndef OFFHEAP_TABLE_H
+#define OFFHEAP_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "recording.h"
+
+#define TABLE_FILTER_BITS 17
+extern _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
+
+static inline uint32_t table_filter_index(const void *block) {
+    return (uint32_t)((uint64_t)(uintptr_t)block * UINT64_C(0x9E3779B97F4A7C15) >> (64 - TABLE_FILTER_BITS));
+}
+
+/* The fast path of free: true when `block` is surely not in the table. */
+static inline bool table_lacks(const void *block) {
+    return __builtin_expect(
+        __atomic_load_n((const uint8_t *)&table_filter[table_filter_index(block)], __ATOMIC_RELAXED) == 0, 1);
+}
+
+/* For the mapped KEYS and VALUES of a new live file; `exact`: the filter lets everything through
+ * (it would be full anyway).  Returns false without memory. */
+bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, bool exact);
+/* The filter says "lacks" to everything. */
+void table_stop(void);
+
+/* Adds a block, or replaces what an address held whose free was not seen.  False: full. */
+bool table_insert(const void *block, struct offheap_value value);
+/* Takes a block out, BEFORE it is really freed: afterwards another thread may own the address. */
+bool table_remove(const void *block, struct offheap_value *value);
+
+#endif
