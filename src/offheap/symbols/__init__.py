@@ -1,0 +1,5 @@
+"""Address -> function, file, line, inlined chain."""
+
+from offheap.symbols.symbolizer import Symbol, Symbolizer
+
+__all__ = ["Symbol", "Symbolizer"]

@@ -1,0 +1,295 @@
+"""An ELF image as a file: segments, sections, symbols, relocations, notes, links to debug files.
+
+Reads 64-bit little-endian images (x86-64, aarch64; an image of another machine is only data).
+Source of the layout: the System V gABI, chapters 4 and 5, and `man 5 elf`.  Nothing is believed:
+every offset and size is checked against the file's length, and what does not fit raises `ElfError`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+MACHINES = {62: "x86_64", 183: "aarch64"}
+
+SEGMENT_LOAD, SEGMENT_NOTE = 1, 4  # SEGMENT["type"]
+SEGMENT_EXECUTE, SEGMENT_WRITE, SEGMENT_READ = 1, 2, 4  # bits of SEGMENT["flags"]
+SECTION_NOTE, SECTION_NOBITS = 7, 8  # Section.type
+SECTION_EXECUTE, SECTION_COMPRESSED = 4, 0x800  # bits of Section.flags
+SYMBOL_NOTYPE, SYMBOL_FUNCTION, SYMBOL_IFUNC = 0, 2, 10  # SYMBOL["info"] & 15
+SYMBOL_LOCAL = 0  # SYMBOL["info"] >> 4
+INDEX_UNDEFINED, INDEX_ABSOLUTE, INDEX_EXTENDED = 0, 0xFFF1, 0xFFFF  # SYMBOL["section"]
+
+NOTE_BUILD_ID = 3
+
+SEGMENT = np.dtype(
+    [
+        ("type", "<u4"),
+        ("flags", "<u4"),
+        ("offset", "<u8"),  # in the file
+        ("address", "<u8"),  # ELF virtual address: what symbols, unwind tables and DWARF speak of
+        ("physical", "<u8"),
+        ("file_size", "<u8"),  # bytes
+        ("memory_size", "<u8"),  # bytes; past file_size they are zero (.bss)
+        ("align", "<u8"),
+    ]
+)
+
+SYMBOL = np.dtype(
+    [
+        ("name", "<u4"),  # offset into the table's strings
+        ("info", "u1"),
+        ("other", "u1"),
+        ("section", "<u2"),
+        ("value", "<u8"),
+        ("size", "<u8"),
+    ]
+)
+
+RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+
+_SECTION = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u8"),
+        ("address", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u8"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("align", "<u8"),
+        ("entry_size", "<u8"),
+    ]
+)
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_NOTE = struct.Struct("<III")
+_LONGEST_NAME = 1 << 16  # a string table need not hold a single NUL
+
+
+class ElfError(Exception):
+    """The file is no ELF image that can be read; the message completes "FILE ..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    entries: NDArray[np.void]  # SYMBOL
+    strings: bytes
+
+    def name(self, offset: int) -> bytes:
+        """The string at `offset`, b"" when it lies outside the table."""
+        return _string(self.strings, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class DebugLink:
+    """.gnu_debuglink: the base name of the separate debug file and the CRC-32 of its content."""
+
+    name: str
+    crc: int
+
+
+class ElfImage:
+    """One image.  A context manager; sections are read when asked for.
+
+    It reads with read(2), not mmap: a library overwritten in place under a mapping means SIGBUS.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.file_size = file.seek(0, os.SEEK_END)
+        raw = self._read(0, _HEADER.size, "ELF header")
+        ident, self.type, machine, _, self.entry, phoff, shoff, _, _, phsize, phnum, shsize, shnum, names = (
+            _HEADER.unpack(raw)
+        )
+        if ident[:4] != b"\x7fELF":
+            raise ElfError("is not an ELF file")
+        if ident[4:6] != b"\x02\x01":
+            raise ElfError("is not a 64-bit little-endian ELF file")
+        self.machine: str = MACHINES.get(machine, f"machine {machine}")
+        first = self._table(shoff, shsize, 1, _SECTION, "section headers")
+        if len(first):  # gABI: it holds the counts that do not fit 16 bits
+            shnum = shnum or int(first[0]["size"])
+            phnum = int(first[0]["info"]) if phnum == 0xFFFF else phnum
+            names = int(first[0]["link"]) if names == INDEX_EXTENDED else names
+        rows = self._table(shoff, shsize, shnum, _SECTION, "section headers")
+        self.segments: NDArray[np.void] = self._table(phoff, phsize, phnum, SEGMENT, "program headers")
+        self.sections: list[Section] = self._named(rows, names)
+
+    @classmethod
+    def open(cls, path: Path) -> ElfImage:
+        """Opens a regular file; OSError when it cannot be opened, ElfError when it is something else."""
+        # O_NONBLOCK: a FIFO in a library's place must not hang us.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        file = os.fdopen(descriptor, "rb", buffering=0)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ElfError("is not a regular file")
+            return cls(file)
+        except BaseException:
+            file.close()
+            raise
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ElfImage:
+        return cls(io.BytesIO(data))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> ElfImage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def has(self, name: str) -> bool:
+        """Whether the section is there and has content (in a debug file most are only placeholders)."""
+        section = self.section(name)
+        return section is not None and section.type != SECTION_NOBITS and section.size > 0
+
+    def data(self, section: Section | None) -> bytes:
+        """The section's bytes; b"" for a missing section and for one without content in the file."""
+        if section is None or section.type == SECTION_NOBITS:
+            return b""
+        if section.flags & SECTION_COMPRESSED:
+            raise ElfError(f"has a compressed section {section.name}")
+        return self._read(section.offset, section.size, section.name)
+
+    def symbols(self, name: str) -> SymbolTable | None:
+        """The symbol table called `name` (".symtab", ".dynsym"); None when the image has none."""
+        section = self.section(name)
+        if section is None or not self.has(name):
+            return None
+        entries = self._rows(self.data(section), SYMBOL)
+        if section.link >= len(self.sections):
+            raise ElfError(f"has a {name} without strings")
+        return SymbolTable(entries, self.data(self.sections[section.link]))
+
+    def relocations(self, name: str) -> NDArray[np.void]:
+        """The rows (RELOCATION) of a RELA section, none when it is missing."""
+        return self._rows(self.data(self.section(name)), RELOCATION)
+
+    def notes(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """(owner, type, content) of every note."""
+        # In a debug file the program headers still point to where the original had its notes.
+        places = [(s.offset, s.size) for s in self.sections if s.type == SECTION_NOTE]
+        if not places:
+            rows = self.segments[self.segments["type"] == SEGMENT_NOTE]
+            places = [(int(row["offset"]), int(row["file_size"])) for row in rows]
+        for offset, size in places:
+            yield from _notes(self._read(offset, size, "notes"))
+
+    @cached_property
+    def build_id(self) -> str:
+        """In lower-case hexadecimal, "" if the image has none."""
+        for owner, kind, content in self.notes():
+            if owner == b"GNU" and kind == NOTE_BUILD_ID:
+                return content.hex()
+        return ""
+
+    @property
+    def debug_link(self) -> DebugLink | None:
+        data = self.data(self.section(".gnu_debuglink"))
+        name, end, _ = data.partition(b"\0")
+        if not end or len(data) < 4:
+            return None
+        return DebugLink(os.fsdecode(name), int.from_bytes(data[-4:], "little"))
+
+    @property
+    def load_address(self) -> int:
+        """The ELF virtual address of the first loaded segment: 0, but for fixed-address images."""
+        loads = self.segments[self.segments["type"] == SEGMENT_LOAD]
+        return int(loads[0]["address"]) if len(loads) else 0
+
+    def _read(self, offset: int, size: int, what: str) -> bytes:
+        if offset + size > self.file_size:
+            raise ElfError(f"is truncated: its {what} would lie past the end")
+        self._file.seek(offset)
+        data = self._file.read(size)
+        if len(data) != size:
+            raise ElfError(f"shrank while its {what} were read")
+        return data
+
+    def _table(
+        self, offset: int, row_size: int, count: int, dtype: np.dtype[np.void], what: str
+    ) -> NDArray[np.void]:
+        if not offset or not count:
+            return np.empty(0, dtype)
+        if row_size != dtype.itemsize:
+            raise ElfError(f"has {what} of {row_size} bytes each instead of {dtype.itemsize}")
+        return np.frombuffer(self._read(offset, count * dtype.itemsize, what), dtype)
+
+    @staticmethod
+    def _rows(data: bytes, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+        return np.frombuffer(data, dtype, count=len(data) // dtype.itemsize)
+
+    def _named(self, rows: NDArray[np.void], names: int) -> list[Section]:
+        sections = [Section("", t, f, a, o, s, k, e) for _, t, f, a, o, s, k, _, _, e in rows.tolist()]
+        if not names:
+            return sections
+        if names >= len(sections):
+            raise ElfError("has no section names")
+        strings = self.data(sections[names])
+        return [
+            Section(
+                _string(strings, offset).decode("utf-8", "replace"),
+                section.type,
+                section.flags,
+                section.address,
+                section.offset,
+                section.size,
+                section.link,
+                section.entry_size,
+            )
+            for offset, section in zip(rows["name"].tolist(), sections, strict=True)
+        ]
+
+
+def _string(strings: bytes, offset: int) -> bytes:
+    end = strings.find(b"\0", offset, offset + _LONGEST_NAME)
+    return strings[offset : offset + _LONGEST_NAME if end < 0 else end]
+
+
+def _notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+    # Fields are padded to 4 bytes whatever the section's alignment says; only .note.gnu.property
+    # pads to 8, and its contents are multiples of 8 anyway.
+    offset = 0
+    while offset + _NOTE.size <= len(data):
+        owner_size, size, kind = _NOTE.unpack_from(data, offset)
+        owner_at = offset + _NOTE.size
+        at = owner_at + (owner_size + 3 & ~3)
+        if at + size > len(data):
+            raise ElfError("has a note that is longer than its section")
+        yield data[owner_at : owner_at + owner_size].rstrip(b"\0"), kind, data[at : at + size]
+        offset = at + (size + 3 & ~3)

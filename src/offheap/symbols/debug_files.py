@@ -1,0 +1,115 @@
+"""Where the symbols of an image may be: the file itself, and separate debug files.
+
+As GDB looks for them: by build-id (/usr/lib/debug/.build-id/ab/cdef.debug), by .gnu_debuglink
+(beside the file, in .debug/ beside it, below /usr/lib/debug), and in the image's own
+.gnu_debugdata section (MiniDebugInfo: an xz-compressed ELF file that has only a .symtab).
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from offheap.proc.elf import DebugLink, ElfError, ElfImage
+
+_MOST_LINKS = 40  # symbolic links in one path, as in the kernel
+_LARGEST_MINIDEBUG = 64 << 20  # bytes
+_CHUNK = 1 << 20
+
+
+def beneath(root: Path, path: str) -> Path:
+    """The file that `path` names for a process whose root directory is `root`.
+
+    Absolute symbolic links below /proc/PID/root lead into our own file system, not the target's:
+    they are followed here instead.
+    """
+    if root == Path("/"):
+        return Path(path)
+    todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    done: list[str] = []
+    links = 0
+    while todo:
+        part = todo.pop()
+        if part == "..":
+            del done[-1:]
+            continue
+        done.append(part)
+        try:
+            link = os.readlink(root.joinpath(*done))
+        except OSError:
+            continue  # no link, or nothing at all: then opening it says so
+        links += 1
+        if links > _MOST_LINKS:
+            break
+        done = [] if link.startswith("/") else done[:-1]
+        todo += [part for part in reversed(link.split("/")) if part not in ("", ".")]
+    return root.joinpath(*done)
+
+
+def debug_file(
+    root: Path, directories: Sequence[Path], path: Path, build_id: str, link: DebugLink | None
+) -> tuple[Path, ElfImage] | None:
+    """The separate debug file of the image `path`, opened.
+
+    It has the same build-id, or, where there is none, the content that .gnu_debuglink's CRC promises.
+    """
+    folders = [beneath(root, str(directory)) for directory in directories]
+    folders += [directory for directory in directories if directory not in folders]
+    for candidate in _candidates(folders, root, path, build_id, link):
+        if candidate == path:
+            continue
+        try:
+            image = ElfImage.open(candidate)
+        except (OSError, ElfError):
+            continue
+        if _belongs(image, candidate, build_id, link):
+            return candidate, image
+        image.close()
+    return None
+
+
+def minidebug(image: ElfImage) -> ElfImage | None:
+    """The image inside .gnu_debugdata."""
+    data = image.data(image.section(".gnu_debugdata"))
+    if not data:
+        return None
+    try:
+        unpacked = lzma.LZMADecompressor(memlimit=2 * _LARGEST_MINIDEBUG).decompress(data, _LARGEST_MINIDEBUG)
+        return ElfImage.from_bytes(unpacked)
+    except (lzma.LZMAError, EOFError, ElfError):
+        return None
+
+
+def _candidates(
+    folders: Sequence[Path], root: Path, path: Path, build_id: str, link: DebugLink | None
+) -> Iterator[Path]:
+    if len(build_id) > 2:
+        for folder in folders:
+            yield folder / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    if link is None or link.name in ("", ".", "..") or "/" in link.name:
+        return
+    yield path.parent / link.name
+    yield path.parent / ".debug" / link.name
+    inner = path.parent.relative_to(root) if path.is_relative_to(root) else path.parent.relative_to("/")
+    for folder in folders:
+        yield folder / inner / link.name
+
+
+def _belongs(image: ElfImage, path: Path, build_id: str, link: DebugLink | None) -> bool:
+    try:
+        if build_id or image.build_id:
+            return image.build_id == build_id
+        return link is not None and _crc(path) == link.crc
+    except (OSError, ElfError):
+        return False
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc

@@ -1,0 +1,166 @@
+"""File, line and inlined functions at an address, from DWARF, by the package `symbolic`.
+
+`symbolic` converts DWARF into a symcache once; a conversion that took long is kept on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from offheap.proc.elf import ElfImage
+from offheap.symbols import convert
+
+_WORTH_KEEPING = 0.3  # seconds of conversion
+_MOST_KEPT = 24  # files; libjvm's has 50 MB
+_PATIENCE = 600.0  # seconds
+_ADDRESSES = 1 << 32  # a symcache's addresses have 32 bits
+
+
+class LinesError(Exception):
+    """The debug information could not be used; the message completes "its lines are missing: ..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One function of an inlined chain.  `name` is raw (mangled); "" and 0 when not known."""
+
+    name: str
+    file: str
+    line: int
+
+
+class Symcache(Protocol):
+    """What is used of symbolic.symcache.SymCache, whose methods have no types."""
+
+    is_latest_version: bool
+
+    def lookup(self, addr: int) -> list[Any]: ...
+
+
+class LineTable:
+    """The lines of one image, by ELF virtual address."""
+
+    def __init__(self, symcache: Symcache, load_address: int) -> None:
+        self._symcache = symcache
+        self._load_address = load_address
+
+    @classmethod
+    def open(cls, path: Path, image: ElfImage) -> LineTable:
+        """From the DWARF of `image`, which was opened from `path`; LinesError when that fails."""
+        return cls(_symcache(path, image), image.load_address)
+
+    def chain(self, address: int) -> list[Location]:
+        """Innermost first, the function that was really called last; [] without line information."""
+        offset = address - self._load_address
+        if not 0 <= offset < _ADDRESSES:
+            return []
+        places = self._symcache.lookup(offset)
+        # Without DWARF for the address it answers with the nearest symbol, however far that is.
+        if not any(place.full_path for place in places):
+            return []
+        return [Location(place.symbol or "", place.full_path or "", place.line) for place in places]
+
+
+def available() -> bool:
+    """Whether `symbolic` is installed."""
+    return importlib.util.find_spec("symbolic") is not None
+
+
+def _open_symcache(path: Path) -> Symcache:
+    # Importing symbolic sets RUST_BACKTRACE in our environment, which programs we start would inherit.
+    before = os.environ.get("RUST_BACKTRACE")
+    try:
+        opened: Symcache = importlib.import_module("symbolic.symcache").SymCache.open(str(path))
+        return opened
+    finally:
+        if before is None:
+            os.environ.pop("RUST_BACKTRACE", None)
+
+
+def _symcache(path: Path, image: ElfImage) -> Symcache:
+    status = path.stat()
+    key = image.build_id or f"{path.name}-{status.st_size:x}-{status.st_mtime_ns:x}"
+    folder = _folder()
+    kept = folder / f"{key}.symcache"
+    with contextlib.suppress(Exception):  # missing, cut short, or of another version: convert again
+        symcache = _open_symcache(kept)
+        if symcache.is_latest_version:
+            os.utime(kept)  # the oldest go first
+            return symcache
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = _empty_file(folder)
+    except OSError:
+        fresh = _empty_file(None)
+    try:
+        started = time.monotonic()
+        _convert(path, fresh)
+        took = time.monotonic() - started
+        symcache = _open_symcache(fresh)
+        if took > _WORTH_KEEPING and fresh.parent == folder:
+            fresh.rename(kept)
+            _prune(folder)
+        return symcache
+    except LinesError:
+        raise
+    except Exception as error:  # whatever symbolic or the file system has to say
+        raise LinesError(str(error).partition("\n")[0]) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _convert(path: Path, symcache: Path) -> None:
+    # LD_PRELOAD may hold the probe, and the address-space limit is meant for DWARF alone.
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    command = [sys.executable, convert.__file__, str(path), str(symcache)]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LinesError(f"the conversion of {path} failed: {error}") from error
+    if done.returncode < 0:
+        raise LinesError(
+            f"the conversion of {path} was ended by signal {-done.returncode}; "
+            f"it may use {convert.MEMORY >> 30} GiB and {convert.SECONDS} s"
+        )
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise LinesError(f"the conversion of {path} failed: {said[-1] if said else 'no reason given'}")
+
+
+def _folder() -> Path:
+    # The XDG specification: a relative path there is to be ignored.
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(base) if base.startswith("/") else Path(os.path.expanduser("~")) / ".cache"
+    return home / "offheap" / "symcache"
+
+
+def _empty_file(folder: Path | None) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+    os.close(descriptor)
+    return Path(name)
+
+
+def _prune(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        kept = sorted(folder.glob("*.symcache"), key=lambda file: file.stat().st_mtime)
+        abandoned = [file for file in folder.glob(".*.part") if time.time() - file.stat().st_mtime > 3600]
+        for file in kept[:-_MOST_KEPT] + abandoned:
+            file.unlink(missing_ok=True)

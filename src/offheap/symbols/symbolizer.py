@@ -1,0 +1,195 @@
+"""Addresses of modules to functions, files, lines and inlined chains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.proc.elf import ElfError, ElfImage
+from offheap.symbols import lines
+from offheap.symbols.debug_files import beneath, debug_file, minidebug
+from offheap.symbols.functions import FunctionTable
+from offheap.symbols.names import demangle, plain
+from offheap.symbols.plt import plt_stubs
+
+_DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One function at an address.
+
+    name     demangled; "" when only the line is known
+    file     source file as the compiler noted it, "" if not known
+    line     0 if not known
+    inlined  True when it was inlined into the next symbol of its chain
+    """
+
+    name: str
+    file: str = ""
+    line: int = 0
+    inlined: bool = False
+
+
+@dataclass
+class _Module:
+    """What one image offers.  Its files are closed: tables are in memory, lines in a mapped symcache."""
+
+    functions: FunctionTable
+    stubs: dict[range, bytes]
+    lines: lines.LineTable | None
+    stripped: bool  # no .symtab: only exported functions have names
+
+    def chain(self, address: int) -> tuple[Symbol, ...]:
+        aliases = self.functions.aliases(address)
+        places = self.lines.chain(address) if self.lines else []
+        if places:
+            *inlined, called = places
+            # DWARF says __libc_malloc or foo.cold where the best name is malloc, foo.
+            known = not called.name or plain(called.name) in aliases
+            name = aliases[0] if known and aliases else plain(called.name)
+            return (
+                *(Symbol(demangle(plain(place.name)), place.file, place.line, True) for place in inlined),
+                Symbol(demangle(name), called.file, called.line),
+            )
+        if aliases:
+            return (Symbol(demangle(aliases[0])),)
+        for stub, function in self.stubs.items():
+            if address in stub:
+                return (Symbol(demangle(plain(function.decode("utf-8", "replace"))) + "@plt"),)
+        return ()
+
+
+@dataclass
+class Symbolizer:
+    """Looks modules up once and keeps their tables for as long as it lives.
+
+    root               root directory of the target: /proc/PID/root for one in another mount namespace
+    debug_directories  where separate debug files are, below `root` and here
+    dwarf              whether to give files, lines and inlined functions; None: if `symbolic` is installed
+    problems           module path -> why its symbols are missing or not to be trusted
+    """
+
+    root: Path = Path("/")
+    debug_directories: Sequence[Path] = (Path("/usr/lib/debug"),)
+    dwarf: bool | None = None
+    problems: dict[str, str] = field(default_factory=dict, init=False)
+    _modules: dict[tuple[str, str], _Module | None] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.dwarf and not lines.available():
+            raise UserError(
+                "files and lines need the Python package `symbolic`", "run `pip install 'offheap[dwarf]'`"
+            )
+
+    def resolve(self, path: str, build_id: str, addresses: Sequence[int]) -> list[tuple[Symbol, ...]]:
+        """For each address the inlined chain, innermost first; () when nothing is known.
+
+        path       as /proc/PID/maps or the dynamic linker names the module
+        build_id   of the module that was mapped, in hexadecimal; "" if it had none
+        addresses  ELF virtual addresses; the caller has subtracted one from return addresses
+        """
+        if not path.startswith("/"):  # [vdso], linux-vdso.so.1, anonymous memory: no file
+            return [()] * len(addresses)
+        key = (path, build_id)
+        if key not in self._modules:
+            self._modules[key] = self._load(path, build_id)
+        module = self._modules[key]
+        if module is None:
+            return [()] * len(addresses)
+        chains = [module.chain(address) if 0 <= address < 2**64 else () for address in addresses]
+        if module.stripped and not all(chains):
+            self.problems.setdefault(
+                path, "stripped: only exported functions have names, install its debug symbols"
+            )
+        return chains
+
+    def _load(self, path: str, build_id: str) -> _Module | None:
+        with contextlib.ExitStack() as stack:
+            try:
+                return self._read(path, build_id, stack)
+            except ElfError as error:
+                self.problems[path] = f"the file {error}"
+            except OSError as error:
+                self.problems[path] = f"the file cannot be read: {error.strerror}"
+            except MemoryError:
+                self.problems[path] = "not enough memory for its symbols"
+            return None
+
+    def _read(self, path: str, build_id: str, stack: contextlib.ExitStack) -> _Module | None:
+        file = beneath(self.root, path.removesuffix(_DELETED))
+        image, reason = self._open(file, path.endswith(_DELETED), build_id)
+        if image:
+            stack.enter_context(image)
+            if image.build_id and not build_id:
+                self.problems[path] = "the recording has no build-id to check the file with"
+        images = [(file, image)] if image else []
+        if not image or not _complete(image, self._wants_lines()):
+            link = image.debug_link if image else None
+            wanted = build_id or (image.build_id if image else "")
+            found = debug_file(self.root, self.debug_directories, file, wanted, link)
+            if found:
+                stack.enter_context(found[1])
+                images.append(found)
+        if not images:
+            self.problems[path] = reason
+            return None
+        full = [(one, table) for _, one in images if (table := one.symbols(".symtab"))]
+        mini = minidebug(image) if image and not full else None
+        if mini and (table := mini.symbols(".symtab")):
+            full.append((mini, table))
+        exported = [(image, table)] if image and (table := image.symbols(".dynsym")) else []
+        return _Module(
+            functions=FunctionTable(full + exported),
+            stubs=plt_stubs(image) if image else {},
+            lines=self._lines(path, images),
+            stripped=not full,
+        )
+
+    def _open(self, file: Path, deleted: bool, build_id: str) -> tuple[ElfImage | None, str]:
+        """The image now at that path if it is the one that was mapped, else why it is not."""
+        try:
+            image = ElfImage.open(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None, "the file is gone"
+        except OSError as error:
+            return None, f"the file cannot be read: {error.strerror}"
+        except ElfError as error:
+            return None, f"the file {error}"
+        with contextlib.ExitStack() as unless_returned:
+            unless_returned.callback(image.close)
+            try:
+                same = image.build_id == build_id if build_id else not deleted
+            except ElfError as error:
+                return None, f"the file {error}"
+            if same:
+                unless_returned.pop_all()
+                return image, ""
+        if not build_id:
+            return None, "the file was replaced, and has no build-id to tell whether it is the same"
+        return None, "build-id differs: the file was replaced"
+
+    def _wants_lines(self) -> bool:
+        return lines.available() if self.dwarf is None else self.dwarf
+
+    def _lines(self, path: str, images: Sequence[tuple[Path, ElfImage]]) -> lines.LineTable | None:
+        if not self._wants_lines():
+            return None
+        for file, image in images:
+            if _has_lines(image):
+                try:
+                    return lines.LineTable.open(file, image)
+                except lines.LinesError as error:
+                    self.problems[path] = f"its lines are missing: {error}"
+        return None
+
+
+def _complete(image: ElfImage, with_lines: bool) -> bool:
+    return image.has(".symtab") and (_has_lines(image) or not with_lines)
+
+
+def _has_lines(image: ElfImage) -> bool:
+    return image.has(".debug_info") or image.has(".zdebug_info")
