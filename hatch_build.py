@@ -39,7 +39,7 @@ class NativeBuildHook(BuildHookInterface[Any]):
             if path and not editable:
                 build_data["force_include"][str(path)] = name
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-manylinux_2_17_{machine}.manylinux2014_{machine}"
+        build_data["tag"] = f"py3-none-manylinux2014_{machine}.manylinux_2_17_{machine}"
 
     def _source(self, name: str) -> Path:
         return Path(self.root, "src", name)

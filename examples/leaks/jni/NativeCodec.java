@@ -1,0 +1,47 @@
+package leaks;
+
+/** A JNI library that leaks in three ways: malloc, a malloc found by dlsym, and mmap on a thread of its own. */
+public final class NativeCodec {
+    static {
+        System.loadLibrary("codec");
+    }
+
+    public static void main(String[] args) throws Exception {
+        String way = System.getProperty("way", "malloc");
+        switch (way) {
+            case "malloc":
+                Exhibit.run(args, 500, NativeCodec::decodeFrame);
+                break;
+            case "dlsym":
+                Exhibit.run(args, 500, NativeCodec::decodeThroughTable);
+                break;
+            case "mmap":
+                startPrefetcher();
+                Exhibit.run(args, 20, NativeCodec::requestPrefetch);
+                break;
+            default:
+                throw new IllegalArgumentException("-Dway=malloc, dlsym or mmap, not " + way);
+        }
+    }
+
+    private static void decodeFrame() {
+        Exhibit.leaked(decode(2000));
+    }
+
+    private static void decodeThroughTable() {
+        Exhibit.leaked(decodeWithAllocatorTable(3000));
+    }
+
+    private static void requestPrefetch() {
+        Exhibit.leaked(prefetch());
+    }
+
+    /** Each returns the bytes that it leaked, in one block. */
+    private static native long decode(long bytes);
+
+    private static native long decodeWithAllocatorTable(long bytes);
+
+    private static native void startPrefetcher();
+
+    private static native long prefetch();
+}

@@ -1,0 +1,56 @@
+"""Fixtures that several tests share: JVMs, the compiled zoo, the probe, all of them the real thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import zoo as zoo_programs
+from offheap import checkout
+
+
+@pytest.fixture(scope="session")
+def probe_library() -> Path:
+    """liboffheap.so built from the sources as they are now."""
+    library: Path | None = checkout.build_script().build_if_changed()
+    assert library, "probe/ has no C file"
+    return library
+
+
+@pytest.fixture(scope="session")
+def jres() -> dict[int, Path]:
+    """The `java` of every JRE that is installed, by feature version."""
+    found = {version: zoo_programs.java(version) for version in zoo_programs.JRE_VERSIONS}
+    found = {version: path for version, path in found.items() if path.exists()}
+    if not found:
+        pytest.skip("no JRE in .jres: run `make jres`")
+    return found
+
+
+@pytest.fixture(scope="session")
+def jre(jres: dict[int, Path]) -> Callable[[int], Path]:
+    """jre(17) is that version's `java`; the test is skipped if it is not installed."""
+
+    def find(version: int) -> Path:
+        if version not in jres:
+            pytest.skip(f"no JRE {version} in .jres: run `make jres`")
+        return jres[version]
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def jdk() -> Path:
+    """Home of the oldest installed JDK that can compile for 11."""
+    homes = {version: home for version, home in zoo_programs.jdk_homes().items() if version >= 11}
+    if not homes:
+        pytest.skip("no JDK 11 or newer (javac and include/jni.h): install one or set JAVA_HOME")
+    return homes[min(homes)]
+
+
+@pytest.fixture(scope="session")
+def zoo(jdk: Path) -> zoo_programs.Zoo:
+    """The compiled programs of examples/leaks; kept between runs as long as their sources stay the same."""
+    return zoo_programs.compile_zoo(zoo_programs.ROOT / "build" / "zoo")
