@@ -255,6 +255,15 @@ __attribute__((constructor)) static void wake_up(void) {
     probe_start(&options, OFFHEAP_PRELOAD);
 }
 
+/* For programs without a JVM to attach through: they dlopen the library and call these. */
+EXPORT int offheap_start(const char *text) {
+    struct options options;
+    int error = options_parse(&options, text);
+    return error ? error : probe_start(&options, OFFHEAP_ATTACH);
+}
+
+EXPORT int offheap_stop(void) { return probe_stop(); }
+
 __attribute__((destructor)) static void fall_asleep(void) {
     if (!probe_enter()) return;
     live->stop_monotonic_ns = system_monotonic_ns();

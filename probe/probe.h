@@ -7,7 +7,9 @@
 #include "options.h"
 #include "recording.h"
 
-#define PROBE_VERSION "0.1.0"
+#ifndef PROBE_VERSION /* probe/build.py gives the package's */
+#define PROBE_VERSION "0"
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
