@@ -6,25 +6,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jvmti.h"
 #include "unwind.h"
 
-/* Looks for a started JVM and the entries needed (JNI_GetCreatedJavaVMs, AsyncGetCallTrace);
- * cheap when nothing changed.  Called by the agent thread, never by a hook. */
+/* Looks for the image that is a JVM (libjvm.so, or whatever it is linked into) and the entries
+ * needed; cheap once found.  True when there is one, started or not.  Never called by a hook. */
 bool java_discover(void);
+
+/* The VM that JNI_GetCreatedJavaVMs answers, or NULL.  Before JDK 22 that may be one which is
+ * still being created, and which must not be touched yet. */
+JavaVM *java_created_vm(void);
+
+/* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, calibrate where a
+ * JavaThread lies.  False when this JVM has no AsyncGetCallTrace. */
+bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread);
+void java_end(void);
 
 /* Is the calling thread a Java thread of a discovered JVM? Signal-safe, a few ns. */
 bool java_thread(void);
 
-/* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`.
- * Returns how many were written, 0 when this thread has no Java frames at all
- * (not a Java thread).  No allocation, no lock. */
+/* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`:
+ * the first frame outward that no module covers.  Returns how many were written, 0 when this is
+ * no Java thread.  `joined`: they are Java frames.  No allocation, no lock. */
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined);
 
 /* The agent thread: waits for a JVM, names methods as they are first seen, follows modules.
- * Started by probe_start; stopped by probe_stop. */
+ * Wanted from probe_start to probe_stop in a process that has a JVM or is about to load one;
+ * calling agent_start again is harmless. */
 int agent_start(void);
+/* Before probe_state leaves PROBE_RECORDING, so that the last methods still get their names. */
 void agent_stop(void);
 /* Wakes it (a futex; signal-safe). */
 void agent_wake(void);
+/* `vm` is complete, and the calling thread is attached to it. */
+void agent_vm_live(JavaVM *vm, JNIEnv *env);
+/* `vm` is going; the last moment for JVMTI. */
+void agent_vm_dying(JNIEnv *env);
 
 #endif

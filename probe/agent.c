@@ -1,0 +1,332 @@
+/*
+ * The agent: the JVM's three doors into the probe, and the one thread of our own.
+ *
+ *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: set-up happens on the JVM's own
+ *               first thread, the moment the VM is complete.  A JVM that is created without
+ *               dlsym (a program linked with libjvm) is met by the agent thread's poll.
+ *   agentpath   Agent_OnLoad makes the JVMTI environment, VMInit does the set-up.
+ *   attach      Agent_OnAttach does the set-up, then starts recording.
+ *
+ * Set-up: JVMTI events on, jmethodIDs made, AsyncGetCallTrace allowed.  The agent thread attaches
+ * itself as a daemon, since naming methods takes a JNIEnv.  It must make no JVMTI call once VMDeath
+ * has returned; `using_vm` is held around each batch of calls so that VMDeath can wait for it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "events.h"
+#include "java.h"
+#include "jvm_start.h"
+#include "live_file.h"
+#include "methods.h"
+#include "probe.h"
+#include "properties.h"
+#include "system.h"
+
+enum vm_phase {
+    VM_NONE,     /* not met yet */
+    VM_STARTING, /* Agent_OnLoad has run: VMInit will come */
+    VM_LIVE,
+    VM_DEAD,
+};
+
+enum {
+    STACK_BYTES = 512 << 10, /* HotSpot's guard and shadow zones alone take some 150 KiB of it */
+    TICK_MS = 1000,
+    POLL_MS = 5, /* until a JVM has come */
+    STOP_LIMIT_MS = 10000,
+};
+
+static struct {
+    pthread_mutex_t changing; /* held for set-up, start and stop; never while waiting for the thread */
+    pthread_mutex_t using_vm;
+    _Atomic int phase; /* enum vm_phase */
+    JavaVM *vm;
+    bool names;         /* JVMTI events are on */
+    bool walks;         /* and hooks may call AsyncGetCallTrace */
+    uint32_t recording; /* counts them */
+    _Atomic bool wanted;
+    _Atomic uint32_t running; /* a futex */
+    _Atomic uint32_t bell;    /* a futex */
+    _Atomic bool asleep;
+} agent = {.changing = PTHREAD_MUTEX_INITIALIZER, .using_vm = PTHREAD_MUTEX_INITIALIZER};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds) {
+    struct timespec limit = {milliseconds / 1000, milliseconds % 1000 * 1000000l};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &limit, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+
+void agent_wake(void) {
+    /* Sequentially consistent: either we see it asleep, or it sees that the bell has rung. */
+    atomic_fetch_add(&agent.bell, 1);
+    if (!atomic_load(&agent.asleep)) return;
+    int saved = errno;
+    futex_wake(&agent.bell);
+    errno = saved;
+}
+
+/* -- set-up ----------------------------------------------------------------------------- */
+
+/* `changing` is held.  Harmless when it has been done. */
+static int set_up(JavaVM *vm, JNIEnv *env) {
+    if (atomic_load(&agent.phase) == VM_DEAD) return PROBE_NO_JVMTI;
+    agent.vm = vm;
+    if (!agent.names) agent.names = events_open(vm) && events_on(env);
+    /* Without the events AsyncGetCallTrace would refuse every time. */
+    if (agent.names && !agent.walks) {
+        jthread thread = NULL;
+        jvmti_current_thread(events_jvmti(), &thread);
+        agent.walks = java_begin(vm, env, thread);
+        if (thread) jni_delete_local_ref(env, thread);
+    }
+    atomic_store(&agent.phase, VM_LIVE);
+    return agent.names ? PROBE_OK : PROBE_NO_JVMTI;
+}
+
+/* An attach that failed after its set-up leaves the VM as it was. */
+static void abandon(void) {
+    pthread_mutex_lock(&agent.changing);
+    if (!atomic_load(&agent.wanted)) {
+        java_end();
+        if (agent.names) events_off();
+        agent.names = agent.walks = false;
+    }
+    pthread_mutex_unlock(&agent.changing);
+}
+
+void agent_vm_live(JavaVM *vm, JNIEnv *env) {
+    /* Takes the dynamic linker's lock, so it must not be inside ours. */
+    java_discover();
+    pthread_mutex_lock(&agent.changing);
+    if (atomic_load(&probe_state) == PROBE_RECORDING) set_up(vm, env);
+    else agent.vm = vm;
+    atomic_store(&agent.phase, VM_LIVE);
+    pthread_mutex_unlock(&agent.changing);
+    if (atomic_load(&probe_state) == PROBE_RECORDING) agent_start();
+}
+
+void agent_vm_dying(JNIEnv *env) {
+    java_end();
+    /* The agent thread holds it for a batch of method names; HotSpot lets it finish those. */
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 1;
+    bool alone = pthread_mutex_timedlock(&agent.using_vm, &limit) == 0;
+    if (alone) methods_name(events_jvmti(), env);
+    atomic_store(&agent.phase, VM_DEAD);
+    if (alone) pthread_mutex_unlock(&agent.using_vm);
+}
+
+/* -- the thread ------------------------------------------------------------------------- */
+
+static JNIEnv *attach(void) {
+    JNIEnv *env = NULL;
+    JavaVMAttachArgs args = {.version = JNI_VERSION_1_6, .name = "offheap"};
+    return vm_attach_as_daemon(agent.vm, &env, &args) == JNI_OK ? env : NULL;
+}
+
+/* The first thing in each recording: what can be seen of this JVM, and which one it is. */
+static void introduce(JNIEnv *env) {
+    pthread_mutex_lock(&agent.changing);
+    if (atomic_load(&agent.wanted)) set_up(agent.vm, env);
+    uint64_t missing = (agent.walks ? 0 : OFFHEAP_NO_JAVA_FRAMES) | (agent.names ? 0 : OFFHEAP_NO_METHOD_NAMES);
+    pthread_mutex_unlock(&agent.changing);
+    if (probe_enter()) {
+        live_cover(missing, OFFHEAP_NO_JVM);
+        probe_leave();
+    }
+    properties_of_java(env);
+}
+
+static void name_methods(JNIEnv *env) {
+    pthread_mutex_lock(&agent.using_vm);
+    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) methods_name(events_jvmti(), env);
+    pthread_mutex_unlock(&agent.using_vm);
+}
+
+static int count_changes(struct dl_phdr_info *info, size_t size, void *changes) {
+    (void)size;
+    *(unsigned long long *)changes = info->dlpi_adds + info->dlpi_subs;
+    return 1;
+}
+
+/* Modules also come by ways that no dlopen hook of ours sees. */
+static void follow_modules(unsigned long long *known) {
+    unsigned long long changes = 0;
+    dl_iterate_phdr(count_changes, &changes);
+    if (changes == *known) return;
+    *known = changes;
+    probe_modules_changed();
+}
+
+static void show_life(void) {
+    if (!probe_enter()) return;
+    __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);
+    probe_leave();
+}
+
+/* The end of a recording.  Here and not in agent_stop, because here is surely an attached thread. */
+static void leave_vm(JNIEnv *env) {
+    java_end();
+    name_methods(env);
+    pthread_mutex_lock(&agent.changing);
+    pthread_mutex_lock(&agent.using_vm);
+    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) events_off();
+    agent.names = agent.walks = false;
+    pthread_mutex_unlock(&agent.using_vm);
+    pthread_mutex_unlock(&agent.changing);
+    vm_detach(agent.vm);
+}
+
+static void *run(void *unused) {
+    prctl(PR_SET_NAME, "offheap");
+    JNIEnv *env = NULL;
+    uint32_t introduced = 0;
+    unsigned long long modules = 0;
+    int waited_ms = 0;
+    for (;;) {
+        uint32_t heard = atomic_load(&agent.bell);
+        bool dead = atomic_load(&agent.phase) == VM_DEAD;
+        /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until it is wanted. */
+        if (!atomic_load(&agent.wanted) && !(env && dead)) break;
+
+        if (atomic_load(&agent.phase) == VM_NONE) {
+            JavaVM *vm = java_discover() ? jvm_start_poll(waited_ms) : NULL;
+            if (vm) {
+                agent.vm = vm;
+                atomic_store(&agent.phase, VM_LIVE);
+            }
+        }
+        bool alive = atomic_load(&agent.phase) == VM_LIVE;
+        if (alive && !env) env = attach();
+        if (alive && env && introduced != agent.recording) {
+            introduced = agent.recording;
+            introduce(env);
+        }
+        if (env) name_methods(env);
+        follow_modules(&modules);
+        show_life();
+
+        int pause_ms = atomic_load(&agent.phase) == VM_NONE ? POLL_MS : TICK_MS;
+        waited_ms += pause_ms;
+        atomic_store(&agent.asleep, true);
+        futex_wait(&agent.bell, heard, pause_ms);
+        atomic_store(&agent.asleep, false);
+    }
+    if (env) leave_vm(env);
+    atomic_store(&agent.running, 0);
+    futex_wake(&agent.running);
+    return unused;
+}
+
+/* Signals are for the program's threads, except those that HotSpot raises for itself in Java code. */
+static void block_signals(sigset_t *old) {
+    static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof synchronous / sizeof *synchronous; i++) sigdelset(&blocked, synchronous[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, old);
+}
+
+static int spawn(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t old;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    block_signals(&old);
+    int error = pthread_create(&thread, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+int agent_start(void) {
+    int error = 0;
+    pthread_mutex_lock(&agent.changing);
+    if (!atomic_load(&agent.wanted)) {
+        methods_start();
+        properties_of_process();
+        agent.recording++;
+        atomic_store(&agent.wanted, true);
+    }
+    if (!atomic_load(&agent.running)) {
+        atomic_store(&agent.running, 1);
+        error = spawn();
+        if (error) atomic_store(&agent.running, 0);
+    }
+    pthread_mutex_unlock(&agent.changing);
+    agent_wake();
+    return error;
+}
+
+void agent_stop(void) {
+    pthread_mutex_lock(&agent.changing);
+    bool wanted = atomic_exchange(&agent.wanted, false);
+    pthread_mutex_unlock(&agent.changing);
+    java_end();
+    agent_wake();
+    uint64_t limit = system_monotonic_ns() + STOP_LIMIT_MS * UINT64_C(1000000);
+    /* A dead VM may have stopped the thread for ever in the middle of a call. */
+    while (wanted && atomic_load(&agent.running) && atomic_load(&agent.phase) != VM_DEAD &&
+           system_monotonic_ns() < limit)
+        futex_wait(&agent.running, 1, 100);
+}
+
+/* -- the JVM's doors ---------------------------------------------------------------------- */
+
+EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
+    (void)reserved;
+    atomic_store(&agent.phase, VM_STARTING);
+    if (!java_discover() || !events_open(vm)) return PROBE_NO_JVMTI;
+    events_await_vm();
+    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_OK; /* preloaded too */
+    struct options options;
+    int error = options_parse(&options, text);
+    return error ? error : probe_start(&options, OFFHEAP_AGENTPATH);
+}
+
+static int attach_start(JavaVM *vm, const char *text) {
+    JNIEnv *env;
+    struct options options;
+    int error = options_parse(&options, text);
+    if (error) return error;
+    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_ALREADY_RECORDING;
+    if (vm_get_env(vm, &env, JNI_VERSION_1_6) != JNI_OK) return PROBE_NO_JVMTI;
+    java_discover();
+    /* Before the first sample, or that would have frames without a jmethodID. */
+    pthread_mutex_lock(&agent.changing);
+    set_up(vm, env);
+    pthread_mutex_unlock(&agent.changing);
+    error = probe_start(&options, OFFHEAP_ATTACH);
+    if (error) abandon();
+    return error;
+}
+
+/* "start,<options>", "stop" or "status" (PROBE_OK while recording); called once per request. */
+EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
+    (void)reserved;
+    if (text && strcmp(text, "stop") == 0) return probe_stop();
+    if (text && strcmp(text, "status") == 0)
+        return atomic_load(&probe_state) == PROBE_RECORDING ? PROBE_OK : PROBE_NOT_RECORDING;
+    if (text && strcmp(text, "start") == 0) return attach_start(vm, NULL);
+    if (text && strncmp(text, "start,", 6) == 0) return attach_start(vm, text + 6);
+    return PROBE_BAD_OPTIONS;
+}
+
+EXPORT void Agent_OnUnload(JavaVM *vm) {
+    (void)vm;
+    java_end();
+    atomic_store(&agent.phase, VM_DEAD);
+}

@@ -1,0 +1,185 @@
+#define _GNU_SOURCE
+#include "java.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "elf_image.h"
+#include "frames.h"
+#include "live_file.h"
+#include "methods.h"
+#include "probe.h"
+#include "vm_layout.h"
+
+enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
+
+/* AsyncGetCallTrace has no header; this is HotSpot's prims/forte.cpp. */
+struct call_frame {
+    jint bci;
+    jmethodID method;
+};
+struct call_trace {
+    JNIEnv *env;
+    jint count; /* of frames, or why there are none */
+    struct call_frame *frames;
+};
+typedef void walk_function(struct call_trace *trace, jint depth, void *ucontext);
+typedef jint created_vms_function(JavaVM **vms, jint room, jint *count);
+
+static struct {
+    const struct link_map *image;
+    created_vms_function *created_vms;
+    walk_function *walk;
+    struct vm_layout layout;
+    bool layout_known;
+    ptrdiff_t env_in_thread; /* JavaThread -> its JNIEnv; 0 unknown */
+    _Atomic(JavaVM *) vm;    /* NULL: hooks walk no Java stack */
+} java;
+
+/* Under the dynamic linker's lock, which is what makes the link map safe to follow. */
+static int find_image(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)info, (void)size, (void)unused;
+    for (const struct link_map *image = _r_debug.r_map; image; image = image->l_next)
+        if (elf_symbol(image, "JNI_GetCreatedJavaVMs")) {
+            java.image = image;
+            break;
+        }
+    return 1;
+}
+
+bool java_discover(void) {
+    if (__atomic_load_n(&java.created_vms, __ATOMIC_ACQUIRE)) return true;
+    dl_iterate_phdr(find_image, NULL);
+    if (!java.image) return false;
+    /* An image is in the map before it is relocated, and calling into it would crash.  The thread
+     * that loads it holds the dynamic linker's load lock until it is ready; dladdr takes that lock. */
+    Dl_info unused;
+    dladdr(java.image->l_ld, &unused);
+    java.walk = (walk_function *)elf_symbol(java.image, "AsyncGetCallTrace");
+    java.layout_known = vm_layout_read(java.image, &java.layout);
+    created_vms_function *created_vms = (created_vms_function *)elf_symbol(java.image, "JNI_GetCreatedJavaVMs");
+    __atomic_store_n(&java.created_vms, created_vms, __ATOMIC_RELEASE);
+    return true;
+}
+
+JavaVM *java_created_vm(void) {
+    JavaVM *vm = NULL;
+    jint count = 0;
+    if (!java.created_vms || java.created_vms(&vm, 1, &count) != JNI_OK || count < 1) return NULL;
+    return vm;
+}
+
+/* java.lang.Thread.eetop is the address of the thread's JavaThread, in every HotSpot. */
+static void calibrate(JNIEnv *env, jthread thread) {
+    jclass class = jni_find_class(env, "java/lang/Thread");
+    jfieldID eetop = class ? jni_field(env, class, "eetop", "J") : NULL;
+    if (eetop) {
+        uintptr_t java_thread = (uintptr_t)jni_get_long(env, thread, eetop);
+        if (java_thread) java.env_in_thread = (ptrdiff_t)((uintptr_t)env - java_thread);
+    }
+    if (jni_exception_check(env)) jni_exception_clear(env);
+    if (class) jni_delete_local_ref(env, class);
+}
+
+bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread) {
+    if (!java.walk) return false;
+    if (java.layout_known && !java.env_in_thread) calibrate(env, thread);
+    atomic_store_explicit(&java.vm, vm, memory_order_release);
+    return true;
+}
+
+void java_end(void) { atomic_store_explicit(&java.vm, NULL, memory_order_release); }
+
+/* GetEnv reads HotSpot's thread-local and nothing else. */
+static JNIEnv *current_env(void) {
+    JavaVM *vm = atomic_load_explicit(&java.vm, memory_order_acquire);
+    JNIEnv *env = NULL;
+    if (!vm || vm_get_env(vm, &env, JNI_VERSION_1_6) != JNI_OK) return NULL;
+    return env;
+}
+
+bool java_thread(void) { return current_env() != NULL; }
+
+static void fill_context(ucontext_t *context, const struct unwind_registers *at) {
+    memset(&context->uc_mcontext, 0, sizeof context->uc_mcontext);
+#if defined(__x86_64__)
+    context->uc_mcontext.gregs[REG_RIP] = (greg_t)at->pc;
+    context->uc_mcontext.gregs[REG_RSP] = (greg_t)at->sp;
+    context->uc_mcontext.gregs[REG_RBP] = (greg_t)at->fp;
+#elif defined(__aarch64__)
+    context->uc_mcontext.pc = at->pc;
+    context->uc_mcontext.sp = at->sp;
+    context->uc_mcontext.regs[29] = at->fp;
+#endif
+}
+
+/* The thread's frame anchor, by which HotSpot itself finds the thread's last Java frame. */
+struct anchor {
+    uintptr_t *sp, *pc, *fp;
+    uintptr_t old_sp, old_pc, old_fp;
+};
+
+/* A thread inside the VM may have an anchor that AsyncGetCallTrace refuses (-3), in two ways:
+ *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in
+ *     sp[-1], the return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
+ *   - while the VM is about to call Java (JavaCallWrapper), the anchor is put away altogether.
+ *     The unwound registers are the very ones it would hold: the VM was called from `at`.
+ * In state in_vm nobody else looks: a safepoint waits until the thread has left that state.
+ * The caller puts the old values back. */
+static bool complete_anchor(JNIEnv *env, const struct unwind_registers *at, struct anchor *anchor) {
+    if (!java.env_in_thread) return false;
+    char *thread = (char *)env - java.env_in_thread;
+    if (*(volatile int *)(thread + java.layout.thread_state) != THREAD_IN_VM) return false;
+    anchor->sp = (uintptr_t *)(thread + java.layout.last_java_sp);
+    anchor->pc = (uintptr_t *)(thread + java.layout.last_java_pc);
+    anchor->fp = (uintptr_t *)(thread + java.layout.last_java_fp);
+    anchor->old_sp = *anchor->sp;
+    anchor->old_pc = *anchor->pc;
+    anchor->old_fp = *anchor->fp;
+    if (anchor->old_sp && anchor->old_pc) return false;
+    if (anchor->old_sp) {
+        *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
+    } else {
+        *anchor->fp = at->fp;
+        *anchor->pc = at->pc;
+        /* Last: a non-zero sp is what makes an anchor valid. */
+        atomic_signal_fence(memory_order_seq_cst);
+        *(volatile uintptr_t *)anchor->sp = at->sp;
+    }
+    return true;
+}
+
+static void restore_anchor(const struct anchor *anchor) {
+    *(volatile uintptr_t *)anchor->sp = anchor->old_sp;
+    atomic_signal_fence(memory_order_seq_cst);
+    *anchor->pc = anchor->old_pc;
+    *anchor->fp = anchor->old_fp;
+}
+
+size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined) {
+    *joined = false;
+    JNIEnv *env = current_env();
+    if (!env || max == 0) return 0;
+
+    struct call_frame calls[DEPTH];
+    struct call_trace trace = {.env = env, .frames = calls};
+    ucontext_t context;
+    fill_context(&context, at);
+    struct anchor anchor;
+    bool completed = complete_anchor(env, at, &anchor);
+    java.walk(&trace, max < DEPTH ? (jint)max : DEPTH, &context);
+    if (completed) restore_anchor(&anchor);
+
+    if (trace.count <= 0) {
+        live_lose(OFFHEAP_LOST_JAVA);
+        frames[0] = frame_gap((uint32_t)-trace.count);
+        return 1;
+    }
+    for (jint i = 0; i < trace.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
+    live_lose(OFFHEAP_JAVA_JOINED);
+    *joined = true;
+    return (size_t)trace.count;
+}
