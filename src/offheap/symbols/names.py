@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Protocol, cast
 
 import cxxfilt
 
 # The part of a function that the compiler split off, specialised or moved is still that function.
 _CLONE = re.compile(r"(?<=.)\.(?:cold|hot|part|isra|constprop|lto_priv|localalias|llvm)(?:\.\d+)*(?=\.|$)")
-_LEGACY_RUST = re.compile(r"::h[0-9a-f]{16}$")
-_RUST_ESCAPE = re.compile(r"\$(SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.")
-_RUST_ESCAPES = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
+# Rust before its v0 mangling (_R...): an Itanium name that ends in a hash.
+_LEGACY_RUST = re.compile(r"17h[0-9a-f]{16}E$")
 # A demangled name can be exponentially longer than its mangled form.
 _LONGEST_MANGLED = 1 << 14
+
+
+class _Demangler(Protocol):
+    def demangle(self, mangled: str, *, language: str, style: str) -> str: ...
 
 
 def plain(symbol: str) -> str:
@@ -24,26 +29,30 @@ def plain(symbol: str) -> str:
 @lru_cache(maxsize=1 << 14)
 def demangle(symbol: str) -> str:
     """C++ and Rust names as source code spells them; anything else, or what fails, unchanged."""
-    if not symbol.startswith("_Z") or len(symbol) > _LONGEST_MANGLED:
+    if len(symbol) > _LONGEST_MANGLED:
+        return symbol
+    if symbol.startswith("_R") or (symbol.startswith("_Z") and _LEGACY_RUST.search(symbol)):
+        return _portable(symbol, "rust")
+    if not symbol.startswith("_Z"):
         return symbol
     try:
-        name = cxxfilt.demangleb(symbol.encode()).decode("utf-8", "replace")
-    except cxxfilt.Error:  # no C++ name, or no libstdc++ on this machine
+        name: str = cxxfilt.demangleb(symbol.encode()).decode("utf-8", "replace")
+        return name
+    except cxxfilt.LibraryNotFound:  # a container without libstdc++
+        return _portable(symbol, "itanium")
+    except cxxfilt.Error:
         return symbol
-    return _rust(name) if _LEGACY_RUST.search(name) else name
 
 
-def _rust(name: str) -> str:
-    # Rust before its v0 mangling: an Itanium name plus a hash, with punctuation as $..$ and "..".
-    name = _LEGACY_RUST.sub("", name).replace("::_$", "::$")
-    return _RUST_ESCAPE.sub(_unescaped, name.removeprefix("_") if name.startswith("_$") else name)
+def _portable(symbol: str, language: str) -> str:
+    library = _library()
+    return library.demangle(symbol, language=language, style="gnu") if library else symbol
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1]
-    if code is None:
-        return "::"
-    if code not in _RUST_ESCAPES:
-        point = int(code[1:], 16)
-        return chr(point) if point < 0x110000 else match[0]
-    return _RUST_ESCAPES[code]
+@cache
+def _library() -> _Demangler | None:
+    try:
+        # Imported when a name needs it: most recordings hold C and C++ only. It needs Python 3.11.
+        return cast(_Demangler, importlib.import_module("demangle"))
+    except ImportError:
+        return None

@@ -46,14 +46,13 @@ class _Module:
     def chain(self, address: int) -> tuple[Symbol, ...]:
         aliases = self.functions.aliases(address)
         places = self.lines.chain(address) if self.lines else []
+        # An inlined function whose name stands in another file (dwz, see _lines) is left out.
+        places = [place for place in places[:-1] if place.name] + places[-1:]
         if places:
-            *inlined, called = places
-            # DWARF says __libc_malloc or foo.cold where the best name is malloc, foo.
-            known = not called.name or plain(called.name) in aliases
-            name = aliases[0] if known and aliases else plain(called.name)
-            return (
-                *(Symbol(demangle(plain(place.name)), place.file, place.line, True) for place in inlined),
-                Symbol(demangle(name), called.file, called.line),
+            last = len(places) - 1
+            return tuple(
+                Symbol(demangle(_best(place.name, aliases)), place.file, place.line, index < last)
+                for index, place in enumerate(places)
             )
         if aliases:
             return (Symbol(demangle(aliases[0])),)
@@ -180,11 +179,21 @@ class Symbolizer:
             return None
         for file, image in images:
             if _has_lines(image):
+                if image.has(".gnu_debugaltlink"):
+                    self.problems[path] = (
+                        "some inlined functions are missing: dwz moved their names into another file"
+                    )
                 try:
                     return lines.LineTable.open(file, image)
                 except lines.LinesError as error:
                     self.problems[path] = f"its lines are missing: {error}"
         return None
+
+
+def _best(name: str, aliases: Sequence[str]) -> str:
+    # DWARF says __GI___libc_malloc or foo.cold where people say malloc and foo.
+    name = plain(name)
+    return aliases[0] if aliases and name in aliases else name
 
 
 def _complete(image: ElfImage, with_lines: bool) -> bool:
