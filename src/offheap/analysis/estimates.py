@@ -61,13 +61,19 @@ def _interval(
     seen: float,
     unseen: float,
     variance: float,
-    more: tuple[float, float],
-    most: tuple[float, float],
     block: float,
+    most: tuple[float, float] | None = None,
 ) -> Estimate:
+    """`block`: what a typical block is worth; `most`: m', v' above, those of a typical block if None."""
+    total = seen + unseen
+    if unseen <= 1e-12 * seen or variance <= 0:  # exact, or rounding
+        return Estimate(total, total, total)
+    share, scale = unseen / total, variance / unseen
+    more = (scale * share, scale * scale * share)
+    most = most or more
     low = _gamma_quantile(unseen + more[0] / 2, variance + more[1] / 2, -_Z) - block / 2
     high = _gamma_quantile(unseen + most[0], variance + most[1], _Z) + block / 2
-    return Estimate(seen + unseen, seen + min(max(low, 0.0), unseen), seen + max(high, unseen))
+    return Estimate(total, seen + min(max(low, 0.0), unseen), seen + max(high, unseen))
 
 
 def of_blocks(amounts: NDArray[np.float64], probabilities: NDArray[np.float64]) -> Estimate:
@@ -75,23 +81,44 @@ def of_blocks(amounts: NDArray[np.float64], probabilities: NDArray[np.float64]) 
 
     Both arrays have one entry a sampled block; probabilities are in (0, 1].
     """
+    return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1)[0]
+
+
+def of_groups(
+    groups: NDArray[np.int64],
+    amounts: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
+    count: int,
+) -> list[Estimate]:
+    """of_blocks for each group 0..count-1; `groups` has the group of every sampled block."""
+    result = [NONE] * count
+    if not len(groups):
+        return result
+    order = np.argsort(groups, kind="stable")
+    amounts, probabilities, groups = amounts[order], probabilities[order], groups[order]
+    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
     missing = amounts * (1 - probabilities) / probabilities
     variances = missing * amounts / probabilities
-    seen, unseen, variance = float(amounts.sum()), float(missing.sum()), float(variances.sum())
-    if unseen <= 1e-12 * seen:  # exact, or rounding
-        return Estimate(seen, seen, seen)
-    share = unseen / (seen + unseen)
-    scale = variance / unseen
-    most = int(missing.argmax())
-    block = float((missing * amounts).sum()) / unseen
-    return _interval(
-        seen,
-        unseen,
-        variance,
-        (scale * share, scale * scale * share),
-        (float(missing[most]), float(variances[most])),
-        block,
+    columns = (
+        groups[starts],
+        np.add.reduceat(amounts, starts),
+        np.add.reduceat(missing, starts),
+        np.add.reduceat(variances, starts),
+        np.add.reduceat(missing * amounts, starts),
+        np.maximum.reduceat(missing, starts),
+        np.maximum.reduceat(variances, starts),
     )
+    for group, seen, unseen, variance, squares, mean, square in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        block = squares / unseen if unseen > 0 else 0.0
+        result[group] = _interval(seen, unseen, variance, block, (mean, square))
+    return result
+
+
+def of_sums(seen: float, unseen: float, variance: float, samples: float) -> Estimate:
+    """The interval of blocks of which only sums over the samples were kept: see above for each."""
+    return _interval(seen, unseen, variance, seen / samples if samples > 0 else 0.0)
 
 
 def of_totals(total: float, variance: float, samples: float) -> Estimate:
@@ -105,11 +132,8 @@ def of_totals(total: float, variance: float, samples: float) -> Estimate:
     relative = variance / total / total
     if relative < 1e-15 or samples <= 0:
         return Estimate(total, total, total)
-    share = min(relative * samples, 1.0)
-    unseen = total * share
-    scale = variance / unseen
-    more = (scale * share, scale * scale * share)
-    return _interval(total - unseen, unseen, variance, more, more, (total - unseen) / samples)
+    unseen = total * min(relative * samples, 1.0)
+    return of_sums(total - unseen, unseen, variance, samples)
 
 
 def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:

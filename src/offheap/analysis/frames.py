@@ -1,0 +1,131 @@
+"""Which frames only pass an allocation on, and which one a person should look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from offheap.recording.model import Frame
+
+# Functions that allocate for their caller, whatever the caller wants: C, C++, Rust and GLib
+# entry points, zlib's and HotSpot's own layers.  Matched at the start of a demangled name.
+_WRAPPER = re.compile(
+    r"""(?x)
+    (?: __libc_ | __GI_+ | je_ | tc_ | mi_ | __interceptor_ )?
+    (?: malloc | calloc | realloc | reallocarray | memalign | aligned_alloc | posix_memalign | valloc
+      | pvalloc | mmap(?:64)? | mremap | strdup | strndup | v?asprintf | getline | getdelim )(?:\(.*)? $
+    | __(?:v?asprintf\w* | mmap(?:64)? | strdup | strndup | getdelim) $
+    | operator\ new | void\*\ operator\ new
+    | (?:[a-z_]*x|g_|zend_|apr_)(?:malloc|calloc|realloc|strdup|new)\w* $
+    | zcalloc | zlib_alloc | z_alloc | default_zalloc
+    | (?:[\w:<>,\ *&]+\ )? (?:std | __gnu_cxx)::(?:__\w+::)?(?:new_allocator | __new_allocator | allocator
+        | allocator_traits | __allocate | __libcpp_ | _Vector_base | _Rb_tree | __tree | __hash_table
+        | __alloc_traits | _Hashtable_alloc | __detail::_Hashtable_alloc)\b
+    | __rust_alloc | __rdl_alloc | alloc::alloc | alloc::raw_vec
+    # HotSpot: NMT's malloc, arenas, C-heap objects, and the mapping layer.
+    | os::(?:malloc | realloc | strdup | reserve_memory | commit_memory | pd_\w+ | map_memory | attempt_
+        | Linux | mmap | anon_mmap | release_memory)
+    | anon_mmap | os_linux | AllocateHeap | ReallocateHeap | CHeapObj | AnyObj | ResourceObj | ArenaObj
+    | MallocTracker | MemTracker | NativeCallStack | Arena::(?:grow | Amalloc | Arealloc | internal_)
+    | Chunk | ChunkPool | resource_(?:allocate|reallocate) | ResourceArea | CHeapBitMap | GrowableArray
+    | ReservedSpace | VirtualSpace | ArrayAllocator | MmapArrayAllocator | MallocArrayAllocator
+    | Unsafe_(?:Allocate|Reallocate)Memory0?
+    """
+)
+
+# What belongs to the C and C++ run times: never the culprit, though it may call the allocator.
+_RUNTIME_MODULE = re.compile(
+    r"(?:ld-linux|ld-|libc[.-]|libpthread|libdl[.-]|librt|libm[.-]|libstdc\+\+|libc\+\+|libgcc_s|"
+    r"libz\.|libjemalloc|libtcmalloc|libmimalloc|liboffheap)"
+)
+_RUNTIME_NAME = re.compile(
+    r"(?:[\w:<>,*& ]+ )?(?:std|__gnu_cxx|__cxxabiv1)::|_dl_|dlopen|pthread_create|start_thread$|clone3?$"
+)
+
+# The JDK's own native libraries: when no Java frame is known, they act for the JVM.
+_JDK_MODULE = re.compile(
+    r"lib(?:jvm|jli|java|jimage|verify|zip|net|nio|extnet|instrument|management(?:_ext|_agent)?|prefs|awt\w*|"
+    r"fontmanager|freetype|jdwp|dt_socket|jaas|j2\w+|rmi|sctp|attach|saproc|syslookup|lcms|mlib_image|javajpeg)\.so"
+)
+_JDK_CLASS = re.compile(r"(?:java|javax|jdk|sun|com\.sun|sunw)\.")
+
+# Glue that the JVM generates and renames as it warms up: the same call site shows different ones.
+_GLUE = re.compile(
+    r"(?:jdk\.internal|sun)\.reflect\.|java\.lang\.reflect\.Method\.invoke|java\.lang\.invoke\."
+)
+_HIDDEN = re.compile(r"(\$\$Lambda)[$/.]?\w*(?:[/.+]0x[0-9a-f]+)?|[/+]0x[0-9a-f]+(?=\.|$)")
+
+
+def is_wrapper(frame: Frame) -> bool:
+    """Whether the function allocates on behalf of its caller."""
+    return frame.kind in ("native", "jvm") and _WRAPPER.match(frame.name) is not None
+
+
+def is_unsafe(frame: Frame) -> bool:
+    """HotSpot's side of Unsafe.allocateMemory: inside libjvm, but the application's wish."""
+    return frame.kind == "jvm" and frame.name.startswith("Unsafe_")
+
+
+def is_glue(frame: Frame) -> bool:
+    """Reflection and method-handle frames, which come and go between two calls of one site."""
+    return frame.kind == "java" and _GLUE.match(frame.name) is not None
+
+
+def stable_name(frame: Frame) -> str:
+    """The name without what the JVM numbers anew for each hidden class."""
+    return _HIDDEN.sub(r"\1", frame.name) if frame.kind == "java" else frame.name
+
+
+def boundary(stack: Sequence[Frame]) -> int | None:
+    """Index of the innermost Java frame; None for a stack without any."""
+    return next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
+
+
+def allocating(stack: Sequence[Frame]) -> int:
+    """Index of the innermost frame that is no wrapper: the one that wanted memory."""
+    for index, frame in enumerate(stack):
+        if not is_wrapper(frame):
+            return index
+    return max(len(stack) - 1, 0)
+
+
+def by_jvm(stack: Sequence[Frame]) -> bool:
+    """Whether HotSpot itself wanted the memory: for classes, compiled code, its threads, its heap."""
+    if not stack:
+        return False
+    for frame in stack[allocating(stack) :]:
+        if frame.kind in ("java", "unknown") or is_unsafe(frame):
+            return False
+        if frame.kind == "jvm":
+            return True
+        if not _is_runtime(frame):
+            # The JDK's libraries act for the application when Java called them.
+            return boundary(stack) is None and _JDK_MODULE.match(frame.module) is not None
+    return False
+
+
+def blamed(stack: Sequence[Frame]) -> Frame:
+    """The frame a person should look at: the application's, else the JVM's, else the best there is.
+
+    In a stack with Java frames the innermost outside the JDK's packages; otherwise the innermost
+    native function outside the C and C++ run times.
+    """
+    if not stack:
+        return Frame("no stack", "unknown")
+    java = [frame for frame in stack if frame.kind == "java"]
+    if java:
+        own = (frame for frame in java if not _JDK_CLASS.match(frame.name))
+        return next(own, java[0])
+    candidates = [frame for frame in stack[allocating(stack) :] if frame.kind != "unknown"]
+    for frame in candidates:
+        if not _is_runtime(frame):
+            if frame.kind == "native" and _JDK_MODULE.match(frame.module):
+                return Frame(frame.name, "jvm", frame.module, frame.file, frame.line, frame.inlined)
+            return frame
+    return candidates[0] if candidates else stack[0]
+
+
+def _is_runtime(frame: Frame) -> bool:
+    if frame.kind != "native":
+        return False
+    return is_wrapper(frame) or bool(_RUNTIME_MODULE.match(frame.module) or _RUNTIME_NAME.match(frame.name))

@@ -1,0 +1,170 @@
+"""What happened to each site over the recording: when its survivors were born, what was live when.
+
+Time is cut into eras at common boundaries.  For every site and era, of the blocks alive at the end:
+how much was born in it.  With snapshots also what was live at each boundary; the difference to the
+survivors born until then is what has been freed since, of which the sampled part is known exactly
+(the same sampled blocks), so its variance is the difference of the two variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import estimates
+from offheap.analysis.results import Estimate
+from offheap.analysis.sites import Grouping
+from offheap.recording.model import Recording
+
+ERAS = 24
+_FEWEST_SNAPSHOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One site.  Bytes, by era (n of them) or by boundary (n + 1)."""
+
+    times: list[float]  # boundaries, seconds since the start
+    first: int  # the boundary before the site's first known allocation
+    born: list[float]  # live at the end, born in the era
+    seen: list[float]  # of which sampled
+    variance: list[float]
+    samples: list[float]  # sampled blocks
+    live: list[float]  # live at the boundary; empty without snapshots
+    live_variance: list[float]
+    interval_bytes: int
+
+    def at(self, share: float) -> int:
+        """The boundary nearest to this share of the site's own time, from `first` to the end."""
+        target = self.times[self.first] + share * (self.times[-1] - self.times[self.first])
+        return min(range(self.first, len(self.times)), key=lambda i: abs(self.times[i] - target))
+
+    def seconds(self, start: int, end: int) -> float:
+        return self.times[end] - self.times[start]
+
+    def survivors(self, start: int, end: int) -> Estimate:
+        """Bytes alive at the end of the recording and born between two boundaries."""
+        samples = sum(self.samples[start:end])
+        if not samples:
+            return estimates.NONE
+        born, seen = sum(self.born[start:end]), sum(self.seen[start:end])
+        return estimates.of_sums(seen, max(born - seen, 0.0), sum(self.variance[start:end]), samples)
+
+    def sampled(self, start: int, end: int) -> int:
+        return int(sum(self.samples[start:end]))
+
+    def freed_since(self, boundary: int) -> Estimate:
+        """Bytes alive at a boundary and freed since."""
+        alive = self.live[boundary]
+        freed = max(alive - sum(self.born[:boundary]), 0.0)
+        variance = max(self.live_variance[boundary] - sum(self.variance[:boundary]), 0.0)
+        if freed <= 1e-9 * alive or (variance <= 0 and self.interval_bytes):
+            # None of the sampled ones; at most three intervals' worth of others, and no more than there was.
+            return Estimate(0.0, 0.0, min(3.0 * self.interval_bytes, alive))
+        return estimates.of_sums(0.0, freed, variance, 1.0) if variance else Estimate(freed, freed, freed)
+
+    def net(self, start: int) -> Estimate:
+        """Growth in bytes from a boundary to the end: born since and alive, less freed since."""
+        return estimates.difference(self.survivors(start, len(self.born)), self.freed_since(start))
+
+    def steps(self, start: int) -> list[float]:
+        """Growth in bytes per second, era by era: of live bytes, or of survivors without snapshots."""
+        if self.live:
+            moves = [
+                after - before
+                for before, after in zip(self.live[start:-1], self.live[start + 1 :], strict=True)
+            ]
+        else:
+            moves = self.born[start:]
+        return [move / self.seconds(start + i, start + i + 1) for i, move in enumerate(moves)]
+
+
+def histories(recording: Recording, grouping: Grouping) -> list[History]:
+    """By site number."""
+    times, snapshots = _boundaries(recording)
+    count, eras = len(grouping.members), len(times) - 1
+    live = recording.live
+    size = live["size"].astype(np.float64)
+    probability = live["probability"]
+    site = grouping.of_stack[live["stack"]]
+    era = np.clip(np.searchsorted(times, live["birth"], "left") - 1, 0, eras - 1)
+    cell = site * eras + era
+
+    def by_era(weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        table = np.bincount(cell, weights=weights, minlength=count * eras)
+        return table.astype(np.float64).reshape(count, eras)
+
+    weighted = size / probability
+    born, seen, samples = by_era(weighted), by_era(size), by_era(None)
+    variance = by_era(weighted * weighted * (1 - probability))
+
+    first = np.full(count, eras)
+    np.minimum.at(first, site, era)
+    at: NDArray[np.float64] | None = None
+    if snapshots:
+        at, at_variance, began = _at_boundaries(recording, grouping, times)
+        # The live set is newer than the last snapshot by the time it took to read: it is the end.
+        at[:, -1], at_variance[:, -1] = born.sum(axis=1), variance.sum(axis=1)
+        first = np.minimum(first, began)
+    first = np.minimum(first, eras - 1)
+
+    boundaries = times.tolist()
+    return [
+        History(
+            times=boundaries,
+            first=int(first[number]),
+            born=born[number].tolist(),
+            seen=seen[number].tolist(),
+            variance=variance[number].tolist(),
+            samples=samples[number].tolist(),
+            live=at[number].tolist() if at is not None else [],
+            live_variance=at_variance[number].tolist() if at is not None else [],
+            interval_bytes=recording.info.interval_bytes,
+        )
+        for number in range(count)
+    ]
+
+
+def _boundaries(recording: Recording) -> tuple[NDArray[np.float64], bool]:
+    """Era boundaries from 0 to the end, and whether each is a snapshot.
+
+    At snapshots where there are enough of them: between two, what was live is not known.
+    """
+    end = max(
+        recording.info.duration_seconds,
+        float(recording.live["birth"].max(initial=0.0)),
+        float(recording.process["time"].max(initial=0.0)),
+        0.01,
+    )
+    even = np.linspace(0.0, end, ERAS + 1)
+    taken = np.unique(np.concatenate((recording.process["time"], recording.series["time"])))
+    taken = taken[(taken > 0) & (taken < end)]
+    if len(taken) < _FEWEST_SNAPSHOTS:
+        return even, False
+    nearest = np.searchsorted((taken[1:] + taken[:-1]) / 2, even[1:-1])
+    return np.unique(np.concatenate(([0.0], taken[nearest], [end]))), True
+
+
+def _at_boundaries(
+    recording: Recording, grouping: Grouping, times: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Live bytes and their variance by site and boundary, and the boundary before the first allocation."""
+    series = recording.series
+    count = len(grouping.members)
+    live, variance = np.zeros((count, len(times))), np.zeros((count, len(times)))
+    latest = np.full(len(grouping.of_stack), -1, np.int64)
+    began = np.full(count, len(times))
+    cuts = np.searchsorted(series["time"], times, "right")
+    start = 0
+    for column, end in enumerate(cuts.tolist()):
+        stacks = series["stack"][start:end]
+        latest[stacks] = np.arange(start, end)  # by time: the latest row wins
+        known = np.flatnonzero(latest >= 0)
+        rows, of = series[latest[known]], grouping.of_stack[known]
+        live[:, column] = np.bincount(of, weights=rows["live_bytes"], minlength=count)
+        variance[:, column] = np.bincount(of, weights=rows["live_bytes_variance"], minlength=count)
+        began[grouping.of_stack[stacks]] = np.minimum(began[grouping.of_stack[stacks]], max(column - 1, 0))
+        start = end
+    return live, variance, began

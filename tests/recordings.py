@@ -1,0 +1,361 @@
+"""A bench for analysis: processes of known behaviour, sampled as the probe samples, as Recordings.
+
+process = Process(duration=20, seed=1)
+stack = process.add(inflater("com.example.Foo.bar"), Leak(rate=200, size=7160))
+recording = process.record()             # sampled at 512 KiB; record(exact=True), record(snapshots=1)
+process.truth(stack)                     # live blocks and bytes as they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Recording
+
+Floats = NDArray[np.float64]
+INTERVAL = 512 * 1024
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Births and deaths in seconds since the start (inf: never freed), sizes in bytes."""
+
+    births: Floats
+    deaths: Floats
+    sizes: Floats
+
+    def __add__(self, other: Blocks) -> Blocks:
+        return Blocks(
+            np.concatenate((self.births, other.births)),
+            np.concatenate((self.deaths, other.deaths)),
+            np.concatenate((self.sizes, other.sizes)),
+        )
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What makes blocks; `draw(duration, random)` says which."""
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        raise NotImplementedError
+
+
+def _arrivals(rate: float, start: float, end: float, random: np.random.Generator) -> Floats:
+    return np.sort(random.uniform(start, end, random.poisson(rate * max(end - start, 0.0))))
+
+
+@dataclass(frozen=True)
+class Leak(Behaviour):
+    """`rate` blocks a second, none ever freed."""
+
+    rate: float
+    size: float
+    start: float = 0.0
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = _arrivals(self.rate, self.start, duration, random)
+        return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
+class Churn(Behaviour):
+    """`rate` blocks a second, each freed after a time that is exponential with mean `lifetime`."""
+
+    rate: float
+    size: float
+    lifetime: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = _arrivals(self.rate, 0.0, duration, random)
+        return Blocks(
+            births, births + random.exponential(self.lifetime, len(births)), np.full(len(births), self.size)
+        )
+
+
+@dataclass(frozen=True)
+class Cache(Behaviour):
+    """Fills to `capacity` entries; each later one evicts another (`policy`), or none comes."""
+
+    rate: float
+    size: float
+    capacity: int
+    policy: str = "random"  # random, first, closed
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = _arrivals(self.rate, 0.0, duration, random)
+        if self.policy == "closed":
+            births = births[: self.capacity]
+        deaths = np.full(len(births), np.inf)
+        kept = list(range(min(self.capacity, len(births))))
+        for entry in range(self.capacity, len(births)):
+            place = entry % self.capacity if self.policy == "first" else int(random.integers(self.capacity))
+            deaths[kept[place]] = births[entry]
+            kept[place] = entry
+        return Blocks(births, deaths, np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
+class WarmUp(Behaviour):
+    """Blocks that stay, born ever more rarely: half of them in the first `half_life` seconds."""
+
+    blocks: int
+    size: float
+    half_life: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = np.sort(random.exponential(self.half_life / np.log(2), self.blocks))
+        births = births[births < duration]
+        return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
+class JustInTime(Behaviour):
+    """Growth as the logarithm of time, as compiled code and symbol tables grow."""
+
+    blocks: int
+    size: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = np.sort(np.expm1(random.uniform(0, np.log1p(duration), self.blocks)))
+        return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
+class Generations(Behaviour):
+    """`count` blocks come together every `period` seconds and go when the next do: thread pools."""
+
+    count: int
+    size: float
+    period: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        starts = np.arange(random.uniform(0, self.period), duration, self.period)
+        births = np.sort(
+            (starts[:, None] + random.uniform(0, self.period / 20, (len(starts), self.count))).ravel()
+        )
+        return Blocks(births, births + self.period * 0.97, np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
+class Sawtooth(Behaviour):
+    """`rate` blocks a second, all freed together every `period` seconds, as by a collection's cleaners."""
+
+    rate: float
+    size: float
+    period: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = _arrivals(self.rate, 0.0, duration, random)
+        phase = random.uniform(0, self.period)
+        return Blocks(
+            births,
+            (np.floor((births + phase) / self.period) + 1) * self.period - phase,
+            np.full(len(births), self.size),
+        )
+
+
+def java(name: str, line: int = 0) -> Frame:
+    return Frame(name, "java", name.rpartition(".")[0], name.split(".")[-2].split("$")[0] + ".java", line)
+
+
+def native(name: str, module: str = "libapp.so", file: str = "", line: int = 0) -> Frame:
+    return Frame(name, "native", module, file, line)
+
+
+def jvm(name: str) -> Frame:
+    return Frame(name, "jvm", "libjvm.so")
+
+
+MALLOC = native("malloc", "")
+
+
+def inflater(*callers: str, zcalloc: bool = False) -> tuple[Frame, ...]:
+    """The stack of a java.util.zip.Inflater's memory; callers are Java methods, innermost first."""
+    inner = (MALLOC, native("zcalloc", "libz.so.1")) if zcalloc else (MALLOC,)
+    return (
+        *inner,
+        native("inflateInit2_", "libz.so.1"),
+        native("Java_java_util_zip_Inflater_init", "libzip.so"),
+        java("java.util.zip.Inflater.init", 0),
+        java("java.util.zip.Inflater.<init>", 106),
+        *(java(name, 10 + i) for i, name in enumerate(callers)),
+        java("java.lang.Thread.run", 840),
+    )
+
+
+def compiler(*names: str) -> tuple[Frame, ...]:
+    """A stack of the JVM's own: a compiler thread's arena."""
+    return (
+        MALLOC,
+        jvm("os::malloc(unsigned long, MEMFLAGS)"),
+        jvm("Arena::grow(unsigned long, AllocFailStrategy::AllocFailEnum)"),
+        *(jvm(name) for name in names or ("Compile::Compile(ciEnv*, ciMethod*, int)",)),
+        jvm("CompileBroker::compiler_thread_loop()"),
+        jvm("thread_native_entry(Thread*)"),
+        native("start_thread", "libc.so.6"),
+    )
+
+
+def native_stack(*names: str, module: str = "libagent.so") -> tuple[Frame, ...]:
+    """A stack without Java frames; names innermost first, outside of malloc."""
+    return (MALLOC, *(native(name, module) for name in names), native("start_thread", "libc.so.6"))
+
+
+@dataclass
+class Process:
+    """A process whose truth is known; each `add` is a stack."""
+
+    duration: float = 20.0
+    seed: int = 0
+    stacks: list[tuple[Frame, ...]] = field(default_factory=lambda: [()])
+    kinds: list[int] = field(default_factory=lambda: [0])
+    blocks: list[Blocks] = field(default_factory=lambda: [Blocks(np.zeros(0), np.zeros(0), np.zeros(0))])
+    threads: list[str] = field(default_factory=lambda: ["other threads"])
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+
+    def add(
+        self, stack: Sequence[Frame], *behaviours: Behaviour, kind: int = 1, thread: str = "worker"
+    ) -> int:
+        """A stack that behaves so; several behaviours add up.  The stack's number."""
+        blocks = [behaviour.draw(self.duration, self.random) for behaviour in behaviours]
+        joined = blocks[0]
+        for more in blocks[1:]:
+            joined = joined + more
+        order = np.argsort(joined.births, kind="stable")
+        self.blocks.append(Blocks(joined.births[order], joined.deaths[order], joined.sizes[order]))
+        self.stacks.append(tuple(stack))
+        self.kinds.append(kind)
+        self.threads.append(thread)
+        return len(self.stacks) - 1
+
+    def truth(self, stack: int) -> tuple[int, float]:
+        """Live blocks and bytes of a stack at the end."""
+        blocks = self.blocks[stack]
+        alive = blocks.deaths > self.duration
+        return int(alive.sum()), float(blocks.sizes[alive].sum())
+
+    def record(
+        self,
+        *,
+        interval: int = INTERVAL,
+        exact: bool = False,
+        snapshots: int | None = None,
+        seed: int | None = None,
+    ) -> Recording:
+        """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file."""
+        random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
+        count = max(int(min(self.duration, 60)), 2) if snapshots is None else snapshots
+        times = np.linspace(0, self.duration, count + 1)[1:]
+        live, series = [], []
+        for number, blocks in enumerate(self.blocks):
+            probabilities = np.ones(len(blocks.sizes)) if exact else -np.expm1(-blocks.sizes / interval)
+            taken = random.random(len(blocks.sizes)) < probabilities
+            births, deaths = np.round(blocks.births[taken], 2), blocks.deaths[taken]
+            sizes, p = blocks.sizes[taken], probabilities[taken]
+            alive = deaths > self.duration
+            rows = np.zeros(int(alive.sum()), LIVE)
+            rows["stack"], rows["thread"] = number, number
+            rows["size"], rows["birth"], rows["probability"] = sizes[alive], births[alive], p[alive]
+            live.append(rows)
+            series.append(_series(number, times, births, deaths, sizes, p))
+        rows = np.concatenate(series)
+        rows = rows[np.argsort(rows["time"], kind="stable")]
+        live_rows = np.concatenate(live)
+        random.shuffle(live_rows)
+        return build(
+            self.stacks,
+            self.kinds,
+            self.threads,
+            live_rows,
+            rows,
+            duration=self.duration,
+            interval=0 if exact else interval,
+            times=times,
+        )
+
+
+def _series(
+    number: int, times: Floats, births: Floats, deaths: Floats, sizes: Floats, p: Floats
+) -> NDArray[np.void]:
+    weights = {
+        "blocks": 1 / p,
+        "bytes": sizes / p,
+        "blocks_variance": (1 - p) / p**2,
+        "bytes_variance": sizes**2 * (1 - p) / p**2,
+    }
+    rows = np.zeros(len(times), SERIES)
+    rows["time"], rows["stack"] = times, number
+    by_death = np.argsort(deaths, kind="stable")
+    born = np.searchsorted(births, times, "right")
+    died = np.searchsorted(deaths[by_death], times, "right")
+    rows["samples"] = born
+    for name, weight in weights.items():
+        allocated = np.concatenate(([0.0], np.cumsum(weight)))[born]
+        freed = np.concatenate(([0.0], np.cumsum(weight[by_death])))[died]
+        rows[f"allocated_{name}"] = allocated
+        rows[f"live_{name}"] = np.where(born == died, 0.0, np.maximum(allocated - freed, 0.0))
+    changed = np.concatenate(
+        ([rows["samples"][0] > 0], (np.diff(rows["samples"]) > 0) | (np.diff(rows["live_bytes"]) != 0))
+    )
+    return rows[changed]
+
+
+def build(
+    stacks: Sequence[Sequence[Frame]],
+    kinds: Sequence[int],
+    threads: Sequence[str],
+    live: NDArray[np.void],
+    series: NDArray[np.void],
+    *,
+    duration: float,
+    interval: int,
+    times: Floats,
+    lost: dict[str, int] | None = None,
+    coverage: tuple[str, ...] = (),
+) -> Recording:
+    """A Recording of these rows: distinct frames numbered, RSS made up from the live bytes."""
+    numbers: dict[Frame, int] = {}
+    flat = [numbers.setdefault(frame, len(numbers)) for stack in stacks for frame in stack]
+    process = np.zeros(len(times), PROCESS)
+    process["time"] = times
+    for index, time in enumerate(times):
+        now = series[series["time"] <= time]
+        last = {int(stack): row for stack, row in zip(now["stack"], now, strict=True)}
+        process["live_bytes"][index] = sum(row["live_bytes"] for row in last.values())
+        process["live_blocks"][index] = sum(row["live_blocks"] for row in last.values())
+        process["allocated_bytes"][index] = sum(row["allocated_bytes"] for row in last.values())
+    process["rss_bytes"] = (process["live_bytes"] + 50e6).astype(np.uint64)
+    process["threads"] = 20
+    return Recording(
+        info=Info(
+            path="simulated.offheap",
+            pid=4711,
+            mode="sampled" if interval else "exact",
+            interval_bytes=interval,
+            start=1_700_000_000.0,
+            duration_seconds=duration,
+            ended="exited",
+            entry="preload",
+            java_version="17.0.9",
+            main_class="com.example.Main",
+            lost=lost or {},
+            joined=int(series["samples"].max(initial=0)),
+            coverage=coverage,
+            probe_version="0.1.0",
+        ),
+        frames=list(numbers),
+        stack_frames=np.array(flat, np.int32),
+        stack_offsets=np.concatenate(([0], np.cumsum([len(stack) for stack in stacks]))).astype(np.int64),
+        stack_kinds=np.array(kinds, np.uint8),
+        threads=list(threads),
+        modules=[],
+        live=live,
+        series=series,
+        process=process,
+    )
