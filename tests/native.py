@@ -1,0 +1,52 @@
+"""Compiles the C programs of the tests: with the machine's cc where a sanitizer needs it, else with zig."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from offheap import checkout
+
+PROBE = Path(__file__).parent.parent / "probe"
+
+# Each is compiled with -fsanitize=<it>; "" is an ordinary optimised build.
+SANITIZERS = ("", "address,undefined", "thread")
+
+
+def compile_c(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    sanitizer: str = "",
+    flags: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> Path:
+    """Builds one program or, with -shared among the flags, library; headers of probe/ are found.
+
+    A sanitizer's run-time library comes with the machine's compiler (zig ships none but TSan's): without
+    one the test is skipped.
+    """
+    arguments = [
+        *("-std=c17", "-O2" if not sanitizer else "-O1", "-g", "-D_GNU_SOURCE", "-Wall", "-Wextra"),
+        f"-I{PROBE}",
+        *map(str, sources),
+        *flags,
+        *(f"-l{name}" for name in libraries),
+        *("-o", str(output)),
+    ]
+    if not sanitizer:
+        checkout.build_script().compile_native([*arguments, "-fno-sanitize=undefined"])
+        return output
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip(f"no cc on PATH: -fsanitize={sanitizer} needs a compiler with its run-time library")
+    command = [compiler, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", *arguments]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if outcome.returncode != 0 and "cannot find" in outcome.stderr:
+        pytest.skip(f"{compiler} has no run-time library for -fsanitize={sanitizer}")
+    assert outcome.returncode == 0, outcome.stderr
+    return output

@@ -1,0 +1,150 @@
+"""Programs that do to the hooks what production does: every block they leave is found, and no other."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native import PROBE, compile_c
+from offheap import recording
+from offheap.recording.model import Recording
+
+ODD = 4099  # bytes of the blocks that a scenario leaves behind (adversarial.c)
+
+SCENARIOS = [
+    "longjmp",
+    "tls_destructors",
+    "fork",
+    "vfork",
+    "exec",
+    "cross_thread",
+    "older",
+    "realloc",
+    "alignment",
+    "dlopen",
+    "threads",
+    "signals",
+    "mappings",
+]
+
+
+@pytest.fixture(scope="session")
+def adversarial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adversarial")
+    compile_c([PROBE / "tests" / "plugin.c"], folder / "libplugin.so", flags=["-shared", "-fPIC"])
+    return compile_c(
+        [PROBE / "tests" / "adversarial.c"],
+        folder / "adversarial",
+        flags=["-Wno-infinite-recursion", "-fno-builtin"],
+        libraries=["pthread", "dl"],
+    )
+
+
+def run(command: list[str | Path], environment: dict[str, str]) -> dict[str, int]:
+    """Runs a scenario; returns the figures it prints, by name."""
+    outcome = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", outcome.stdout)}
+
+
+def newest_recording(folder: Path) -> Recording:
+    live_files = sorted(folder.glob("offheap-*.live"), key=lambda path: path.stat().st_mtime_ns)
+    return recording.load(live_files[-1])
+
+
+def odd_blocks(found: Recording) -> int:
+    blocks = found.live[found.stack_kinds[found.live["stack"]] == 1]
+    return int((blocks["size"] == ODD).sum())
+
+
+def mapped_pages(found: Recording) -> int:
+    mappings = found.live[found.stack_kinds[found.live["stack"]] == 2]
+    return int(mappings["size"].sum()) // 4096
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_preloaded(scenario: str, adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
+    options = f"exact,dir={tmp_path}" + (",follow" if scenario == "exec" else "")
+    truth = run([adversarial, scenario], {"LD_PRELOAD": str(probe_library), "OFFHEAP": options})
+    found = newest_recording(tmp_path)
+    assert odd_blocks(found) == truth["truth"]
+    if "pages" in truth:
+        assert mapped_pages(found) == truth["pages"]
+    assert not found.info.lost, found.info.lost
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "exec"])
+def test_attached(scenario: str, adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
+    """The same through patched GOT slots, put back at the end: what is allocated after it is not seen."""
+    truth = run([adversarial, scenario, probe_library, f"exact,dir={tmp_path}"], {})
+    found = newest_recording(tmp_path)
+    assert found.info.ended == "detached"
+    assert odd_blocks(found) == truth["truth"]
+    if "pages" in truth:
+        assert mapped_pages(found) == truth["pages"]
+
+
+@pytest.mark.parametrize("scenario", ["cross_thread", "realloc", "alignment", "threads"])
+@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc"])
+def test_chained(
+    scenario: str, allocator: str, adversarial: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    """Another allocator preloaded behind the probe serves the blocks, and every one is still seen."""
+    name = ctypes.util.find_library(allocator)
+    if name is None:
+        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
+    truth = run(
+        [adversarial, scenario],
+        {"LD_PRELOAD": f"{probe_library} {name}", "OFFHEAP": f"exact,dir={tmp_path}"},
+    )
+    found = newest_recording(tmp_path)
+    assert odd_blocks(found) == truth["truth"]
+    assert any(allocator in Path(module.path).name for module in found.modules)
+    assert any("allocator" in sentence for sentence in found.info.coverage)
+
+
+def test_children_do_not_inherit_the_probe(adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
+    """Each process a program starts would otherwise make a live file of its own."""
+    run([adversarial, "vfork"], {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"dir={tmp_path}"})
+    assert len(list(tmp_path.glob("*.live"))) == 1
+
+
+def test_other_preloads_stay_for_children(probe_library: Path, tmp_path: Path) -> None:
+    other = ctypes.util.find_library("m")
+    environment = {
+        "LD_PRELOAD": f"{probe_library}:{other}",
+        "OFFHEAP": f"dir={tmp_path}",
+        "PATH": os.environ["PATH"],
+    }
+    printed = subprocess.run(
+        [shutil.which("sh") or "/bin/sh", "-c", "env"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    ).stdout
+    assert f"LD_PRELOAD={other}\n" in printed
+    assert "OFFHEAP=" not in printed
+
+
+def test_unknown_options_record_nothing_and_say_so(
+    adversarial: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    outcome = subprocess.run(
+        [adversarial, "realloc"],
+        env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"dir={tmp_path},sampel=3"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert outcome.returncode == 0
+    assert outcome.stderr.count("\n") == 1 and "OFFHEAP" in outcome.stderr
+    assert not list(tmp_path.iterdir())
