@@ -79,7 +79,7 @@ def fingerprint(machine: str) -> str:
     return digest.hexdigest()
 
 
-def build(output: Path = LIBRARY, machine: str | None = None) -> Path | None:
+def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[str] = FLAGS) -> Path | None:
     """Builds the library and the stamp that tells what it was built from; None while there is no C file."""
     machine = machine or platform.machine()
     if machine not in MACHINES:
@@ -92,7 +92,7 @@ def build(output: Path = LIBRARY, machine: str | None = None) -> Path | None:
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".build-") as folder:
         library = Path(folder) / output.name
         version = f'-DPROBE_VERSION="{_version()}"'
-        compile_native([*map(str, sources()), *FLAGS, version, "-o", str(library)], machine=machine)
+        compile_native([*map(str, sources()), *flags, version, "-o", str(library)], machine=machine)
         os.replace(library, output)
     _stamp(output).write_text(made_from + "\n")
     return output
@@ -179,9 +179,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=LIBRARY)
     parser.add_argument("--machine", choices=MACHINES, default=platform.machine())
     parser.add_argument("--force", action="store_true", help="build even if nothing changed")
+    parser.add_argument("--strict", action="store_true", help="build anew, a warning is an error")
     args = parser.parse_args(argv)
     try:
-        library = (build if args.force else build_if_changed)(args.output, args.machine)
+        if args.strict:
+            library = build(args.output, args.machine, [*FLAGS, "-Werror"])
+        elif args.force:
+            library = build(args.output, args.machine)
+        else:
+            library = build_if_changed(args.output, args.machine)
     except BuildError as error:
         print(f"probe/build.py: {error}", file=sys.stderr)
         return 1

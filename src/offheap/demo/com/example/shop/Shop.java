@@ -1,0 +1,22 @@
+package com.example.shop;
+
+import com.example.shop.checkout.Checkout;
+import com.example.shop.pricing.PriceImport;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+
+/** A small shop: it sells, and it asks its suppliers for new prices. One of the two leaks native memory. */
+public final class Shop {
+    public static void main(String[] args) throws InterruptedException {
+        ScheduledExecutorService executor = Executors.newScheduledThreadPool(3);
+        Checkout checkout = new Checkout();
+        PriceImport prices = new PriceImport();
+        executor.scheduleAtFixedRate(checkout::sell, 0, 5, TimeUnit.MILLISECONDS);
+        executor.scheduleAtFixedRate(checkout::sell, 2, 5, TimeUnit.MILLISECONDS);
+        executor.scheduleAtFixedRate(prices::askNextSupplier, 0, 4, TimeUnit.MILLISECONDS);
+        // Whoever started the shop may be gone without a word: it does not stay open for ever.
+        TimeUnit.MINUTES.sleep(5);
+        System.exit(0);
+    }
+}
