@@ -14,6 +14,7 @@
 
 #include "hooks.h"
 #include "java.h"
+#include "jvm_start.h"
 #include "modules.h"
 #include "next.h"
 #include "probe.h"
@@ -50,6 +51,9 @@ static __attribute__((noinline)) void *hooked_symbol(void *handle, const char *n
 }
 
 void *hook_dlsym(void *handle, const char *name) {
+    /* Never asked of RTLD_NEXT: the launcher has libjvm's handle. */
+    if (name && strcmp(name, "JNI_CreateJavaVM") == 0 && probe_hands_out_hooks())
+        return jvm_start_intercept(name, next.dlsym(handle, name));
     void *hook = name && handle != search_next ? hook_of(name) : NULL;
     if (hook && probe_hands_out_hooks()) return hooked_symbol(handle, name, hook);
     TAIL_CALL next.dlsym(handle, name);

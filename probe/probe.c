@@ -150,7 +150,6 @@ static int start(const struct options *options, enum offheap_entry entry) {
         return PROBE_CANNOT_MAP;
     }
     threads_start();
-    modules_start();
     modules_register_all();
     cover(entry);
     describe_process();
