@@ -64,7 +64,9 @@ class Info:
     command_line: tuple[str, ...] = ()
     jvm_flags: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, int] = field(default_factory=dict)  # keys: recording.h's losses in lower case, non-zero ones
+    lost: dict[str, int] = field(
+        default_factory=dict
+    )  # keys: recording.h's losses in lower case, non-zero ones
     joined: int = 0  # samples whose Java frames joined the native ones
     coverage: tuple[str, ...] = ()  # sentences: what could not be seen, and why
     probe_version: str = ""

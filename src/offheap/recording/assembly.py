@@ -1,0 +1,120 @@
+"""Puts a model.Recording together from its tables, whichever way they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module, Recording
+from offheap.recording.naming import UNNAMED, Chain
+
+Rows = NDArray[Any]
+
+# More stacks than any probe has room for: a number beyond is damage, and would cost its size in memory.
+_MOST_STACKS = 1 << 24
+
+
+@dataclass
+class Stacks:
+    """Stacks by number; `frames` are frame numbers, stack after stack, innermost first.
+
+    A frame number stands for a chain: one function, or several where the compiler inlined.
+    """
+
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    kinds: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    depths: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    frames: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def assemble(
+    info: Info,
+    stacks: Stacks,
+    chains: Iterable[tuple[int, Chain]],
+    threads: Sequence[str],
+    modules: list[Module],
+    live: Rows,
+    series: Rows,
+    process: Rows,
+) -> Recording:
+    """Expands inlined chains, makes frames distinct, and gives every stack number its place.
+
+    A frame without a chain was not named in time; a stack that live or series mention
+    and that is not there has no frames.  ValueError when numbers are out of all bounds.
+    """
+    stacks = _sorted(stacks)
+    count = 1 + max(
+        int(stacks.numbers[-1]) if len(stacks.numbers) else 0,
+        int(live["stack"].max()) if len(live) else 0,
+        int(series["stack"].max()) if len(series) else 0,
+    )
+    if count > _MOST_STACKS:
+        raise ValueError(f"stack number {count - 1}")
+    frames, table = _chain_table(stacks.frames, chains)
+    expanded, lengths = table.expand(stacks.frames)
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    ends = np.cumsum(stacks.depths)
+    depths = np.zeros(count, np.int64)
+    depths[stacks.numbers] = bounds[ends] - bounds[ends - stacks.depths]
+    kinds = np.zeros(count, np.uint8)
+    kinds[stacks.numbers] = stacks.kinds
+    live["thread"][live["thread"] >= max(1, len(threads))] = 0
+    return Recording(
+        info=info,
+        frames=frames,
+        stack_frames=expanded,
+        stack_offsets=np.concatenate(([0], np.cumsum(depths))).astype(np.int64),
+        stack_kinds=kinds,
+        threads=list(threads) or ["other threads"],
+        modules=modules,
+        live=live.astype(LIVE, copy=False),
+        series=series.astype(SERIES, copy=False),
+        process=process.astype(PROCESS, copy=False),
+    )
+
+
+@dataclass
+class _ChainTable:
+    starts: NDArray[np.int64]  # by frame number
+    lengths: NDArray[np.int64]
+    indices: NDArray[np.int32]  # into the distinct frames
+
+    def expand(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Indices of the frames of the numbers' chains in turn, and the length of each chain."""
+        lengths = self.lengths[numbers]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return self.indices[np.repeat(self.starts[numbers], lengths) + within], lengths
+
+
+def _chain_table(
+    numbers: NDArray[np.int64], chains: Iterable[tuple[int, Chain]]
+) -> tuple[list[Frame], _ChainTable]:
+    size = int(numbers.max()) + 1 if len(numbers) else 0
+    if size > max(1 << 26, len(numbers)) or (len(numbers) and int(numbers.min()) < 0):
+        raise ValueError(f"frame number {size - 1}")
+    distinct: dict[Frame, int] = {UNNAMED: 0}
+    indices: list[int] = [0]
+    starts, lengths = np.zeros(size, np.int64), np.ones(size, np.int64)
+    for number, chain in chains:
+        if 0 <= number < size and chain:
+            starts[number], lengths[number] = len(indices), len(chain)
+            indices.extend(distinct.setdefault(frame, len(distinct)) for frame in chain)
+    return list(distinct), _ChainTable(starts, lengths, np.array(indices, np.int32))
+
+
+def _sorted(stacks: Stacks) -> Stacks:
+    """By number, each number once."""
+    numbers, order = np.unique(stacks.numbers, return_index=True)
+    if len(numbers) and int(numbers[0]) < 0:
+        raise ValueError(f"stack number {int(numbers[0])}")
+    if len(numbers) == len(stacks.numbers) and (order[1:] > order[:-1]).all():
+        return stacks
+    starts = np.cumsum(stacks.depths) - stacks.depths
+    depths = stacks.depths[order]
+    within = np.arange(int(depths.sum())) - np.repeat(np.cumsum(depths) - depths, depths)
+    frames = stacks.frames[np.repeat(starts[order], depths) + within]
+    return Stacks(numbers, stacks.kinds[order], depths, frames)

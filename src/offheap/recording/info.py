@@ -1,0 +1,126 @@
+"""model.Info of a live file: what was recorded, for how long, and what could not be seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from offheap.recording.contract import Coverage, Entry, Mode, State
+from offheap.recording.live_file import Header
+from offheap.recording.model import Info
+
+Ended = Literal["recording", "detached", "exited", "killed"]
+
+COVERAGE: dict[Coverage, str] = {
+    Coverage.BEFORE_ATTACH: "blocks allocated before the probe was attached are not known",
+    Coverage.NO_DLSYM: "allocators that were found by dlsym before the attach "
+    "(JNA, foreign function calls) are not recorded",
+    Coverage.NO_LDSO: "the dynamic linker's own blocks and the stacks of pthreads are not recorded",
+    Coverage.NO_JVM: "no JVM was met in the process: native frames only",
+    Coverage.NO_JAVA_FRAMES: "this JVM has no AsyncGetCallTrace: native frames only",
+    Coverage.NO_METHOD_NAMES: "the JVM gave no JVMTI: Java frames have no names",
+    Coverage.CHAINED: "another allocator than libc's serves malloc: its own overhead is not recorded",
+}
+
+_SEPARATOR = "\x1f"  # between the arguments, probe/properties.c
+
+# Options of the java launcher whose value is the next argument.
+_TAKES_VALUE = {
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--upgrade-module-path",
+    "--add-modules",
+    "--add-reads",
+    "--add-exports",
+    "--add-opens",
+    "--patch-module",
+    "--limit-modules",
+    "--enable-native-access",
+    "--source",
+    "-d",
+    "--describe-module",
+}
+
+
+def ended(header: Header, alive: bool) -> Ended:
+    """How the recording ended; a process that left no final state was killed."""
+    if header.state is State.STOPPED:
+        return "detached"
+    if header.state is State.EXITED:
+        return "exited"
+    return "recording" if alive else "killed"
+
+
+def elapsed(header: Header, alive: bool) -> float:
+    """Seconds from the start to the end, or to now while it records."""
+    if header.stop_monotonic:
+        end = header.stop_monotonic
+    elif alive:
+        end = time.clock_gettime(time.CLOCK_MONOTONIC)
+    else:
+        end = header.heartbeat
+    return max(0.0, end - header.start_monotonic)
+
+
+def describe(
+    path: Path,
+    header: Header,
+    *,
+    alive: bool,
+    duration: float,
+    properties: Mapping[str, str],
+    command_line: Sequence[str] = (),
+) -> Info:
+    """All that is known about a recording; `command_line` as /proc gave it, () when it is gone."""
+    # The probe notes it too, cut when it is very long.
+    noted = properties.get("cmdline", "")
+    command_line = tuple(command_line) or (tuple(noted.split(_SEPARATOR)) if noted else ())
+    flags, main = _launch(command_line)
+    command = properties.get("sun.java.command", "")
+    java = properties.get("java.version") or properties.get("java.vm.version") or ""
+    return Info(
+        path=str(path),
+        pid=header.pid,
+        mode="exact" if header.mode is Mode.EXACT else "sampled",
+        interval_bytes=header.interval_bytes,
+        start=header.start,
+        duration_seconds=duration,
+        ended=ended(header, alive),
+        entry=_ENTRIES[header.entry],
+        java_version=java,
+        main_class=command.split(" ", 1)[0] if command else main if java else "",
+        command_line=command_line,
+        jvm_flags=flags if java else (),
+        properties={key: value for key, value in properties.items() if key != "cmdline"},
+        lost=dict(header.losses),
+        joined=header.joined,
+        coverage=tuple(COVERAGE[bit] for bit in Coverage if bit in header.coverage and bit in COVERAGE),
+        probe_version=header.probe_version,
+    )
+
+
+_ENTRIES: dict[Entry, Literal["preload", "agentpath", "attach"]] = {
+    Entry.PRELOAD: "preload",
+    Entry.AGENTPATH: "agentpath",
+    Entry.ATTACH: "attach",
+}
+
+
+def _launch(command_line: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The JVM's flags, and its main class, module or jar, of a java launcher's arguments."""
+    flags: list[str] = []
+    arguments = iter(command_line[1:])
+    for argument in arguments:
+        if argument in ("-jar", "-m", "--module"):
+            return tuple(flags), next(arguments, "")
+        if not argument.startswith(("-", "@")):
+            return tuple(flags), argument
+        flags.append(argument)
+        if argument in _TAKES_VALUE:
+            flags.append(next(arguments, ""))
+    return tuple(flags), ""

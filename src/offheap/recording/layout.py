@@ -1,0 +1,66 @@
+"""The tables of a recording on disk: names, columns, types.  docs/recording-format.md describes them."""
+
+from __future__ import annotations
+
+SCHEMA = "offheap.recording/1"
+META = "meta.json"
+
+# table -> column -> DuckDB type.
+APPENDED: dict[str, dict[str, str]] = {
+    "process": {
+        "time": "DOUBLE",
+        "rss_bytes": "UBIGINT",
+        "live_bytes": "DOUBLE",
+        "live_blocks": "DOUBLE",
+        "allocated_bytes": "DOUBLE",
+        "threads": "UINTEGER",
+    },
+    "series": {
+        "time": "DOUBLE",
+        "stack": "UINTEGER",
+        "live_blocks": "DOUBLE",
+        "live_bytes": "DOUBLE",
+        "live_blocks_variance": "DOUBLE",
+        "live_bytes_variance": "DOUBLE",
+        "allocated_blocks": "DOUBLE",
+        "allocated_bytes": "DOUBLE",
+        "allocated_blocks_variance": "DOUBLE",
+        "allocated_bytes_variance": "DOUBLE",
+        "samples": "UBIGINT",
+    },
+    "stacks": {
+        "stack": "UINTEGER",
+        "kind": "UTINYINT",
+        "frames": "UINTEGER[]",
+    },
+    "frames": {
+        "frame": "UINTEGER",
+        "position": "USMALLINT",
+        "name": "VARCHAR",
+        "kind": "VARCHAR",
+        "module": "VARCHAR",
+        "file": "VARCHAR",
+        "line": "UINTEGER",
+        "inlined": "BOOLEAN",
+        "raw": "UBIGINT",
+    },
+}
+
+REPLACED: dict[str, dict[str, str]] = {
+    "live": {
+        "stack": "UINTEGER",
+        "thread": "USMALLINT",
+        "size": "UBIGINT",
+        "birth": "DOUBLE",
+        "probability": "DOUBLE",
+    },
+    "threads": {"thread": "USMALLINT", "name": "VARCHAR"},
+    "modules": {
+        "module": "UINTEGER",
+        "path": "VARCHAR",
+        "build_id": "VARCHAR",
+        "start_address": "UBIGINT",
+        "end_address": "UBIGINT",
+        "bias": "UBIGINT",
+    },
+}

@@ -1,0 +1,388 @@
+"""Reads a live file (probe/recording.h) without stopping its writer and without trusting it.
+
+The file is read with pread(2), never mapped: a mapping of a file that its owner
+truncates ends the reader with SIGBUS.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.errors import UserError
+from offheap.recording import contract
+from offheap.recording.contract import Coverage, Loss, Section, State
+from offheap.recording.live_set import concatenate, live_blocks, live_ranges
+from offheap.recording.modified_utf8 import decode
+
+Rows = NDArray[Any]
+
+# Bounds on what a damaged or hostile file can make a reader do.
+_MOST_BYTES = 64 << 30
+_MOST_APPENDED = 1 << 30
+_MOST_STRING = 1 << 20
+
+# Small enough that the two copies of a chunk lie microseconds apart: the fewer rows change in between.
+_CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header at one moment.  Seconds; `monotonic` ones on the recorded machine's CLOCK_MONOTONIC."""
+
+    state: State
+    mode: contract.Mode
+    entry: contract.Entry
+    pid: int  # as the process sees itself
+    process_start: int  # clock ticks since boot
+    tick_seconds: float
+    start: float  # since the epoch
+    start_monotonic: float
+    stop_monotonic: float  # 0.0 while recording
+    heartbeat: float
+    coverage: Coverage
+    counter_shards: int
+    probe_version: str
+    losses: dict[str, int]  # lower-case names of enum offheap_loss, non-zero ones
+    joined: int
+    intervals: NDArray[np.uint64]  # (256,), by a block's interval code
+    sections: Rows  # (16,) of contract.SECTION, checked against the file's length
+
+    @property
+    def interval_bytes(self) -> int:
+        """Mean bytes between samples, 0 when every block is recorded."""
+        return 0 if self.mode is contract.Mode.EXACT else int(self.intervals[1:].max())
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Consecutive stacks: `first` is the number of the first, `frames` holds their raw frames in turn."""
+
+    first: int
+    rows: Rows  # of contract.STACK
+    frames: NDArray[np.uint64]
+    depths: NDArray[np.int64]
+
+
+class LiveFile:
+    """An open live file.  Raises UserError when it is none, is damaged, or may not be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = _open(path)
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+        self._strings: dict[int, str] = {0: ""}
+
+    def __enter__(self) -> LiveFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def refresh(self) -> Header:
+        """Reads the header again."""
+        self.header = self._read_header()
+        return self.header
+
+    def live(self) -> Rows:
+        """The live blocks and mappings, model.LIVE; births in seconds since the start."""
+        header = self.header
+        tick = header.tick_seconds
+        parts: list[Rows] = []
+        for first, count in self._chunks(Section.KEYS):
+            keys, values = self._at_rest(first, count)
+            if len(keys):
+                parts.append(live_blocks(values, header.intervals, tick))
+        for first, count in self._chunks(Section.RANGES):
+            before = self._rows(Section.RANGES, first, count)
+            if not before["start"].any():
+                continue
+            after = self._rows(Section.RANGES, first, count)
+            whole = np.dtype(("V", contract.RANGE.itemsize))
+            same = before.view(whole) == after.view(whole)
+            parts.append(live_ranges(after[same], header.intervals, tick))
+        live = concatenate(parts)
+        live["stack"][live["stack"] >= header.sections[Section.STACKS]["capacity"]] = 0
+        return live
+
+    def counters(self, stacks: int) -> Rows:
+        """(stacks,) of contract.COUNTERS' sums as floats, see `sums` below."""
+        shards = self.header.counter_shards
+        capacity = int(self.header.sections[Section.COUNTERS]["capacity"])
+        there = min(stacks, capacity // shards)
+        names = ("samples", "blocks", "bytes", "blocks_variance", "bytes_variance")
+        sums = np.zeros(stacks, dtype=[(name, "<f8") for name in names])
+        step = max(1, _CHUNK_ROWS // shards)
+        for first in range(0, there, step):
+            count = min(step, there - first)
+            rows = self._rows(Section.COUNTERS, first * shards, count * shards).reshape(count, shards)
+            for name in names:
+                sums[name][first : first + count] = rows[name].sum(axis=1, dtype=np.float64)
+        sums["blocks"] *= contract.COUNTER_BLOCKS_UNIT
+        sums["bytes_variance"] *= contract.COUNTER_BYTES_VARIANCE_UNIT
+        return sums
+
+    def used(self, section: Section) -> int:
+        """Rows of an append-only section that may hold something."""
+        row = self.header.sections[section]
+        return int(min(row["used"], row["capacity"]))
+
+    def stacks(self, first: int, *, final: bool = False) -> Stacks:
+        """Stacks from number `first` on, up to the first that is still being written.
+
+        `final`: the process is gone, what is incomplete stays so: such a stack has no frames.
+        """
+        used = self.used(Section.STACKS)
+        rows = self._rows(Section.STACKS, first, max(0, used - first))
+        complete = rows["hash"] != 0
+        if first == 0 and len(rows):
+            complete[0] = True  # row 0 is "no stack" and stays zero
+        if not final and not complete.all():
+            rows = rows[: int(np.argmin(complete))]
+            complete = complete[: len(rows)]
+        capacity = int(self.header.sections[Section.FRAMES]["capacity"])
+        starts = rows["frames"].astype(np.int64)
+        depths = np.where(complete, rows["depth"], 0).astype(np.int64)
+        depths[starts + depths > capacity] = 0
+        return Stacks(first, rows, self._frames(starts, depths), depths)
+
+    def modules(self) -> Rows:
+        """Complete rows of contract.MODULE by number (an incomplete one has start 0)."""
+        return self._rows(Section.MODULES, 0, self.used(Section.MODULES))
+
+    def methods(self, slots: NDArray[np.int64]) -> Rows:
+        """Rows of contract.METHOD; slots beyond the table read as free."""
+        capacity = int(self.header.sections[Section.METHODS]["capacity"])
+        found = np.zeros(len(slots), contract.METHOD)
+        inside = slots < capacity
+        if inside.any():
+            low, high = int(slots[inside].min()), int(slots[inside].max())
+            table = self._rows(Section.METHODS, low, high - low + 1)
+            found[inside] = table[slots[inside] - low]
+        return found
+
+    def lines(self, first: int, count: int) -> Rows:
+        """A method's line table, contract.LINE; empty when it lies outside."""
+        if first + count > self.used(Section.LINES):
+            return np.zeros(0, contract.LINE)
+        return self._rows(Section.LINES, first, count)
+
+    def threads(self) -> list[str]:
+        """Names by number; 0 is "other threads", a name being written reads "" for now."""
+        rows = self._rows(Section.THREADS, 0, self.used(Section.THREADS))
+        names = [decode(name) if tid else "" for tid, name in zip(rows["tid"], rows["name"], strict=True)]
+        return ["other threads", *names[1:]]
+
+    def properties(self) -> dict[str, str]:
+        rows = self._rows(Section.PROPERTIES, 0, self.used(Section.PROPERTIES))
+        return {self.string(int(row["key"])): self.string(int(row["value"])) for row in rows if row["key"]}
+
+    def string(self, offset: int) -> str:
+        """The string at an offset of STRINGS; "" outside of it."""
+        # One pread a string: a copy of the section kept from before may hold the
+        # string's place but not yet its bytes.
+        text = self._strings.get(offset)
+        if text is None:
+            text = self._strings[offset] = decode(self._string_bytes(offset))
+        return text
+
+    def _string_bytes(self, offset: int) -> bytes:
+        section = self.header.sections[Section.STRINGS]
+        room = min(self.used(Section.STRINGS) - offset, _MOST_STRING)
+        start = int(section["offset"]) + offset
+        raw = bytearray()
+        while len(raw) < room:
+            piece = os.pread(self._fd, min(256 if not raw else 16384, room - len(raw)), start + len(raw))
+            end = piece.find(b"\0")
+            raw += piece if end < 0 else piece[:end]
+            if end >= 0 or not piece:
+                break
+        return bytes(raw)
+
+    def _at_rest(self, first: int, count: int) -> tuple[NDArray[np.uint64], Rows]:
+        """Keys and values of the slots that held the same block in two copies."""
+        nothing = np.zeros(0, contract.KEY), np.zeros(0, contract.VALUE)
+        keys = self._rows(Section.KEYS, first, count)
+        if not keys.any():
+            return nothing
+        values = self._rows(Section.VALUES, first, count)
+        keys_again = self._rows(Section.KEYS, first, count)
+        values_again = self._rows(Section.VALUES, first, count)
+        same = (keys != 0) & (keys & 1 == 0) & (keys == keys_again)
+        words, words_again = (rows.view("<u8").reshape(-1, 2) for rows in (values, values_again))
+        same &= (words == words_again).all(axis=1)
+        return keys[same], values[same]
+
+    def _frames(self, starts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.uint64]:
+        if not depths.any():
+            return np.zeros(0, np.uint64)
+        has = depths > 0
+        # Rows are reserved in about the order of the stacks, so one span holds little else.
+        low, high = int(starts[has].min()), int((starts + depths)[has].max())
+        span = self._rows(Section.FRAMES, low, high - low)
+        within = np.arange(int(depths.sum())) - np.repeat(np.cumsum(depths) - depths, depths)
+        frames: NDArray[np.uint64] = span[np.repeat(starts - low, depths) + within]
+        return frames
+
+    def _chunks(self, section: Section) -> list[tuple[int, int]]:
+        capacity = int(self.header.sections[section]["capacity"])
+        return [(first, min(_CHUNK_ROWS, capacity - first)) for first in range(0, capacity, _CHUNK_ROWS)]
+
+    def _rows(self, section: Section, first: int, count: int) -> Rows:
+        dtype = contract.ROWS[section]
+        rows = np.empty(count, dtype)
+        if not count:
+            return rows
+        view = rows.view("u1").data
+        at = int(self.header.sections[section]["offset"]) + first * dtype.itemsize
+        while view:
+            read = os.preadv(self._fd, [view], at)
+            if read == 0:
+                raise _truncated(self.path)
+            view, at = view[read:], at + read
+        return rows
+
+    def _read_header(self) -> Header:
+        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
+        if raw[: len(contract.MAGIC)] != contract.MAGIC:
+            raise UserError(
+                f"{self.path} is not a live file of offheap",
+                "give a recording (a directory, or a file offheap-PID-....live)",
+            )
+        if len(raw) < contract.HEADER_BYTES:
+            raise _truncated(self.path)
+        row = np.frombuffer(raw, contract.HEADER, 1)[0]
+        if row["version"] > contract.VERSION:
+            raise UserError(
+                f"{self.path} was recorded by a newer offheap (format {row['version']}, "
+                f"this one reads {contract.VERSION})",
+                "upgrade offheap",
+            )
+        if int(row["file_bytes"]) > os.fstat(self._fd).st_size:
+            raise _truncated(self.path)
+        _check(self.path, row)
+        return _header(row)
+
+
+def _open(path: Path) -> int:
+    try:
+        # Non-blocking, or a FIFO planted in /tmp would hold the reader for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist", "give the path of a recording") from None
+    except PermissionError:
+        raise UserError(
+            f"{path} may not be read", "run offheap as the user of the recorded process, or as root"
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be opened: {error.strerror}", "give the path of a recording"
+        ) from None
+    status = os.fstat(fd)
+    problem = None
+    if not stat.S_ISREG(status.st_mode):
+        problem = UserError(f"{path} is not a file", "give the path of a recording")
+    elif os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
+        problem = UserError(
+            f"{path} belongs to another user (uid {status.st_uid})",
+            "run offheap as that user, or as root",
+        )
+    if problem:
+        os.close(fd)
+        raise problem
+    return fd
+
+
+def _truncated(path: Path) -> UserError:
+    return UserError(f"{path} is truncated", "copy it again, whole")
+
+
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(f"{path} is damaged: {what}", "copy it again, or record again")
+
+
+def _check(path: Path, row: Any) -> None:
+    """Everything later reads rely on; the numbers are as Python ints so that nothing wraps."""
+    file_bytes = int(row["file_bytes"])
+    if int(row["header_bytes"]) != contract.HEADER_BYTES or file_bytes < contract.HEADER_BYTES:
+        raise _damaged(path, "its header is not 4096 bytes long")
+    if file_bytes > _MOST_BYTES:
+        raise _damaged(path, "it claims to be larger than 64 GiB")
+    if int(row["state"]) == State.INITIAL:
+        raise UserError(f"{path} is still being made", "try again in a moment")
+    allowed = {
+        "state": {int(s) for s in State},
+        "mode": {int(m) for m in contract.Mode},
+        "entry": {int(e) for e in contract.Entry},
+    }
+    for name, values in allowed.items():
+        if int(row[name]) not in values:
+            raise _damaged(path, f"it has no {name} {int(row[name])}")
+    if not 0 < int(row["tick_ns"]) <= 10**9:
+        raise _damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")
+    if not 0 < int(row["counter_shards"]) <= 4096:
+        raise _damaged(path, f"it has {int(row['counter_shards'])} counter shards")
+    appended = (
+        Section.STRINGS,
+        Section.LINES,
+        Section.FRAMES,
+        Section.STACKS,
+        Section.MODULES,
+        Section.THREADS,
+        Section.PROPERTIES,
+    )
+    for section, dtype in contract.ROWS.items():
+        its = row["sections"][section]
+        offset, capacity, row_bytes = int(its["offset"]), int(its["capacity"]), int(its["row_bytes"])
+        if row_bytes != dtype.itemsize:
+            raise _damaged(path, f"rows of {section.name} are {row_bytes} bytes long")
+        end = offset + capacity * row_bytes
+        if offset < contract.HEADER_BYTES or offset % 4096 or end > file_bytes:
+            raise _damaged(path, f"{section.name} lies outside of it")
+        if section in appended and min(int(its["used"]), capacity) * row_bytes > _MOST_APPENDED:
+            raise _damaged(path, f"{section.name} is larger than 1 GiB")
+    keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))
+    if keys != values:
+        raise _damaged(path, f"it has {keys} keys and {values} values")
+
+
+def _header(row: Any) -> Header:
+    losses = {Loss(i).name.lower(): int(row["losses"][i]) for i in Loss if row["losses"][i]}
+    joined = losses.pop("java_joined", 0)
+    return Header(
+        state=State(int(row["state"])),
+        mode=contract.Mode(int(row["mode"])),
+        entry=contract.Entry(int(row["entry"])),
+        pid=int(row["pid"]),
+        process_start=int(row["process_start"]),
+        tick_seconds=int(row["tick_ns"]) * 1e-9,
+        start=int(row["start_realtime_ns"]) * 1e-9,
+        start_monotonic=int(row["start_monotonic_ns"]) * 1e-9,
+        stop_monotonic=int(row["stop_monotonic_ns"]) * 1e-9,
+        heartbeat=int(row["heartbeat_ns"]) * 1e-9,
+        coverage=Coverage(int(row["coverage"]) & sum(Coverage)),
+        counter_shards=int(row["counter_shards"]),
+        probe_version=decode(row["probe_version"]),
+        losses=losses,
+        joined=joined,
+        intervals=row["intervals"].copy(),
+        sections=row["sections"].copy(),
+    )

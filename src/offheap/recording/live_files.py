@@ -1,0 +1,99 @@
+"""Finds the live files of this machine, also those of containers' processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.proc import status
+from offheap.recording import process
+from offheap.recording.contract import Coverage, State
+from offheap.recording.live_file import Header, LiveFile
+
+NAME = re.compile(r"offheap-(\d{1,10})-[0-9a-f]{16}\.live")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A readable live file.
+
+    path   as we reach it, through /proc/PID/root for a process that sees other files
+    pid    of the process as we see it; None when it is gone
+    jvm    whether a JVM was met in the process
+    """
+
+    path: Path
+    pid: int | None
+    state: State
+    jvm: bool
+    start: float  # seconds since the epoch
+
+    @property
+    def recording(self) -> bool:
+        return self.pid is not None and self.state is State.RECORDING
+
+
+def find(pid: int | None = None) -> list[FoundFile]:
+    """The live files of a process (as we number them) or of all, newest first.
+
+    Looks where the probe makes them: the process's OFFHEAP dir=, /dev/shm, $TMPDIR, /tmp.
+    Files that are damaged, or that we may not read, are passed over.
+    """
+    pids = [pid] if pid is not None else status.pids()
+    folders: dict[tuple[int, int], Path] = {}
+    for folder in _folders(None):
+        _add(folders, folder)
+    for other in pids:
+        for folder in _folders(other):
+            _add(folders, folder)
+    found = [file for folder in folders.values() for file in inside(folder)]
+    if pid is not None:
+        found = [file for file in found if file.pid == pid]
+    return sorted(found, key=lambda file: file.start, reverse=True)
+
+
+def inside(folder: Path) -> list[FoundFile]:
+    """The readable live files of one folder."""
+    try:
+        names = [name for name in os.listdir(folder) if NAME.fullmatch(name)]
+    except OSError:
+        return []
+    found = []
+    for name in sorted(names):
+        with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
+            found.append(_describe(folder / name, live_file.header))
+    return found
+
+
+def _describe(path: Path, header: Header) -> FoundFile:
+    return FoundFile(
+        path=path,
+        pid=process.find(header),
+        state=header.state,
+        jvm=Coverage.NO_JVM not in header.coverage,
+        start=header.start,
+    )
+
+
+def _folders(pid: int | None) -> list[Path]:
+    if pid is None:
+        return [Path("/dev/shm"), Path(tempfile.gettempdir()), Path("/tmp")]
+    variables = status.environment(pid)
+    options = dict(
+        option.partition("=")[::2] for option in variables.get("OFFHEAP", "").split(",") if "=" in option
+    )
+    named = [options.get("dir", ""), str(Path(options["file"]).parent) if options.get("file") else ""]
+    named += [variables.get("TMPDIR", ""), "/dev/shm", "/tmp"]
+    return [Path(f"/proc/{pid}/root{folder}") for folder in named if folder.startswith("/")]
+
+
+def _add(folders: dict[tuple[int, int], Path], folder: Path) -> None:
+    """Each folder once, by the first name it was met under: ours comes before a /proc/PID/root."""
+    with suppress(OSError):
+        its = folder.stat()
+        folders.setdefault((its.st_dev, its.st_ino), folder)

@@ -1,0 +1,51 @@
+"""A live file as a Recording: one snapshot, of a living or a dead process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from offheap.proc import status
+from offheap.recording import process
+from offheap.recording.assembly import assemble
+from offheap.recording.info import describe, elapsed
+from offheap.recording.live_file import LiveFile
+from offheap.recording.model import Recording
+from offheap.recording.naming import Naming, Symbolizer
+from offheap.recording.snapshots import Snapshots
+
+
+def load(path: Path) -> Recording:
+    """Raises UserError when it is no live file, or damaged."""
+    with LiveFile(path) as live_file:
+        header = live_file.header
+        pid = process.find(header)
+        naming = Naming(live_file, symbolizer(pid))
+        time = elapsed(header, pid is not None)
+        snapshot = Snapshots(live_file, naming).take(time, pid=pid, final=True)
+        births = snapshot.live["birth"]
+        info = describe(
+            path,
+            live_file.header,
+            alive=pid is not None,
+            # The heartbeat of a killed process may lie a little before its last block.
+            duration=max(time, float(births.max()) if len(births) else 0.0),
+            properties=live_file.properties(),
+            command_line=status.command_line(pid) if pid is not None else (),
+        )
+        return assemble(
+            info,
+            snapshot.stacks,
+            snapshot.chains.items(),
+            live_file.threads(),
+            naming.modules(),
+            snapshot.live,
+            snapshot.series,
+            snapshot.process,
+        )
+
+
+def symbolizer(pid: int | None) -> Symbolizer:
+    """Finds files as the process sees them while it lives, as we see them afterwards."""
+    from offheap.symbols import Symbolizer as Files
+
+    return Files(process.root(pid))

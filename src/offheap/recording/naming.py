@@ -1,0 +1,167 @@
+"""Raw frames of a live file to model.Frame: symbols, Java methods, words for what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any, Protocol
+
+import numpy as np
+
+from offheap.recording import contract
+from offheap.recording.contract import FrameKind, MethodState
+from offheap.recording.java_names import bytecode_index, method_name
+from offheap.recording.live_file import LiveFile
+from offheap.recording.model import Frame, Kind, Module
+
+Chain = tuple[Frame, ...]  # innermost first: more than one where the compiler inlined
+
+UNNAMED = Frame("unknown Java method", "unknown")
+
+# AsyncGetCallTrace's num_frames, negated (HotSpot's forte.cpp).
+_GAPS = {
+    0: "no Java frame",
+    1: "no class was loaded yet",
+    2: "a garbage collection was running",
+    3: "in VM, last Java frame unknown",
+    4: "in VM, not walkable",
+    5: "in Java, state unknown",
+    6: "in Java, not walkable",
+    7: "in an unknown thread state",
+    8: "the thread was exiting",
+    9: "deoptimizing",
+    10: "at a safepoint",
+}
+
+
+class Symbolizer(Protocol):
+    """What offheap.symbols.Symbolizer offers here."""
+
+    def resolve(self, path: str, build_id: str, addresses: Any) -> list[Any]:
+        """For each address its Symbols (name, file, line, inlined), innermost first; () when unknown."""
+
+
+class Naming:
+    """Names raw frames of one live file.  Keeps nothing but the modules it has read."""
+
+    def __init__(self, live_file: LiveFile, symbolizer: Symbolizer) -> None:
+        self._file = live_file
+        self._symbolizer = symbolizer
+        self._modules: list[Module] = []
+
+    def name(self, raws: Iterable[int], *, final: bool = False) -> dict[int, Chain]:
+        """The chain of each raw frame.
+
+        A Java method that the probe has not named yet is left out, so that it can be
+        asked for again; `final`: nobody will name it any more, it becomes unknown.
+        """
+        by_kind: dict[int, list[int]] = {}
+        for raw in raws:
+            by_kind.setdefault(raw >> contract.FRAME_KIND_SHIFT, []).append(raw)
+        chains: dict[int, Chain] = {}
+        for kind, members in by_kind.items():
+            if kind == FrameKind.NATIVE:
+                chains.update(self._native(members))
+            elif kind == FrameKind.JAVA:
+                chains.update(self._java(members, final))
+            elif kind == FrameKind.HOOK:
+                chains.update((raw, (_hook(raw),)) for raw in members)
+            elif kind == FrameKind.GAP:
+                chains.update((raw, (_gap(raw),)) for raw in members)
+            else:
+                mask = contract.FRAME_RAW_ADDRESS_MASK
+                chains.update((raw, (Frame(f"{raw & mask:#x}", "unknown"),)) for raw in members)
+        return chains
+
+    def modules(self) -> list[Module]:
+        """By module row of a native frame; a row still being written has start 0."""
+        self._modules = [_module(self._file, row) for row in self._file.modules()]
+        return self._modules
+
+    def _native(self, raws: list[int]) -> dict[int, Chain]:
+        by_module: dict[int, list[int]] = {}
+        for raw in raws:
+            number = (raw >> contract.FRAME_MODULE_SHIFT) & 0xFFFFF
+            by_module.setdefault(number, []).append(raw)
+        if max(by_module) >= len(self._modules) or not all(self._modules[n].path for n in by_module):
+            self.modules()
+        chains: dict[int, Chain] = {}
+        for number, members in by_module.items():
+            addresses = [raw & contract.FRAME_ADDRESS_MASK for raw in members]
+            if number >= len(self._modules):
+                chains.update(
+                    (raw, (Frame(f"{address:#x}", "unknown"),))
+                    for raw, address in zip(members, addresses, strict=True)
+                )
+                continue
+            module = self._modules[number]
+            chains.update(zip(members, self._symbolize(module, addresses), strict=True))
+        return chains
+
+    def _symbolize(self, module: Module, addresses: list[int]) -> list[Chain]:
+        base = PurePosixPath(module.path.removesuffix(" (deleted)")).name
+        kind: Kind = "jvm" if base == "libjvm.so" else "native"
+        # Return addresses: the call is the instruction before.
+        found = self._symbolizer.resolve(module.path, module.build_id, [a - 1 for a in addresses])
+        chains: list[Chain] = []
+        for address, symbols in zip(addresses, found, strict=True):
+            name = f"{base}+{address:#x}" if base else f"{address + module.bias:#x}"
+            chain = tuple(
+                Frame(symbol.name or name, kind, base, symbol.file, symbol.line, symbol.inlined)
+                for symbol in symbols
+            )
+            chains.append(chain or (Frame(name, kind if base else "unknown", base),))
+        return chains
+
+    def _java(self, raws: list[int], final: bool) -> dict[int, Chain]:
+        slots = np.array([raw >> contract.FRAME_METHOD_SHIFT & contract.FRAME_METHOD_MASK for raw in raws])
+        methods = self._file.methods(slots.astype(np.int64))
+        self._file.refresh()  # so that the strings and lines they refer to count as used
+        lines: dict[int, Any] = {}
+        chains: dict[int, Chain] = {}
+        for raw, slot, row in zip(raws, slots.tolist(), methods, strict=True):
+            state = int(row["state"])
+            if state == MethodState.NAMED:
+                if slot not in lines:
+                    lines[slot] = self._file.lines(int(row["lines"]), int(row["line_count"]))
+                chains[raw] = (self._java_frame(raw, row, lines[slot]),)
+            elif final or state not in (MethodState.FREE, MethodState.SEEN):
+                chains[raw] = (UNNAMED,)
+        return chains
+
+    def _java_frame(self, raw: int, row: Any, lines: Any) -> Frame:
+        name = method_name(
+            self._file.string(int(row["class_signature"])), self._file.string(int(row["name"]))
+        )
+        if not name:
+            return UNNAMED
+        bci = bytecode_index(raw)
+        line = 0
+        if bci >= 0 and len(lines):
+            at = int(np.searchsorted(lines["start"], bci, side="right")) - 1
+            line = int(lines["line"][at]) if at >= 0 else 0
+        return Frame(name, "java", "", self._file.string(int(row["source_file"])), line)
+
+
+def _hook(raw: int) -> Frame:
+    number = raw & contract.FRAME_ADDRESS_MASK
+    if number >= len(contract.HOOKS):
+        return Frame(f"hook {number} of a newer probe", "unknown")
+    return Frame(contract.HOOKS[number], "native")
+
+
+def _gap(raw: int) -> Frame:
+    reason = raw & contract.FRAME_ADDRESS_MASK
+    if reason == contract.GAP_UNWINDER:
+        return Frame("callers missing: the native stack could not be unwound", "unknown")
+    words = _GAPS.get(reason, "unknown reason")
+    return Frame(f"Java frames missing: {words} (-{reason})", "unknown")
+
+
+def _module(live_file: LiveFile, row: Any) -> Module:
+    if not row["start"]:
+        return Module("", "", 0, 0, 0)
+    build_id = bytes(row["build_id"][: min(int(row["build_id_bytes"]), 32)]).hex()
+    return Module(
+        live_file.string(int(row["path"])), build_id, int(row["start"]), int(row["end"]), int(row["bias"])
+    )

@@ -1,0 +1,63 @@
+"""The recorded process from outside: does it still live, how large is it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.proc import status
+from offheap.recording.live_file import Header
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    rss_bytes: int
+    threads: int
+
+
+def find(header: Header) -> int | None:
+    """PID, as we see it, of the process that writes the live file; None when it is gone.
+
+    The header's PID is the process's own: in a container it may be 1.  A PID alone
+    names nobody for long, so the start time decides.
+    """
+    if _matches(header.pid, header):
+        return header.pid
+    return next((pid for pid in status.pids() if _matches(pid, header)), None)
+
+
+def alive(pid: int, process_start: int) -> bool:
+    """Whether the process with this PID (as we see it) is the one that started then, and no zombie."""
+    try:
+        now = status.read(pid)
+    except (ProcessLookupError, ValueError, OSError):
+        return False
+    return now.alive and now.start_ticks == process_start
+
+
+def size(pid: int) -> Size | None:
+    """RSS and threads; None when the process is gone."""
+    try:
+        now = status.read(pid)
+    except (ProcessLookupError, ValueError, OSError):
+        return None
+    return Size(now.rss_bytes, now.threads) if now.alive else None
+
+
+def _matches(pid: int, header: Header) -> bool:
+    try:
+        now = status.read(pid)
+    except (ProcessLookupError, ValueError, OSError):
+        return False
+    return now.alive and now.start_ticks == header.process_start and now.namespace_pid == header.pid
+
+
+def root(pid: int | None) -> Path:
+    """Where the files that the process names are found: through /proc only if it sees others than we do."""
+    if pid is None:
+        return Path("/")
+    its = Path(f"/proc/{pid}/root")
+    try:
+        return Path("/") if its.samefile("/") else its
+    except OSError:
+        return Path("/")

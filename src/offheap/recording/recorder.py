@@ -1,0 +1,217 @@
+"""Follows a live file until the end and writes what it sees as a recording."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.proc import status
+from offheap.recording import process
+from offheap.recording.contract import State
+from offheap.recording.info import Ended, describe, elapsed, ended
+from offheap.recording.live_file import LiveFile
+from offheap.recording.live_recording import symbolizer
+from offheap.recording.naming import Naming
+from offheap.recording.snapshots import Snapshot, Snapshots
+from offheap.recording.store import RecordingWriter, writer
+
+# How often to look whether it is over; a look costs two reads of /proc and one of the file.
+_POLL_SECONDS = 0.05
+
+# The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
+# seconds is not repeated before c / share seconds have gone by.  Naming is left out: it
+# is dear once, when the symbol tables are read, and next to nothing after.
+_SHARE = 0.05
+_SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
+
+# Seconds since recording started -> seconds between snapshots.
+_CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After each snapshot."""
+
+    seconds: float  # since the recording started
+    rss_bytes: int
+    live_bytes: float
+    live_blocks: float
+    allocated_bytes: float
+    stacks: int
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished recording.
+
+    ended              "recording": the time was up or we were asked to stop, the process goes on
+    live_file_removed  the process is gone or was detached, so that the live file is no more use
+    """
+
+    output: Path
+    ended: Ended
+    seconds: float
+    snapshots: int
+    stacks: int
+    live_bytes: float
+    live_blocks: float
+    java_version: str
+    live_file_removed: bool
+
+
+def record(
+    live_file: Path,
+    output: Path,
+    *,
+    duration: float | None = None,
+    every: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
+
+    `every` sets the seconds between snapshots, else it grows with the age of the recording;
+    without it the recorder keeps itself under 5 % of one CPU.  Raises UserError when the
+    live file or the output is no good, or when the disk is full: then all that was
+    written until then is a readable recording.
+    """
+    with LiveFile(live_file) as source:
+        target = writer(output)
+        try:
+            return _Recorder(source, target, every).run(duration, stop, on_progress)
+        except OSError as error:
+            raise _unwritable(error, output) from error
+        finally:
+            target.close()
+
+
+class _Recorder:
+    def __init__(self, source: LiveFile, target: RecordingWriter, every: float | None) -> None:
+        self._source = source
+        self._target = target
+        self._every = every
+        self._share = _SHARE if every is None else _SHARE_WHEN_ASKED
+        self._pid = process.find(source.header)
+        self._command_line = status.command_line(self._pid) if self._pid is not None else ()
+        self._naming = Naming(source, symbolizer(self._pid))
+        self._snapshots = Snapshots(source, self._naming)
+        self._taken = 0
+        self._time = 0.0
+        self._live_due = 0.0  # time.monotonic() from which the live set may be written again
+
+    def run(
+        self,
+        duration: float | None,
+        stop: Callable[[], bool],
+        on_progress: Callable[[Progress], None] | None,
+    ) -> Outcome:
+        began = time.monotonic()
+        deadline = began + duration if duration is not None else float("inf")
+        due = began
+        while True:
+            # Asked before the file is read: what the process wrote before it ended is then read below.
+            over = self._over() or time.monotonic() >= deadline or stop()
+            if not over and time.monotonic() < due:
+                time.sleep(max(0.0, min(_POLL_SECONDS, due - time.monotonic(), deadline - time.monotonic())))
+                continue
+            started = time.monotonic()
+            snapshot = self._write(final=over)
+            cost = time.monotonic() - started - snapshot.naming_seconds
+            if on_progress:
+                on_progress(self._progress(snapshot))
+            if over:
+                return self._finish(snapshot)
+            due = started + max(self._every or _cadence(started - began), cost / self._share)
+
+    def _over(self) -> bool:
+        header = self._source.refresh()
+        if header.state in (State.STOPPED, State.EXITED):
+            return True
+        return self._pid is None or not process.alive(self._pid, header.process_start)
+
+    def _write(self, *, final: bool) -> Snapshot:
+        """One snapshot.  Each table before those that refer to it: killed anywhere, nothing dangles."""
+        header = self._source.header
+        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        now = elapsed(header, alive)
+        # A killed process's heartbeat lies before its last blocks, and maybe before our last look.
+        self._time = max(self._time, now)
+        snapshot = self._snapshots.take(self._time, pid=self._pid, final=final)
+        target = self._target
+        target.replace_modules(self._naming.modules())
+        target.replace_threads(self._source.threads())
+        target.append_frames(snapshot.chains, snapshot.raws)
+        target.append_stacks(snapshot.stacks)
+        started = time.monotonic()
+        if final or started >= self._live_due:
+            target.replace_live(snapshot.live)
+            self._live_due = started + (time.monotonic() - started) / self._share
+        target.append_rows("series", snapshot.series)
+        target.append_rows("process", snapshot.process)
+        target.replace_info(
+            describe(
+                target.path,
+                self._source.header,
+                alive=alive,
+                duration=self._time,
+                properties=self._source.properties(),
+                command_line=self._command_line,
+            )
+        )
+        self._taken += 1
+        return snapshot
+
+    def _progress(self, snapshot: Snapshot) -> Progress:
+        row = snapshot.process[0]
+        return Progress(
+            seconds=self._time,
+            rss_bytes=int(row["rss_bytes"]),
+            live_bytes=float(row["live_bytes"]),
+            live_blocks=float(row["live_blocks"]),
+            allocated_bytes=float(row["allocated_bytes"]),
+            stacks=self._snapshots.stack_count,
+            snapshots=self._taken,
+        )
+
+    def _finish(self, snapshot: Snapshot) -> Outcome:
+        self._target.finish()
+        header = self._source.header
+        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        how = ended(header, alive)
+        removed = False
+        if how != "recording":
+            with contextlib.suppress(OSError):
+                self._source.path.unlink()
+                removed = True
+        properties = self._source.properties()
+        row = snapshot.process[0]
+        return Outcome(
+            output=self._target.path,
+            ended=how,
+            seconds=self._time,
+            snapshots=self._taken,
+            stacks=self._snapshots.stack_count,
+            live_bytes=float(row["live_bytes"]),
+            live_blocks=float(row["live_blocks"]),
+            java_version=properties.get("java.version", ""),
+            live_file_removed=removed,
+        )
+
+
+def _cadence(age: float) -> float:
+    return next(seconds for until, seconds in _CADENCE if age < until)
+
+
+def _unwritable(error: OSError, output: Path) -> UserError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError(
+            f"the disk of {output} is full: the recording ends where it became full",
+            "make room, or give another place with -o",
+        )
+    return UserError(f"{output} cannot be written: {error.strerror or error}", "give another place with -o")

@@ -1,0 +1,126 @@
+"""Follows a live file: each snapshot holds what is new or has changed since the one before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.recording import process
+from offheap.recording.assembly import Stacks
+from offheap.recording.live_file import LiveFile
+from offheap.recording.live_set import sums_by_stack
+from offheap.recording.model import PROCESS, SERIES
+from offheap.recording.naming import Chain, Naming
+
+Rows = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One reading.  `chains` are the frames named since the last one, by frame number."""
+
+    time: float  # seconds since the start of the recording
+    live: Rows  # model.LIVE, all of it
+    series: Rows  # model.SERIES of the stacks that changed
+    process: Rows  # model.PROCESS, one row
+    stacks: Stacks  # the new ones
+    chains: dict[int, Chain]
+    raws: dict[int, int]  # the raw frames of `chains`
+    naming_seconds: float  # spent on symbols and method names
+
+
+@dataclass
+class Snapshots:
+    """Numbers frames as they are first seen; remembers each stack's latest values."""
+
+    live_file: LiveFile
+    naming: Naming
+    stack_count: int = 0
+    _numbers: dict[int, int] = field(default_factory=dict)
+    _unnamed: dict[int, int] = field(default_factory=dict)  # raw frame -> number
+    _latest: Rows = field(default_factory=lambda: np.zeros(0, SERIES))
+    _size: process.Size = field(default_factory=lambda: process.Size(0, 0))
+
+    def take(self, time: float, *, pid: int | None, final: bool = False) -> Snapshot:
+        """Reads the file; `final`: nobody writes it any more.
+
+        The live set is read first: a stack, a thread or a method is written before the
+        block that refers to it is published, so whatever a block names is there by then.
+        """
+        self.live_file.refresh()
+        live = self.live_file.live()
+        self.live_file.refresh()
+        stacks = self._new_stacks(final)
+        series = self._changed(time, live)
+        raws = dict(self._unnamed)
+        began = monotonic()
+        chains = self.naming.name(raws, final=final)
+        naming_seconds = monotonic() - began
+        for raw in chains:
+            del self._unnamed[raw]
+        if pid is not None:
+            # A process that is gone keeps the size it had last.
+            self._size = process.size(pid) or self._size
+        row = np.zeros(1, PROCESS)
+        row["time"], row["rss_bytes"], row["threads"] = time, self._size.rss_bytes, self._size.threads
+        for name in ("live_bytes", "live_blocks", "allocated_bytes"):
+            row[name] = self._latest[name].sum()
+        return Snapshot(
+            time=time,
+            live=live,
+            series=series,
+            process=row,
+            stacks=stacks,
+            chains={raws[raw]: chain for raw, chain in chains.items()},
+            raws={raws[raw]: raw for raw in chains},
+            naming_seconds=naming_seconds,
+        )
+
+    def _new_stacks(self, final: bool) -> Stacks:
+        new = self.live_file.stacks(self.stack_count, final=final)
+        distinct, inverse = np.unique(new.frames, return_inverse=True)
+        numbers = np.empty(len(distinct), np.int64)
+        for i, raw in enumerate(distinct.tolist()):
+            number = self._numbers.get(raw)
+            if number is None:
+                number = self._numbers[raw] = len(self._numbers)
+                self._unnamed[raw] = number
+            numbers[i] = number
+        first, count = self.stack_count, len(new.rows)
+        self.stack_count += count
+        return Stacks(
+            numbers=np.arange(first, first + count, dtype=np.int64),
+            kinds=new.rows["kind"].copy(),
+            depths=new.depths,
+            frames=numbers[inverse],
+        )
+
+    def _changed(self, time: float, live: Rows) -> Rows:
+        # A block may name a stack that is newer than the list of stacks just read.
+        count = max(self.stack_count, 1)
+        if len(live):
+            count = max(count, int(live["stack"].max()) + 1)
+        count = max(count, len(self._latest))
+        now = np.zeros(count, SERIES)
+        now["stack"] = np.arange(count)
+        sums = sums_by_stack(live, count)
+        now["live_blocks"], now["live_bytes"] = sums.blocks, sums.bytes
+        now["live_blocks_variance"], now["live_bytes_variance"] = sums.blocks_variance, sums.bytes_variance
+        counters = self.live_file.counters(count)
+        now["samples"] = counters["samples"]
+        now["allocated_blocks"], now["allocated_bytes"] = counters["blocks"], counters["bytes"]
+        now["allocated_blocks_variance"] = counters["blocks_variance"]
+        now["allocated_bytes_variance"] = counters["bytes_variance"]
+        before = np.zeros(count, SERIES)
+        before["stack"] = now["stack"]
+        before[: len(self._latest)] = self._latest
+        before["time"] = 0.0
+        changed = now != before
+        self._latest = now.copy()
+        now["time"] = time
+        rows: Rows = now[changed]
+        return rows

@@ -1,0 +1,190 @@
+"""Reads a recording directory (docs/recording-format.md) back, whatever state its writer left it in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.errors import UserError
+from offheap.recording.assembly import Stacks, assemble
+from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Kind, Module, Recording
+from offheap.recording.naming import Chain
+from offheap.recording.parts import connect, literal, parts
+
+Columns = dict[str, NDArray[Any]]
+
+
+def load(path: Path) -> Recording:
+    """Raises UserError when it is no recording, a newer one, or damaged."""
+    info = _info(path)
+    with connect() as connection:
+        tables = _Tables(connection, path)
+        try:
+            stacks = tables.stacks()
+            chains = tables.chains()
+            live = _structured(tables.read("live"), LIVE)
+            series = _structured(tables.read("series"), SERIES)
+            process = _structured(tables.read("process"), PROCESS)
+            threads = [str(name) for name in tables.read("threads", order="thread")["name"]]
+            modules = tables.modules()
+            for rows in (series, process):
+                if len(rows) and not (np.isfinite(rows["time"]).all() and (np.diff(rows["time"]) >= 0).all()):
+                    raise ValueError("times out of order")
+            if len(live) and not ((live["probability"] > 0) & (live["probability"] <= 1)).all():
+                raise ValueError("probabilities outside of 0 to 1")
+            if len(process) and float(process["time"][-1]) > info.duration_seconds:
+                # Killed between writing the row and writing meta.json.
+                info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
+            return assemble(info, stacks, chains.items(), threads, modules, live, series, process)
+        except (ValueError, OverflowError, MemoryError, UnicodeError) as error:
+            raise damaged(path, str(error)) from None
+
+
+class _Tables:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def read(self, table: str, *, order: str = "") -> Columns:
+        """All columns; of a table that is not there (yet), none has a row."""
+        types = APPENDED.get(table) or REPLACED[table]
+        selected = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
+        return self._query(table, f"SELECT {selected}", f"ORDER BY {order}" if order else "", list(types))
+
+    def stacks(self) -> Stacks:
+        heads = self._query(
+            "stacks",
+            "SELECT stack::UINTEGER AS stack, kind::UTINYINT AS kind, len(frames::UINTEGER[]) AS depth",
+            "",
+            ["stack", "kind", "depth"],
+        )
+        flat = self._query("stacks", "SELECT unnest(frames::UINTEGER[]) AS frame", "", ["frame"])
+        return Stacks(
+            heads["stack"].astype(np.int64),
+            heads["kind"].astype(np.uint8),
+            heads["depth"].astype(np.int64),
+            flat["frame"].astype(np.int64),
+        )
+
+    def chains(self) -> dict[int, Chain]:
+        data = self.read("frames")
+        chains: defaultdict[int, list[Frame]] = defaultdict(list)
+        kinds = frozenset(get_args(Kind))
+        for number, name, kind, module, file, line, inlined in zip(
+            *(data[c].tolist() for c in ("frame", "name", "kind", "module", "file", "line", "inlined")),
+            strict=True,
+        ):
+            if kind not in kinds:
+                raise ValueError(f"a frame of kind {kind}")
+            chains[number].append(Frame(name, kind, module, file, line, inlined))
+        return {number: tuple(frames) for number, frames in chains.items()}
+
+    def modules(self) -> list[Module]:
+        data = self.read("modules", order="module")
+        names = ("path", "build_id", "start_address", "end_address", "bias")
+        return [Module(*row) for row in zip(*(data[n].tolist() for n in names), strict=True)]
+
+    def _files(self, table: str) -> list[Path]:
+        if table in APPENDED:
+            return [part.path for part in parts(self._path / table)]
+        file = self._path / f"{table}.parquet"
+        try:
+            return [file] if file.stat().st_size else []
+        except FileNotFoundError:
+            return []
+
+    def _query(self, table: str, select: str, order: str, names: list[str]) -> Columns:
+        # The recorder may merge parts between our listing and our reading: list again.
+        for attempt in range(3):
+            files = self._files(table)
+            if not files:
+                return {name: np.zeros(0) if name != "name" else np.zeros(0, object) for name in names}
+            listed = ", ".join(literal(file) for file in files)
+            try:
+                result = self._connection.execute(
+                    f"{select} FROM read_parquet([{listed}]) {order}"
+                ).fetchnumpy()
+            except duckdb.Error as error:
+                if attempt < 2 and not all(file.exists() for file in files):
+                    continue
+                where = files[0].parent if len(files) > 1 else files[0]
+                raise damaged(where, str(error).splitlines()[0]) from None
+            for name in names:
+                if np.ma.is_masked(result[name]):
+                    raise ValueError(f"{table}.{name} has empty values")
+            return {name: np.asarray(result[name]) for name in names}
+        raise AssertionError("unreachable")
+
+
+def damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is damaged: {why}", "copy it again, or record again")
+
+
+def _structured(data: Columns, dtype: np.dtype[Any]) -> NDArray[Any]:
+    names = dtype.names or ()
+    rows = np.empty(len(data[names[0]]), dtype)
+    for name in names:
+        rows[name] = data.pop(name)  # popped: a million live blocks need not be there twice
+    return rows
+
+
+def _info(path: Path) -> Info:
+    try:
+        text = (path / META).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(
+            f"{path} is not a recording of offheap: it has no {META}",
+            "give the directory that `offheap run` or `offheap attach` wrote",
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path / META} cannot be read: {error.strerror}", "check its permissions") from None
+    try:
+        meta = json.loads(text)
+        schema = str(meta.pop("schema", ""))
+        kind, _, version = schema.partition("/")
+        if kind == SCHEMA.partition("/")[0] and version.isdecimal() and schema != SCHEMA:
+            raise UserError(
+                f"{path} was written by a newer offheap ({schema}, this one reads {SCHEMA})",
+                "upgrade offheap",
+            )
+        if schema != SCHEMA:
+            raise UserError(f"{path} is not a recording of offheap", f'its {META} has no schema "{SCHEMA}"')
+        return _checked(path, meta)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise damaged(path / META, str(error)) from None
+
+
+def _checked(path: Path, meta: dict[str, Any]) -> Info:
+    """Info of JSON values, each of the type that model.Info declares."""
+    hints = get_type_hints(Info)
+    values: dict[str, Any] = {"path": str(path)}
+    for name, hint in hints.items():
+        if name == "path":
+            continue
+        value = meta[name]
+        text = str(hint)
+        if text.startswith("typing.Literal"):
+            valid = value in get_args(hint)
+        elif text.startswith("tuple"):
+            valid = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            value = tuple(value) if valid else value
+        elif text.startswith("dict"):
+            of = get_args(hint)[1]
+            valid = isinstance(value, dict) and all(type(item) is of for item in value.values())
+        elif hint is float:
+            valid = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
+            value = float(value) if valid else value
+        else:
+            valid = type(value) is hint
+        if not valid:
+            raise ValueError(f"{name} is {value!r}")
+        values[name] = value
+    return Info(**values)
