@@ -141,11 +141,14 @@ def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, E
 
     N blocks of s bytes all escape with probability exp(-N s/interval), which is 5 % at
     N s = 3 intervals (the rule of three).  `block_bytes` is the size such blocks have, 0 if not
-    known; in an exact recording (interval_bytes 0) none is none.
+    known: one of more than three intervals does not escape.  In an exact recording
+    (interval_bytes 0) none is none.
     """
     most = 3.0 * max(interval_bytes, 0.0)
-    blocks = most / block_bytes if block_bytes > 0 else (math.inf if most else 0.0)
-    return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, blocks)
+    if block_bytes <= 0:
+        return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, math.inf if most else 0.0)
+    blocks = float(math.floor(most / block_bytes))
+    return Estimate(0.0, 0.0, blocks * block_bytes), Estimate(0.0, 0.0, blocks)
 
 
 def total(parts: list[Estimate]) -> Estimate:

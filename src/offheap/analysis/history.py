@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis import estimates
 from offheap.analysis.results import Estimate
-from offheap.analysis.sites import Grouping
+from offheap.analysis.sites import Grouping, latest_rows
 from offheap.recording.model import Recording
 
 ERAS = 24
@@ -35,6 +35,7 @@ class History:
     live: list[float]  # live at the boundary; empty without snapshots
     live_variance: list[float]
     interval_bytes: int
+    block_bytes: float  # a typical block, 0 if none was sampled alive
 
     def at(self, share: float) -> int:
         """The boundary nearest to this share of the site's own time, from `first` to the end."""
@@ -48,7 +49,7 @@ class History:
         """Bytes alive at the end of the recording and born between two boundaries."""
         samples = sum(self.samples[start:end])
         if not samples:
-            return estimates.NONE
+            return estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
         born, seen = sum(self.born[start:end]), sum(self.seen[start:end])
         return estimates.of_sums(seen, max(born - seen, 0.0), sum(self.variance[start:end]), samples)
 
@@ -61,8 +62,9 @@ class History:
         freed = max(alive - sum(self.born[:boundary]), 0.0)
         variance = max(self.live_variance[boundary] - sum(self.variance[:boundary]), 0.0)
         if freed <= 1e-9 * alive or (variance <= 0 and self.interval_bytes):
-            # None of the sampled ones; at most three intervals' worth of others, and no more than there was.
-            return Estimate(0.0, 0.0, min(3.0 * self.interval_bytes, alive))
+            # None of the sampled ones; some of the others perhaps, but no more than there was.
+            hidden = estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
+            return Estimate(0.0, 0.0, min(hidden.high, alive))
         return estimates.of_sums(0.0, freed, variance, 1.0) if variance else Estimate(freed, freed, freed)
 
     def net(self, start: int) -> Estimate:
@@ -102,12 +104,24 @@ def histories(recording: Recording, grouping: Grouping) -> list[History]:
 
     first = np.full(count, eras)
     np.minimum.at(first, site, era)
+    total, total_samples = born.sum(axis=1), samples.sum(axis=1)
+    block = seen.sum(axis=1) / np.maximum(total_samples, 1)
     at: NDArray[np.float64] | None = None
     if snapshots:
         at, at_variance, began = _at_boundaries(recording, grouping, times)
         # The live set is newer than the last snapshot by the time it took to read: it is the end.
-        at[:, -1], at_variance[:, -1] = born.sum(axis=1), variance.sum(axis=1)
+        at[:, -1], at_variance[:, -1] = total, variance.sum(axis=1)
         first = np.minimum(first, began)
+    else:
+        last = latest_rows(recording)
+        last = last[last >= 0]
+        # The oldest survivor is the site's beginning only if it frees nothing.
+        allocated = np.bincount(
+            grouping.of_stack[recording.series["stack"][last]],
+            weights=recording.series["allocated_bytes"][last],
+            minlength=count,
+        )
+        first[total < 0.9 * allocated] = 0
     first = np.minimum(first, eras - 1)
 
     boundaries = times.tolist()
@@ -122,6 +136,7 @@ def histories(recording: Recording, grouping: Grouping) -> list[History]:
             live=at[number].tolist() if at is not None else [],
             live_variance=at_variance[number].tolist() if at is not None else [],
             interval_bytes=recording.info.interval_bytes,
+            block_bytes=float(block[number]),
         )
         for number in range(count)
     ]

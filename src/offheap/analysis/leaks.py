@@ -101,30 +101,47 @@ def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
 
     first, middle, last = _thirds(history, a, b, end)
     populated = _populated(history, a, late)
-    grows = growth.low > 0
-    slows = _fades(middle, last, _SLOWING)
+    if (
+        history.live
+        and not (growth.low > 0 and last.low > 0)
+        and site.allocated_bytes.estimate > 5 * live.estimate
+    ):
+        # Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.
+        layer = _layer(history, a, b, late)
+        if layer and growth.low <= layer.estimate <= growth.high and last.high >= layer.estimate:
+            growth, middle, last = layer, layer, layer
+    grows = growth.low > 0 and (last.low > 0 or not history.live)
+    slows = _fades(middle, last, _SLOWING) or (
+        _ratio(first, middle) < 0.4 and _ratio(middle, last) < _SLOWING
+    )
     early_share = _share(history.survivors(0, a).estimate, live.estimate)
     sure = _normal(growth.estimate, growth.low)
     amounts = f"{format_size(live.estimate)} live in {_blocks(site)}"
     rate = format_rate(growth.estimate)
 
-    if by_jvm and grows:
-        # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
-        slows = slows or _fades(first, middle, 0.7) or _ratio(middle, last) < 0.7
-    enough = survivors >= _FEWEST_SURVIVORS and populated >= 0.4
-    rises = middle.estimate > 0 and last.estimate > 0
     # Old blocks that had gone before the middle third speak against a leak: this site does free.
     keeps = not _fades(middle, first, 0.25)
+    if by_jvm and grows:
+        # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
+        slows = slows or _ratio(first, middle) < 0.7 or _ratio(middle, last) < 0.7
+    if not history.live:
+        # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
+        keeps = keeps and not _fades(last, middle, 0.8) and _ratio(last, middle) > 0.5
+    enough = survivors >= (_FEWEST_SURVIVORS if not by_jvm else 4 * _FEWEST_SURVIVORS) and populated >= 0.4
+    rises = middle.estimate > 0 and last.estimate > 0
 
     if grows and enough and rises and keeps and not slows:
         confidence = min(sure, 1 - 1 / (survivors + 2), 0.99)
+        age = format_duration(history.seconds(late, end))
         why = (
             f"live bytes grow by {rate} to the end and blocks of every age stay: "
-            f"{format_size(old.estimate)} of {amounts} older than {format_duration(history.seconds(late, end))}"
+            f"{format_size(old.estimate)} of {amounts} older than {age}"
         )
         return _Judgement("leak", confidence, growth, old, why)
-    if early_share >= 0.6 and (not grows or slows or _share(growth.estimate * seconds, live.estimate) < 0.2):
-        share = f"{early_share:.0%} of {amounts} came in the first {format_duration(history.seconds(history.first, a))}"
+    early = early_share >= 0.6 and _crowded(history.sampled(history.first, a), history.sampled(0, end))
+    if early and (not grows or slows or _share(growth.estimate * seconds, live.estimate) < 0.2):
+        third = format_duration(history.seconds(history.first, a))
+        share = f"{early_share:.0%} of {amounts} came in the first {third}"
         why = f"{share}; {'it grows ever more slowly' if grows else 'no growth since'}"
         return _Judgement("startup", _flat(growth, live, seconds), growth, old, why)
     if grows and by_jvm and slows:
@@ -141,51 +158,72 @@ def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
         return _Judgement("growing", 0.9 * sure, growth, old, why)
     # No growth that chance would not explain: is that because there is none, or too little data?
     wide = growth.high * seconds > 0.5 * max(live.estimate, 1.0) and history.sampled(0, end) < 20
-    if wide and early_share < 0.6 and site.allocated_bytes.estimate < 4 * live.estimate:
+    if wide and not early and site.allocated_bytes.estimate < 4 * live.estimate:
         why = (
             f"{amounts}, too few samples to tell growth from chance ({format_count(history.sampled(0, end))})"
         )
         return _Judgement("cannot tell yet", 0.0, growth, old, why)
-    gone = max(site.allocated_bytes.estimate - live.estimate, 0.0)
-    why = f"{format_size(gone)} of {format_size(site.allocated_bytes.estimate)} allocated was freed again; {amounts}"
-    if _share(gone, site.allocated_bytes.estimate) < 0.05:
+    allocated = site.allocated_bytes.estimate
+    gone = max(allocated - live.estimate, 0.0)
+    why = f"{format_size(gone)} of {format_size(allocated)} allocated was freed again; {amounts}"
+    if _share(gone, allocated) < 0.05:
         why = f"{amounts}, no growth that chance would not explain"
     return _Judgement("steady", _flat(growth, live, seconds), growth, old, why)
 
 
 def _growth(history: History, a: int, end: int) -> Estimate:
     """Bytes per second over the last two thirds, with its 95 % interval."""
-    stop = end
-    if history.live:
-        net = history.net(a)
-    else:
-        stop = max(history.at(0.8), a + 1)
-        net = history.survivors(a, stop)
-    seconds = max(history.seconds(a, stop), 1e-9)
-    steps = history.steps(a)[: stop - a]
-    mean = net.estimate / seconds
-    low, high = net.low / seconds, net.high / seconds
-    scatter = _standard_error(steps)
-    t = _T[min(len(steps) - 1, len(_T) - 1)] if len(steps) > 1 else 0.0
-    return Estimate(mean, min(low, mean - t * scatter), max(high, mean + t * scatter))
+    if not history.live:
+        return _rate(history, history.survivors(a, history.at(0.8)), a, max(history.at(0.8), a + 1))
+    return _rate(history, history.net(a), a, end)
+
+
+def _rate(history: History, amount: Estimate, start: int, end: int) -> Estimate:
+    seconds = max(history.seconds(start, end), 1e-9)
+    steps = history.steps(start)[: end - start]
+    mean, low, high = amount.estimate / seconds, amount.low / seconds, amount.high / seconds
+    scatter = _standard_error(steps) * (_T[min(len(steps) - 1, len(_T) - 1)] if steps else 0.0)
+    return Estimate(mean, min(low, mean - scatter), max(high, mean + scatter))
+
+
+def _layer(history: History, a: int, b: int, late: int) -> Estimate | None:
+    """The rate at which survivors were born, if all ages have it; the youngest fifth is merely in use."""
+    if not history.first < a < b < late:
+        return None
+    rates = [
+        history.survivors(start, end).estimate / history.seconds(start, end)
+        for start, end in ((history.first, a), (a, b), (b, late))
+    ]
+    born, seconds = history.survivors(a, late), history.seconds(a, late)
+    steps = [history.born[i] / history.seconds(i, i + 1) for i in range(a, late)]
+    scatter = _T[min(len(steps) - 1, len(_T) - 1)] * _standard_error(steps)
+    rate, low, high = born.estimate / seconds, born.low / seconds, born.high / seconds
+    layer = Estimate(rate, min(low, rate - scatter), max(high, rate + scatter))
+    return layer if layer.low > 0 and min(rates) > 0.6 * max(rates[1:]) else None
 
 
 def _thirds(history: History, a: int, b: int, end: int) -> tuple[Estimate, Estimate, Estimate]:
     """Bytes per second that each third left: net growth with snapshots, survivors without."""
 
     def rate(amount: Estimate, start: int, stop: int) -> Estimate:
+        # Births come by chance too: n of them vary by sqrt(n) even where every block is recorded.
+        chance = 1.96 * abs(amount.estimate) / math.sqrt(max(history.sampled(start, stop), 1))
         seconds = max(history.seconds(start, stop), 1e-9)
-        return Estimate(amount.estimate / seconds, amount.low / seconds, amount.high / seconds)
+        return Estimate(
+            amount.estimate / seconds,
+            min(amount.low, amount.estimate - chance) / seconds,
+            max(amount.high, amount.estimate + chance) / seconds,
+        )
 
     first = rate(history.survivors(history.first, a), history.first, a)
-    if history.live:
-        moved = history.live[b] - history.live[a]
-        half = history.net(a)
-        width_low, width_high = half.estimate - half.low, half.high - half.estimate
-        middle = Estimate(moved, moved - width_low * 0.7, moved + width_high * 0.7)
-        return first, rate(middle, a, b), rate(history.net(b), b, end)
-    late = max(history.at(0.8), b + 1)
-    return first, rate(history.survivors(a, b), a, b), rate(history.survivors(b, late), b, late)
+    if not history.live:
+        late = max(history.at(0.8), b + 1)
+        return first, rate(history.survivors(a, b), a, b), rate(history.survivors(b, late), b, late)
+    net = history.net(a)
+    middle = history.live[b] - history.live[a]
+    # What freed in both halves is in both: half of the variance each, nearly.
+    below, above = (net.estimate - net.low) * math.sqrt(0.5), (net.high - net.estimate) * math.sqrt(0.5)
+    return first, rate(Estimate(middle, middle - below, middle + above), a, b), rate(history.net(b), b, end)
 
 
 def _populated(history: History, start: int, end: int) -> float:
@@ -204,6 +242,11 @@ def _fades(before: Estimate, after: Estimate, share: float) -> bool:
     gap = share * before.estimate - after.estimate
     error = math.hypot(share * (before.estimate - before.low), after.high - after.estimate) / 1.96
     return gap > 1.64 * error and gap > 0
+
+
+def _crowded(early: int, samples: int) -> bool:
+    """Whether more samples fell into the first third than chance puts there (two standard deviations)."""
+    return samples >= 4 and early - samples / 3 > 2 * math.sqrt(samples * 2 / 9)
 
 
 def _ratio(before: Estimate, after: Estimate) -> float:

@@ -94,7 +94,7 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     probability = live["probability"]
     live_bytes = estimates.of_groups(site, size, probability, count)
     live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
-    last = _last_rows(recording)
+    last = latest_rows(recording)
     stack_bytes = np.bincount(live["stack"], weights=size / probability, minlength=len(grouping.of_stack))
     names = _threads(recording, site, size / probability, count)
 
@@ -129,7 +129,7 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     return result
 
 
-def _last_rows(recording: Recording) -> NDArray[np.int64]:
+def latest_rows(recording: Recording) -> NDArray[np.int64]:
     """By stack: the row of its latest state in the series, or -1."""
     last = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
     last[recording.series["stack"]] = np.arange(len(recording.series))  # by time: the latest wins
