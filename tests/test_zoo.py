@@ -1,0 +1,199 @@
+"""Every program of the zoo on a real JVM, recorded by the commands people use, against its known truth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import zoo as zoo_programs
+from zoo import Program, Running, Truth, Zoo, offheap
+
+PROGRAMS = zoo_programs.programs()
+SECONDS = 8.0
+# Most of the time a recording waits, so several at once cost little and save minutes.
+AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    program: str
+    jre: int
+    way: Literal["run", "attach"]
+    options: tuple[str, ...] = ("--interval", "64KiB")
+
+    def __str__(self) -> str:
+        return f"{self.program}-{self.jre}-{self.way}"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`leaks` is the output of `offheap leaks --json`; `truth` what the program said at the end."""
+
+    path: Path
+    leaks: dict[str, Any]
+    truth: Truth
+
+
+# The main promise on every JDK and both ways, with the default interval.
+INFLATERS = [
+    Case("inflaters", version, way, ()) for version in zoo_programs.JRE_VERSIONS for way in ("run", "attach")
+]
+LEAKING = [
+    Case("direct-buffers", 17, "attach"),
+    Case("unsafe", 21, "run"),
+    Case("mapped-buffers", 11, "attach"),
+    Case("jni-malloc", 25, "attach"),
+    Case("jni-dlsym", 17, "run"),
+    Case("jni-mmap", 21, "attach"),
+    Case("ffm", 25, "run"),
+    Case("thread-map", 17, "run"),
+]
+HEALTHY = [
+    Case("churn", 25, "run"),
+    Case("cache", 17, "run"),
+    Case("thread-pools", 21, "attach"),
+]
+EXACT = [
+    Case("jni-malloc", 17, "run", ("--exact",)),
+    Case("unsafe", 25, "run", ("--exact",)),
+    Case("inflaters", 21, "run", ("--exact",)),
+]
+
+
+def record(case: Case, java: Path, zoo: Zoo, folder: Path, seconds: float = SECONDS) -> Recorded:
+    """Starts the program, records it the given way, and asks `offheap leaks` about it."""
+    output = folder / f"{case}{''.join(case.options)}.offheap"
+    command = zoo.command(PROGRAMS[case.program], java)
+    if case.way == "run":
+        with Running(offheap("run", *case.options, "-o", output, "--", *command)) as running:
+            time.sleep(seconds)
+            truth = running.stop_leaking()
+            status = running.exit()
+            assert status == 0, running.errors
+    else:
+        with Running(command) as running:
+            running.truths(1)
+            attach = offheap("attach", str(running.pid), *case.options, "-o", output)
+            done = subprocess.run(
+                [*attach, "--duration", f"{seconds}s"], capture_output=True, text=True, timeout=seconds + 60
+            )
+            assert done.returncode == 0, done.stderr
+            truth = running.stop_leaking()
+            assert running.exit() == 0, running.errors
+    asked = subprocess.run(offheap("leaks", output, "--json"), capture_output=True, text=True, timeout=60)
+    assert asked.returncode == 0, asked.stderr
+    return Recorded(output, json.loads(asked.stdout), truth)
+
+
+@pytest.fixture(scope="module")
+def recorded(
+    request: pytest.FixtureRequest,
+    jres: dict[int, Path],
+    zoo: Zoo,
+    probe_library: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Case], Recorded]]:
+    """recorded(case): all cases of the selected tests are recorded a few at a time, each once."""
+    folder = tmp_path_factory.mktemp("zoo")
+    wanted: list[Case] = []
+    for item in request.session.items:
+        case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
+        if isinstance(case, Case) and case not in wanted and _reason_to_skip(case, jres, zoo) is None:
+            wanted.append(case)
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        futures: dict[Case, Future[Recorded]] = {
+            case: executor.submit(record, case, jres[case.jre], zoo, folder) for case in wanted
+        }
+
+        def result(case: Case) -> Recorded:
+            reason = _reason_to_skip(case, jres, zoo)
+            if reason:
+                pytest.skip(reason)
+            return futures[case].result()
+
+        yield result
+        for future in futures.values():
+            future.cancel()
+
+
+def _reason_to_skip(case: Case, jres: dict[int, Path], zoo: Zoo) -> str | None:
+    if case.jre not in jres:
+        return f"no JRE {case.jre} in .jres: run `make jres`"
+    if PROGRAMS[case.program].jdk > 11 and zoo.modern is None:
+        return f"{case.program} needs a JDK {PROGRAMS[case.program].jdk} or newer to compile it"
+    return None
+
+
+def assert_stack(program: Program, stack: list[dict[str, Any]]) -> None:
+    """The program's names are in the stack in order, and no frame from the first to the last is a gap."""
+    names = [frame["name"] for frame in stack]
+    listing = "\n".join(f"  {frame['kind']:8}{frame['name']}" for frame in stack)
+    positions: list[int] = []
+    for name in program.stack:
+        start = positions[-1] + 1 if positions else 0
+        found = [i for i in range(start, len(names)) if names[i] == name or names[i].startswith(f"{name}(")]
+        assert found, f"{name} is not in the stack after {program.stack[: len(positions)]}:\n{listing}"
+        positions.append(found[0])
+    between = stack[positions[0] : positions[-1] + 1]
+    assert not [frame for frame in between if frame["kind"] == "unknown"], f"a gap in the stack:\n{listing}"
+
+
+@pytest.mark.parametrize("case", [*INFLATERS, *LEAKING], ids=str)
+def test_leak_is_the_first_suspect(case: Case, recorded: Callable[[Case], Recorded]) -> None:
+    program = PROGRAMS[case.program]
+    suspects = recorded(case).leaks["suspects"]
+    assert suspects, "no suspect at all"
+    first = suspects[0]
+    assert_stack(program, first["stack"])
+    assert first["kind"] == program.kind
+    assert first["verdict"] == "leak", first
+
+
+@pytest.mark.parametrize("case", HEALTHY, ids=str)
+def test_healthy_program_is_not_accused(case: Case, recorded: Callable[[Case], Recorded]) -> None:
+    accused = [suspect for suspect in recorded(case).leaks["suspects"] if suspect["verdict"] == "leak"]
+    assert not accused, json.dumps(accused, indent=1)
+
+
+@pytest.mark.parametrize("case", EXACT, ids=str)
+def test_exact_mode_is_exact_to_the_block(case: Case, recorded: Callable[[Case], Recorded]) -> None:
+    program = PROGRAMS[case.program]
+    result = recorded(case)
+    first = result.leaks["suspects"][0]
+    assert_stack(program, first["stack"])
+    blocks, size = first["live_blocks"], first["live_bytes"]
+    assert blocks["low"] == blocks["estimate"] == blocks["high"] == result.truth.blocks
+    assert size["low"] == size["estimate"] == size["high"]
+    # How much zlib takes for an Inflater is not the program's to know; that it is the same for each is.
+    expected = result.truth.bytes or size["estimate"] // result.truth.blocks * result.truth.blocks
+    assert size["estimate"] == expected
+
+
+def test_every_program_is_listed_and_tested() -> None:
+    folders = {path.parent.name for path in zoo_programs.LEAKS.glob("*/*.java")} - {"exhibit"}
+    listed = {"jni" if name.startswith("jni-") else name for name in PROGRAMS}
+    assert folders == listed
+    assert {case.program for case in [*INFLATERS, *LEAKING, *HEALTHY]} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_runs_and_tells_the_truth(name: str, jres: dict[int, Path], zoo: Zoo) -> None:
+    """Without offheap: the zoo itself must be sound before it judges anything."""
+    program = PROGRAMS[name]
+    versions = [version for version in jres if version >= program.jdk]
+    if not versions or (program.jdk > 11 and zoo.modern is None):
+        pytest.skip(f"{name} needs a JDK and a JRE {program.jdk} or newer")
+    with Running(zoo.command(program, jres[versions[-1]], rate=1000, seconds=0)) as running:
+        truth = running.truths(1)[-1]
+        final = running.stop_leaking()
+        assert running.exit() == 0
+    assert final.blocks >= truth.blocks
+    assert (final.blocks > 0) == program.leaks
