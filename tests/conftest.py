@@ -9,6 +9,7 @@ import pytest
 
 import zoo as zoo_programs
 from offheap import checkout
+from waiting_jvm import compile_waiting
 
 
 @pytest.fixture(scope="session")
@@ -54,3 +55,9 @@ def jdk() -> Path:
 def zoo(jdk: Path) -> zoo_programs.Zoo:
     """The compiled programs of examples/leaks; kept between runs as long as their sources stay the same."""
     return zoo_programs.compile_zoo(zoo_programs.ROOT / "build" / "zoo")
+
+
+@pytest.fixture(scope="session")
+def waiting_classes(jdk: Path) -> Path:
+    """The folder of Waiting.class: a JVM to look at from outside."""
+    return compile_waiting(jdk)

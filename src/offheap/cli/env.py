@@ -17,12 +17,13 @@ DEFAULT_INTERVAL = 512 * 1024
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print the environment variables that load the probe into the next program, JVM or not.  "
-        "The live file it leaves is a recording that every command reads."
+        "The live file it leaves is a recording that every command reads.  "
+        "The variables pass through scripts and launchers up to the first JVM."
     )
     parser.epilog = """examples:
   eval "$(offheap env)"; exec java -jar app.jar
-  offheap env --exact --dir /var/tmp
-  offheap env --json"""
+  eval "$(offheap env --native --exact)"; exec ./server
+  offheap env --json                            for a container image's ENV lines"""
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--interval",
@@ -35,22 +36,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="where the live file is made (default /dev/shm)"
     )
-    parser.add_argument("--follow", action="store_true", help="children of the recorded program, too")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--native", action="store_true", help="record the very next program, JVM or not")
+    scope.add_argument("--follow", action="store_true", help="record the next program and its children, too")
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.env/1)")
 
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm.library import probe_library
 
-    variables = {
-        "LD_PRELOAD": preload(probe_library(), os.environ.get("LD_PRELOAD", "")),
-        "OFFHEAP": options(args.interval, exact=args.exact, directory=args.dir, follow=args.follow),
-    }
+    library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
+    words = options(args.interval, exact=args.exact, directory=args.dir, follow=args.follow)
+    search = not (args.native or args.follow)
     if args.json:
+        # In a container the process 1 is what the shell is here.
+        variables = {"LD_PRELOAD": library, "OFFHEAP": words + (",search=1" if search else "")}
         print(json.dumps({"schema": "offheap.env/1", "variables": variables}, indent=2))
     else:
-        for name, value in variables.items():
-            print(f"export {name}={shlex.quote(value)}")
+        print(f"export LD_PRELOAD={shlex.quote(library)}")
+        # The shell that evaluates this puts its own PID in: what it starts is recorded even if
+        # it is no JVM, what runs further down (the tools a start script calls) is not.
+        print(f"export OFFHEAP={shlex.quote(words)}" + (',search="$$"' if search else ""))
     return 0
 
 

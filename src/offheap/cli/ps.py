@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     elif jvms:
         _print_table(jvms)
     else:
-        print("no JVM runs here (run as root to see other users' and containers')")
+        print("no JVM runs here")
     return 0
 
 

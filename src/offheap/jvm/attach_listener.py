@@ -174,7 +174,7 @@ def _await_handler(target: Status, deadline: float) -> Status:
     while not target.catches(signal.SIGQUIT):
         if time.monotonic() > deadline:
             raise UserError(
-                f"PID {target.pid} takes no attach requests: no handler for SIGQUIT (-Xrs, or still starting)",
+                f"PID {target.pid} takes no attach requests: SIGQUIT has no handler (-Xrs, or starting)",
                 "start it without -Xrs, or under the probe with `offheap run`",
             )
         refuse_stopped(target)

@@ -42,18 +42,14 @@ def main_of(arguments: Sequence[str]) -> str:
         if word in _WITH_VALUE:
             next(words, "")
         elif word.startswith("@"):
-            continue  # a file of arguments: the main class may be inside it
+            return ""  # a file of arguments: the main class may be inside it
         elif not word.startswith("-"):
             return word
     return ""
 
 
 def main_of_command(java_command: str) -> str:
-    """The same from sun.rt.javaCommand, whose words are joined by spaces."""
-    # A jar's path may hold spaces: it ends where ".jar" does.
-    head, jar, _ = java_command.partition(".jar ")
-    if jar and "/" in head:
-        return head + ".jar"
+    """The same from sun.rt.javaCommand, whose words are joined by spaces: a path with one is cut there."""
     return java_command.split(" ", 1)[0]
 
 

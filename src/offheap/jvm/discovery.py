@@ -10,6 +10,7 @@ from typing import Literal
 
 from offheap.errors import UserError
 from offheap.jvm import command, hsperfdata, probe, target
+from offheap.jvm.hsperfdata import PerfData
 from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
@@ -58,14 +59,13 @@ def find(pid: int) -> JVM | None:
     if not target.has_libjvm(mappings):
         return None
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
-    main = command.main_of_command(performance.java_command) if performance else ""
     loaded = probe.loaded(pid, mappings)
     return JVM(
         pid=pid,
         namespace_pid=process.namespace_pid,
         user=process.user,
         java_version=(performance.java_version if performance else "") or _version_of_home(pid, mappings),
-        main=command.short(main or _main(process)),
+        main=command.short(_main(process, performance)),
         rss_bytes=process.rss_bytes,
         uptime_seconds=process.uptime_seconds,
         recorded="no" if loaded is None else "recording" if loaded.live_file else "idle",
@@ -109,19 +109,21 @@ def _from_command_line(process: Status) -> JVM | None:
         namespace_pid=process.namespace_pid,
         user=process.user,
         java_version="",
-        main=command.short(_main(process)),
+        main=command.short(_main(process, None)),
         rss_bytes=process.rss_bytes,
         uptime_seconds=process.uptime_seconds,
         recorded="unknown",
     )
 
 
-def _main(process: Status) -> str:
+def _main(process: Status, performance: PerfData | None) -> str:
     arguments = status.command_line(process.pid)
-    if arguments and arguments[0].rpartition("/")[2] == "java":
-        return command.main_of(arguments)
+    launched = bool(arguments) and arguments[0].rpartition("/")[2] == "java"
+    main = command.main_of(arguments) if launched else ""
+    if not main and performance:
+        main = command.main_of_command(performance.java_command)
     # A program that embeds a JVM: its own name is the best there is.
-    return process.name
+    return main or ("" if launched else process.name)
 
 
 def _version_of_home(pid: int, mappings: list[Mapping]) -> str:

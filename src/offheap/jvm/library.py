@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import offheap
+from offheap import checkout
 from offheap.errors import UserError
 from offheap.proc import root
 from offheap.proc.status import Status
@@ -22,6 +23,7 @@ _COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/offheap-lib-[^/]+/{re.escape(NAME
 
 def probe_library() -> Path:
     """The library in the installed package, links resolved; UserError when it was not built."""
+    checkout.refresh_probe()
     path = Path(offheap.__file__).resolve().parent / "_lib" / NAME
     if not path.is_file():
         raise UserError(
@@ -53,7 +55,8 @@ def place(target: Status) -> str:
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror}")
     raise UserError(
-        f"PID {target.pid} does not see {library}, and no copy can be placed where it does ({'; '.join(reasons)})",
+        f"PID {target.pid} cannot load {library}, and no copy can be placed where it could "
+        f"({'; '.join(reasons)})",
         f"make a folder it can execute from, or put {NAME} into its image and start it with `offheap env`",
     )
 

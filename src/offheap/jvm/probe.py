@@ -122,7 +122,7 @@ def start(pid: int, *, interval: int | None = None, exact: bool = False) -> Star
 
 
 def detach(pid: int) -> Stopped:
-    """Stops the probe; UserError when there is none or it does not record, TargetGone when the JVM has ended."""
+    """Stops the probe; UserError when there is none that records, TargetGone when the JVM has ended."""
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present is None:

@@ -32,7 +32,7 @@ def is_ours(pid: int, path: str | Path) -> bool:
 
 
 def our_path(pid: int, path: str | Path) -> Path:
-    """How we reach the process's `path`: by the same name when it is the same file, which outlives the process."""
+    """How we reach the process's `path`: by that very name if it can be, for it outlives the process."""
     return Path(path) if is_ours(pid, path) else through(pid, path)
 
 

@@ -1,0 +1,87 @@
+"""HotSpot's performance data file, of real JVMs and damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from offheap.jvm import hsperfdata
+from offheap.proc import maps, root
+from waiting_jvm import WaitingJVM, waiting_jvm
+
+
+@pytest.fixture(scope="module")
+def captured(jre: Callable[[int], Path], waiting_classes: Path) -> bytes:
+    """The bytes of one real file."""
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        return _path(jvm).read_bytes()
+
+
+def _path(jvm: WaitingJVM) -> Path:
+    (mapping,) = [m for m in maps.read(jvm.pid) if "/hsperfdata_" in m.path]
+    return root.mapped_file(jvm.pid, mapping)
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_a_jvm_says_what_it_is(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(version), waiting_classes, "-Dsome.property=a b") as jvm:
+        found = hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid))
+        assert found
+        assert found.java_version.split(".")[0] == str(version)
+        assert found.java_command == "Waiting"
+        assert "-Dsome.property=a b" in found.vm_arguments
+        assert found.attachable is True
+        assert found.text("java.property.java.home") == str(jre(version).parents[1])
+        assert isinstance(found.values["java.threads.live"], int)
+        assert 0 < int(found.values["java.threads.live"]) < 100
+        # A file of that name which the process does not write is not taken.
+        assert hsperfdata.read(jvm.pid, jvm.pid + 1, maps.read(jvm.pid)) is None
+
+
+@pytest.mark.parametrize("version", [11, 25])
+def test_disabled_attach_is_seen(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(version), waiting_classes, "-XX:+DisableAttachMechanism") as jvm:
+        found = hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid))
+        assert found
+        assert found.attachable is False
+
+
+def test_none_is_published_without_perf_data(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(21), waiting_classes, "-XX:-UsePerfData") as jvm:
+        assert hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid)) is None
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"\xca\xfe\xc0\xc0", b"x" * 64, b"\xca\xfe\xc0\xc0\1\1\0\1" + bytes(24)]
+)
+def test_what_is_no_such_file_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="hsperfdata"):
+        hsperfdata.parse(raw)
+
+
+def test_a_cut_file_gives_its_first_entries(captured: bytes) -> None:
+    whole = hsperfdata.parse(captured).values
+    half = hsperfdata.parse(captured[: len(captured) // 4]).values
+    assert 0 < len(half) < len(whole)
+    assert all(whole[name] == value for name, value in half.items())
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    damage=st.lists(
+        st.tuples(st.integers(0, 2**15), st.binary(min_size=1, max_size=8)), min_size=1, max_size=8
+    )
+)
+def test_no_damage_breaks_the_parser(captured: bytes, damage: list[tuple[int, bytes]]) -> None:
+    raw = bytearray(captured)
+    for position, piece in damage:
+        raw[position : position + len(piece)] = piece
+    try:
+        values = hsperfdata.parse(bytes(raw)).values
+    except ValueError:
+        return
+    assert all(isinstance(value, int | str) for value in values.values())
