@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from offheap.proc import status
 from offheap.recording import contract
-from offheap.recording.contract import Coverage, Entry, FrameKind, Mode, Section, State, StackKind
+from offheap.recording.contract import Coverage, Entry, FrameKind, Mode, Section, StackKind, State
 
 Rows = NDArray[Any]
 
@@ -51,7 +51,7 @@ class LiveFileWriter:
     process_start: int = field(default_factory=lambda: status.read(os.getpid()).start_ticks)
     start_monotonic_ns: int = field(default_factory=lambda: time.monotonic_ns() - 100 * 10**9)
     stop_monotonic_ns: int = 0
-    coverage: Coverage = Coverage(0)
+    coverage: Coverage = field(default_factory=lambda: Coverage(0))
     counter_shards: int = 2
     losses: dict[contract.Loss, int] = field(default_factory=dict)
     capacities: dict[Section, int] = field(default_factory=dict)

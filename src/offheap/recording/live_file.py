@@ -333,8 +333,8 @@ def _check(path: Path, row: Any) -> None:
         "mode": {int(m) for m in contract.Mode},
         "entry": {int(e) for e in contract.Entry},
     }
-    for name, values in allowed.items():
-        if int(row[name]) not in values:
+    for name, known in allowed.items():
+        if int(row[name]) not in known:
             raise _damaged(path, f"it has no {name} {int(row[name])}")
     if not 0 < int(row["tick_ns"]) <= 10**9:
         raise _damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")

@@ -1,0 +1,91 @@
+"""`offheap run`: start a program under the probe and record it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.quantities import parse_duration, parse_size
+
+DEFAULT_INTERVAL = 512 * 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Start a program under the probe and record the JVM that it is, or that it starts.  "
+        "The program keeps its standard streams, gets the signals we get, and its exit status becomes ours."
+    )
+    parser.epilog = """examples:
+  offheap run -- java -jar app.jar
+  offheap run --exact -o startup.offheap -- ./gradlew test
+  offheap run --duration 10m -- bin/catalina.sh run"""
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--interval",
+        type=parse_size,
+        default=DEFAULT_INTERVAL,
+        metavar="SIZE",
+        help="mean bytes between samples (default 512KiB)",
+    )
+    size.add_argument("--exact", action="store_true", help="record every block")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
+    )
+    parser.add_argument(
+        "--every",
+        type=parse_duration,
+        metavar="TIME",
+        help="time between snapshots (default 1s, rarer as the recording grows old)",
+    )
+    parser.add_argument(
+        "--duration", type=parse_duration, metavar="TIME", help="record so long; the program goes on"
+    )
+    parser.add_argument("--follow", action="store_true", help="record the JVM's child processes, too")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UserError("there is no command to run", "write it after --: offheap run -- java -jar app.jar")
+    if args.every is not None and args.every <= 0:
+        raise UserError("--every 0 means nothing", "give a time such as 1s")
+
+    from offheap.cli import env
+    from offheap.jvm.library import probe_library
+    from offheap.recording.launch import Settings, launch
+
+    library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
+
+    def variables(folder: Path) -> dict[str, str]:
+        words = env.options(args.interval, exact=args.exact, directory=folder, follow=args.follow)
+        search = "" if args.follow else f",search={os.getpid()}"
+        return {"LD_PRELOAD": library, "OFFHEAP": words + search}
+
+    launched = launch(
+        command,
+        Settings(
+            variables=variables,
+            output=args.output,
+            exact=args.exact,
+            follow=args.follow,
+            duration=args.duration,
+            every=args.every,
+            say=_say,
+        ),
+    )
+    for outcome in launched.outcomes:
+        _say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
+    if not launched.outcomes and not launched.problems:
+        raise UserError(
+            f"nothing was recorded: {command[0]} never loaded the probe",
+            "it may be linked statically, set-user-ID, or against musl",
+        )
+    return launched.status or (2 if launched.problems else 0)
+
+
+def _say(line: str) -> None:
+    print(f"offheap: {line}", file=sys.stderr, flush=True)

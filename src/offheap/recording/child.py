@@ -1,0 +1,71 @@
+"""The program that `offheap run` starts: signals pass through to it as they would from a shell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from offheap.errors import UserError
+
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_SI_KERNEL = 0x80  # siginfo.h: the terminal sent it, and to the child as well
+_POLL_SECONDS = 0.02
+
+
+class Child:
+    """Starts a program with our own standard streams, in our process group.
+
+    While the context is open the four signals that end programs are blocked here: `poll`
+    passes them on.  Once the program has ended they ask us to stop, see `asked_to_stop`.
+    """
+
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
+        self.asked_to_stop = False
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                env={**os.environ, **variables},
+                # exec keeps the mask of blocked signals: the program would never see them.
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, self._before),
+            )
+        except OSError as error:
+            self.__exit__(None, None, None)
+            raise UserError(
+                f"{command[0]} cannot be started: {error.strerror}", "check the command after --"
+            ) from None
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Passes signals on; the exit status as a shell gives it (128 + n), None while it runs."""
+        status = self._process.poll()
+        while True:
+            caught = signal.sigtimedwait(_SIGNALS, 0)
+            if caught is None:
+                break
+            if status is not None:
+                self.asked_to_stop = True
+            elif caught.si_code != _SI_KERNEL:
+                self._process.send_signal(caught.si_signo)
+        return status if status is None or status >= 0 else 128 - status
+
+    def wait(self) -> int:
+        """Waits for the end, passing signals on."""
+        while (status := self.poll()) is None:
+            time.sleep(_POLL_SECONDS)
+        return status

@@ -1,0 +1,228 @@
+"""Starts a program under the probe and records the JVM that it is, or that it starts.
+
+Every process between us and the JVM may make a live file of its own in a folder made
+for this run: the shell of a start script, then the JVM.  The JVM's is recorded; a program
+that starts none is recorded itself.  A start script may run `java -version` first and
+a launcher may start several JVMs: each gets a recording, the one after a very short one
+takes its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.recording import live_files
+from offheap.recording.child import Child
+from offheap.recording.live_files import FoundFile
+from offheap.recording.recorder import Outcome, Progress, record
+
+_POLL_SECONDS = 0.03
+# A program that has started no JVM for so long is recorded itself, until one appears.
+_PATIENCE_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
+# A JVM that lived shorter gives its recording's name to the next one.
+_SHORT_SECONDS = 5.0
+# The probe takes a folder only if twice its tables fit (probe/live_file.c).
+_ROOM_SAMPLED = 32 << 20
+_ROOM_EXACT = 160 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """`status`: the program's, as a shell gives it.  `outcomes`: one a recording, the main one first."""
+
+    status: int
+    outcomes: tuple[Outcome, ...]
+    problems: tuple[UserError, ...] = ()
+
+
+@dataclass
+class Settings:
+    """output      None: named after the program, in the current folder
+    variables   environment that starts the probe and makes it write into the given folder
+    follow      children of the JVM are recorded, too
+    say         takes one line for the user
+    """
+
+    variables: Callable[[Path], Mapping[str, str]]
+    output: Path | None = None
+    exact: bool = False
+    follow: bool = False
+    duration: float | None = None
+    every: float | None = None
+    on_progress: Callable[[Progress], None] | None = None
+    say: Callable[[str], None] = lambda line: None
+
+
+def launch(command: Sequence[str], settings: Settings) -> Launched:
+    """Runs the command to its end.  UserError when it cannot be started or the output is no good."""
+    if settings.output is not None:
+        check_output(settings.output)
+    folder = make_folder(settings.exact)
+    try:
+        with Child(command, settings.variables(folder)) as child:
+            run = _Run(child, Path(command[0]).name, folder, settings)
+            run.follow_program()
+            status = child.wait()
+            run.record_rest()
+    finally:
+        _remove_folder(folder)
+    return Launched(status, tuple(run.outcomes), tuple(run.problems))
+
+
+@dataclass
+class _Run:
+    child: Child
+    program: str
+    folder: Path
+    settings: Settings
+    outcomes: list[Outcome] = field(default_factory=list)
+    problems: list[UserError] = field(default_factory=list)
+    _done: set[Path] = field(default_factory=set)  # live files that have their recording
+
+    def follow_program(self) -> None:
+        """Records until the program and the JVM have ended, the time is up, or we are asked to stop."""
+        while True:
+            file = self._await_file()
+            if file is None:
+                return
+            outcome = self._record(file, self._next_output(), waiting=not file.jvm)
+            if outcome is None:
+                return
+            replaced = not file.jvm and self._new_jvm() is not None
+            if replaced:
+                shutil.rmtree(outcome.output, ignore_errors=True)
+                continue
+            self.outcomes.append(outcome)
+            if outcome.ended == "recording" and not self._ended_by_exec(file):
+                return
+
+    def record_rest(self) -> None:
+        """What other JVMs of the program left behind: a snapshot each."""
+        for file in live_files.inside(self.folder):
+            wanted = file.jvm or self.settings.follow or not self.outcomes
+            if wanted and file.path not in self._done and not self.problems:
+                outcome = self._record(file, self._other_output(), waiting=False, duration=0.0)
+                if outcome is not None:
+                    self.outcomes.append(outcome)
+
+    def _await_file(self) -> FoundFile | None:
+        began = time.monotonic()
+        while True:
+            ended = self.child.poll() is not None
+            jvm = self._new_jvm()
+            if jvm is not None:
+                return jvm
+            if ended or self.child.asked_to_stop:
+                return None  # record_rest finds what there is
+            if not self.outcomes and time.monotonic() - began > _PATIENCE_SECONDS:
+                its = [file for file in live_files.inside(self.folder) if file.pid == self.child.pid]
+                if its:
+                    return max(its, key=lambda file: file.start)
+            time.sleep(_POLL_SECONDS)
+
+    def _new_jvm(self) -> FoundFile | None:
+        jvms = [f for f in live_files.inside(self.folder) if f.jvm and f.path not in self._done]
+        return min(jvms, key=lambda file: file.start, default=None)
+
+    def _ended_by_exec(self, file: FoundFile) -> bool:
+        """A process that executed another program leaves its live file as it was."""
+        return any(f.pid == file.pid and f.start > file.start for f in live_files.inside(self.folder))
+
+    def _record(
+        self, file: FoundFile, output: Path, *, waiting: bool, duration: float | None = None
+    ) -> Outcome | None:
+        """`waiting`: only until a JVM appears."""
+        looked = 0.0
+
+        def stop() -> bool:
+            nonlocal looked
+            status = self.child.poll()
+            if self.child.asked_to_stop:
+                return True
+            if status is None and waiting and time.monotonic() - looked > _LOOK_SECONDS:
+                looked = time.monotonic()
+                return self._new_jvm() is not None
+            return False
+
+        if file.jvm:
+            self._done.add(file.path)
+        if file.pid is not None and duration is None:
+            self.settings.say(f"recording PID {file.pid} to {output}")
+        try:
+            outcome = record(
+                file.path,
+                output,
+                duration=self.settings.duration if duration is None else duration,
+                every=self.settings.every,
+                stop=stop,
+                on_progress=self.settings.on_progress,
+            )
+        except UserError as error:
+            # The program goes on: it is not to suffer from a full disk of ours.
+            self.problems.append(error)
+            self.settings.say(str(error))
+            return None
+        if not waiting or self._new_jvm() is None:
+            self._done.add(file.path)
+        return outcome
+
+    def _next_output(self) -> Path:
+        if self.outcomes and self.outcomes[-1].seconds < _SHORT_SECONDS:
+            short = self.outcomes.pop()
+            shutil.rmtree(short.output, ignore_errors=True)
+            return short.output
+        return self._other_output()
+
+    def _other_output(self) -> Path:
+        first = self.settings.output or Path(f"{self.program}-{self.child.pid}.offheap")
+        candidates = [first, *(first.with_name(f"{first.stem}-{n}{first.suffix}") for n in range(2, 1000))]
+        return next(path for path in candidates if not os.path.lexists(path))
+
+
+def check_output(output: Path) -> None:
+    """UserError, before anything is started, when the recording cannot be made there."""
+    if os.path.lexists(output):
+        raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
+    folder = output.parent
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder", "make it, or choose another place with -o")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{folder} may not be written", "choose another place with -o")
+
+
+def make_folder(exact: bool) -> Path:
+    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small."""
+    room = _ROOM_EXACT if exact else _ROOM_SAMPLED
+    for parent in ("/dev/shm", tempfile.gettempdir(), "/tmp"):
+        with contextlib.suppress(OSError):
+            free = os.statvfs(parent)
+            # A comma would end the probe's option.
+            if free.f_bavail * free.f_frsize >= room and "," not in parent:
+                folder = Path(tempfile.mkdtemp(prefix="offheap-run-", dir=parent))
+                if os.geteuid() == 0:
+                    # A start script may change to a user of its own; the name cannot be guessed.
+                    folder.chmod(0o1733)
+                return folder
+    raise UserError(
+        f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
+        "make room, or set TMPDIR to a folder that has",
+    )
+
+
+def _remove_folder(folder: Path) -> None:
+    """With the files of processes that are gone; what a living JVM still writes stays."""
+    for file in live_files.inside(folder):
+        if not file.recording or not file.jvm:
+            with contextlib.suppress(OSError):
+                file.path.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
