@@ -7,15 +7,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The default definition of `name` in one image (.gnu.hash or .hash), or NULL. IFUNCs are resolved. */
+/* The default definition of `name` in one image (.gnu.hash or .hash; hidden versions are
+ * skipped), or NULL.  IFUNCs are resolved.  Of `image` only l_addr and l_ld are read. */
 void *elf_symbol(const struct link_map *image, const char *name);
 
-/* The next definition of `name` after the image that holds `after`, in link-map (search) order:
- * what dlsym(RTLD_NEXT) would find, but safe before and inside the dynamic linker's own calls. */
+/* The definition of `name` that a call would reach without us, in link-map (search) order:
+ * after the image that holds `after` (what dlsym(RTLD_NEXT) finds) when that image was there
+ * at start-up; from the head, that image excepted, when it came by dlopen and so is behind
+ * every image it could interpose.  Allocates nothing, takes only the loader's recursive list
+ * lock: safe in a constructor, and in the process's first malloc. */
 void *elf_next_symbol(const void *after, const char *name);
 
-/* Calls visit(slot, symbol name, context) for every GLOB_DAT and JUMP_SLOT relocation of the image. */
-typedef void elf_slot_visitor(void **slot, const char *symbol, void *context);
+enum elf_slot_kind {
+    ELF_SLOT_CALL,    /* JUMP_SLOT, GLOB_DAT: a GOT entry */
+    ELF_SLOT_POINTER, /* an absolute relocation: the symbol's address in a table of pointers */
+};
+
+/* Calls visit(slot, symbol name, ...) for every JUMP_SLOT, GLOB_DAT and absolute relocation that
+ * names a symbol (absolute ones only without an addend).  `defined`: by this very image. */
+typedef void elf_slot_visitor(void **slot, const char *symbol, enum elf_slot_kind kind, bool defined, void *context);
 void elf_each_slot(const struct link_map *image, elf_slot_visitor *visit, void *context);
+
+/* One image during elf_each_image(). */
+struct elf_image {
+    struct link_map map; /* l_addr, l_name and l_ld only */
+    const ElfW(Phdr) * headers;
+    size_t header_count;
+    uintptr_t start, end; /* mapped */
+    bool loader, vdso;
+};
+/* Calls visit for every image, in link-map order, holding the loader's list lock, until it returns true. */
+typedef bool elf_image_visitor(const struct elf_image *image, void *context);
+bool elf_each_image(elf_image_visitor *visit, void *context);
+
+/* Is [address, address + length) inside one loaded segment of the image? */
+bool elf_covers(const struct elf_image *image, uintptr_t address, size_t length);
 
 #endif

@@ -10,7 +10,8 @@ struct got_hook {
 };
 
 /* Patches every slot of every loaded module (ours and the dynamic linker excepted) that names one of
- * `hooks` (the last has symbol == NULL).  May be called again after a dlopen: patches what is new.
+ * `hooks` (the last has symbol == NULL).  May be called again after a dlopen: patches what is new, and
+ * forgets the slots of modules that went.  Waits for dlopens in progress: not for a signal handler.
  * Modules still being relocated by another thread's dlopen are never touched (see got.c).
  * Returns how many slots are patched now, or -1. */
 long got_patch(const struct got_hook *hooks);

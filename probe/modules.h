@@ -3,22 +3,46 @@
 #define OFFHEAP_MODULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* Once published a module never changes or goes away (a reload at the same place is the same
+ * one again), so a pointer to it stays good; only its row changes, when a recording starts. */
 struct module {
-    uint32_t row;           /* in MODULES */
-    uintptr_t start, end;   /* mapped */
+    uintptr_t start, end; /* mapped */
     uintptr_t bias;
     const uint8_t *eh_frame_hdr; /* mapped .eh_frame_hdr, or NULL */
     uint64_t eh_frame_hdr_bytes;
+    const uint8_t *readable_low, *readable_high; /* the loaded segment around .eh_frame_hdr */
+    const void *dynamic;                         /* with start and bias: which image it is */
+    uint64_t identity;                           /* a hash of path, end and build-id */
+    /* NATIVE | row << 40 | -bias, so that adding a pc makes its frame; 0: it has no row. */
+    _Atomic uint64_t frame_base;
+    bool own;  /* liboffheap itself */
+    bool vdso;
 };
 
-/* The module that covers `pc`, or NULL.  Meets new modules by itself (_dl_find_object,
- * or dl_iterate_phdr before glibc 2.35) and gives each a row with path and build-id. */
+enum { MODULES_MAX = 4096 };
+extern struct module modules[MODULES_MAX];
+
+/* The module that covers `pc`, or NULL.  Meets new modules by itself (_dl_find_object, or
+ * dl_iterate_phdr before glibc 2.35) and gives each a row with path and build-id.
+ * Signal-safe with _dl_find_object.  dl_iterate_phdr takes the loader's recursive lock, as
+ * every C++ throw does: a signal that interrupts that very locking could wait on itself. */
 const struct module *module_of(uintptr_t pc);
-/* After a dlclose: forget modules that went, and mark their rows. */
+/* The same, telling "in no module" from "cannot be told now" (busy, or MODULES_MAX reached). */
+enum module_search { MODULE_FOUND, MODULE_NONE, MODULE_UNKNOWN };
+enum module_search module_search(uintptr_t pc, const struct module **module);
+static inline size_t module_index(const struct module *module) { return (size_t)(module - modules); }
+
+/* A recording starts: `live` is new, and no module has a row in it yet. */
+void modules_start(void);
+/* Registers every loaded module, so that the live file lists them before a sample meets
+ * them, and marks those that went. */
+void modules_register_all(void);
+/* After a dlclose: marks modules that went. */
 void modules_forget_closed(void);
-/* Grows with every dlclose; caches keyed by pc compare it. */
+/* Grows whenever what a pc means may have changed; caches keyed by pc compare it. */
 extern _Atomic uint32_t modules_generation;
 
 #endif

@@ -5,12 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The registers a caller's frame is found from: x86-64 rsp, rbp, rbx, r12-r15; aarch64 sp, x29, x19-x28. */
+/* The registers a caller's frame is found from.  saved[]: x86-64 rbx, r12-r15, r10 (known only
+ * below a signal frame); aarch64 x19-x28, x30. */
 struct unwind_registers {
     uintptr_t pc;
     uintptr_t sp;
     uintptr_t fp;
-    uintptr_t saved[10];
+    uintptr_t saved[11];
 };
 
 enum unwind_end {
@@ -20,13 +21,28 @@ enum unwind_end {
     UNWIND_LOST,      /* no rule, or a stack that makes no sense */
 };
 
-/* Captures the registers of the caller of the function that uses it (always inline, arch file). */
-/* #define unwind_here(registers) ... */
+/* unwind_here(struct unwind_registers *): captures the registers of the function that uses it.
+ * That function must still be active (not returned, not a tail call) when unwind() is called. */
+#if defined(__x86_64__)
+#include "arch_x86_64.h"
+#elif defined(__aarch64__)
+#include "arch_aarch64.h"
+#else
+#error "offheap unwinds x86-64 and aarch64"
+#endif
 
-/* Walks outward from `registers` and writes encoded frames (recording.h), innermost first.
- * The first frame is registers->pc itself, taken as a return address.  `registers` is left at
- * the frame where it ended (for UNWIND_NO_MODULE: the pc, sp and fp to hand to AsyncGetCallTrace).
- * Returns the number of frames written. */
+/*
+ * Walks outward from `registers` and writes encoded frames (recording.h), innermost first.
+ * The first frame is registers->pc itself, taken as a return address; frames of our own
+ * library at the inner end are walked but not written.  A pc that a signal interrupted is
+ * written as pc + 1, so that every native frame is looked up at address - 1.
+ * `registers` is left at the frame where it ended (for UNWIND_NO_MODULE: the pc, sp and fp to
+ * hand to AsyncGetCallTrace; that frame is not written).
+ * Only the thread's own stack is walked: on a signal's alternate stack, or a coroutine's,
+ * nothing is written and the end is UNWIND_LOST.
+ * Signal-safe; keeps errno; about 1 KiB of stack, 3 KiB when a rule is met for the first time.
+ * Returns the number of frames written.
+ */
 size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end);
 
 #endif

@@ -1,0 +1,352 @@
+#define _GNU_SOURCE
+#include "modules.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "frames.h"
+#include "live_file.h"
+#include "mappings.h"
+
+struct module modules[MODULES_MAX];
+_Atomic uint32_t modules_generation;
+
+/* Which entries are loaded now: the module's start, or 0. */
+static _Atomic uintptr_t starts[MODULES_MAX];
+static _Atomic uint32_t module_count;
+/* Rows of the recording in `session`, kept for modules that come back. */
+static uint32_t rows[MODULES_MAX];
+static struct offheap_header *_Atomic session;
+/* Only whoever meets a new module takes it, for a few microseconds; readers never. */
+static atomic_flag registering = ATOMIC_FLAG_INIT;
+
+/* Declared here, under a name of ours, because the oldest glibc we build against has none of it;
+ * what we read is the same on all machines (dlfcn.h of glibc 2.35), the rest is room. */
+struct found_object {
+    unsigned long long flags;
+    void *map_start, *map_end;
+    struct link_map *link_map;
+    void *rest[12];
+};
+extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object") __attribute__((weak));
+
+/* An image as the dynamic linker describes it. */
+struct image {
+    uintptr_t start, end, bias;
+    const void *dynamic;
+    const char *name;
+    const ElfW(Phdr) * headers;
+    size_t header_count;
+};
+
+static bool lock(unsigned patience) {
+    for (unsigned i = 0; atomic_flag_test_and_set_explicit(&registering, memory_order_acquire); i++) {
+        if (i == patience) return false;
+        if (i > 64) sched_yield();
+    }
+    return true;
+}
+
+static void unlock(void) { atomic_flag_clear_explicit(&registering, memory_order_release); }
+
+static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
+    uintptr_t page = getauxval(AT_PAGESZ), low = UINTPTR_MAX, high = 0;
+    *image = (struct image){.bias = info->dlpi_addr, .name = info->dlpi_name, .headers = info->dlpi_phdr,
+                            .header_count = info->dlpi_phnum};
+    for (size_t i = 0; i < image->header_count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        if (header->p_type == PT_LOAD) {
+            if (header->p_vaddr < low) low = header->p_vaddr;
+            if (header->p_vaddr + header->p_memsz > high) high = header->p_vaddr + header->p_memsz;
+        } else if (header->p_type == PT_DYNAMIC) {
+            image->dynamic = (const void *)(image->bias + header->p_vaddr);
+        }
+    }
+    if (low < high) {
+        image->start = image->bias + (low & -page);
+        image->end = image->bias + high;
+    }
+}
+
+/* The program headers by way of the ELF header, which the first segment begins with as a rule. */
+static void image_of_object(const struct found_object *object, struct image *image) {
+    const struct link_map *map = object->link_map;
+    uintptr_t start = (uintptr_t)object->map_start, end = (uintptr_t)object->map_end;
+    struct dl_phdr_info info = {.dlpi_addr = map->l_addr, .dlpi_name = map->l_name};
+    const ElfW(Ehdr) *elf = object->map_start;
+    if (end - start >= sizeof *elf && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 &&
+        elf->e_phentsize == sizeof(ElfW(Phdr)) && elf->e_phoff < end - start &&
+        elf->e_phnum <= (end - start - elf->e_phoff) / sizeof(ElfW(Phdr))) {
+        info.dlpi_phdr = (const ElfW(Phdr) *)(start + elf->e_phoff);
+        info.dlpi_phnum = elf->e_phnum;
+    }
+    image_of_headers(&info, image);
+    image->dynamic = map->l_ld;
+    if (!image->start) {
+        image->start = start;
+        image->end = end;
+    }
+}
+
+struct search {
+    uintptr_t pc;
+    struct image image;
+    bool found;
+};
+
+static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct search *search = context;
+    image_of_headers(info, &search->image);
+    search->found = search->pc >= search->image.start && search->pc < search->image.end;
+    return search->found;
+}
+
+static bool find_image(uintptr_t pc, struct image *image) {
+    if (find_object) {
+        struct found_object object;
+        if (find_object((void *)pc, &object) != 0) return false;
+        image_of_object(&object, image);
+        return true;
+    }
+    struct search search = {.pc = pc};
+    dl_iterate_phdr(match_image, &search);
+    *image = search.image;
+    return search.found;
+}
+
+static bool is_image(const struct module *module, const struct image *image) {
+    return module->start == image->start && module->bias == image->bias && module->dynamic == image->dynamic;
+}
+
+static struct module *registered(const struct image *image) {
+    uint32_t count = atomic_load_explicit(&module_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&starts[i], memory_order_acquire) == image->start && is_image(&modules[i], image))
+            return &modules[i];
+    return NULL;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length) { /* FNV-1a */
+    for (size_t i = 0; i < length; i++) hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+struct description {
+    struct module module;
+    char path[1024];
+    uint8_t build_id[32];
+    uint8_t build_id_bytes;
+};
+
+static void find_build_id(const uint8_t *notes, size_t length, struct description *description) {
+    while (length >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)notes;
+        size_t name = (note->n_namesz + 3u) & ~(size_t)3, content = (note->n_descsz + 3u) & ~(size_t)3;
+        if (name > length || content > length || sizeof *note + name + content > length) return;
+        const uint8_t *id = notes + sizeof *note + name;
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(note + 1, "GNU", 4) == 0 &&
+            note->n_descsz <= sizeof description->build_id) {
+            memcpy(description->build_id, id, note->n_descsz);
+            description->build_id_bytes = (uint8_t)note->n_descsz;
+            return;
+        }
+        notes += sizeof *note + name + content;
+        length -= sizeof *note + name + content;
+    }
+}
+
+/* The segment that holds [at, at + length), if it is loaded and readable. */
+static const ElfW(Phdr) *segment_of(const struct image *image, uintptr_t at, size_t length) {
+    for (size_t i = 0; i < image->header_count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        uintptr_t start = image->bias + header->p_vaddr;
+        if (header->p_type == PT_LOAD && (header->p_flags & PF_R) && at >= start && length <= header->p_filesz &&
+            at - start <= header->p_filesz - length)
+            return header;
+    }
+    return NULL;
+}
+
+/* The loader's name is empty for the program, and as relative as dlopen's argument was; the
+ * kernel's is absolute, whatever became of the working directory. */
+static void find_path(const struct image *image, struct description *description) {
+    struct mapping mapping;
+    size_t room = sizeof description->path;
+    if (image->name[0] == '/') {
+        size_t length = strnlen(image->name, room - 1);
+        memcpy(description->path, image->name, length);
+        description->path[length] = 0;
+    } else if (description->module.vdso) {
+        strcpy(description->path, "[vdso]");
+    } else if (!mapping_of(image->start, &mapping, description->path, room)) {
+        description->path[0] = 0;
+    }
+}
+
+static void describe(const struct image *image, struct description *description) {
+    memset(description, 0, sizeof *description);
+    struct module *module = &description->module;
+    module->start = image->start;
+    module->end = image->end;
+    module->bias = image->bias;
+    module->dynamic = image->dynamic;
+    module->own = (uintptr_t)&module_count >= image->start && (uintptr_t)&module_count < image->end;
+    module->vdso = image->start == getauxval(AT_SYSINFO_EHDR);
+    for (size_t i = 0; i < image->header_count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        uintptr_t at = image->bias + header->p_vaddr;
+        const ElfW(Phdr) *segment = segment_of(image, at, header->p_filesz);
+        if (!segment) continue;
+        if (header->p_type == PT_GNU_EH_FRAME) {
+            module->eh_frame_hdr = (const uint8_t *)at;
+            module->eh_frame_hdr_bytes = header->p_filesz;
+            module->readable_low = (const uint8_t *)(image->bias + segment->p_vaddr);
+            module->readable_high = module->readable_low + segment->p_filesz;
+        } else if (header->p_type == PT_NOTE && !description->build_id_bytes) {
+            find_build_id((const uint8_t *)at, header->p_filesz, description);
+        }
+    }
+    find_path(image, description);
+    uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), description->path, strlen(description->path));
+    hash = hash_bytes(hash, &module->end, sizeof module->end);
+    module->identity = hash_bytes(hash, description->build_id, description->build_id_bytes);
+}
+
+static struct offheap_module *row_of(size_t index) {
+    return &LIVE_ROWS(struct offheap_module, OFFHEAP_MODULES)[rows[index] - 1];
+}
+
+static void retire(size_t index) {
+    atomic_store_explicit(&starts[index], 0, memory_order_release);
+    if (rows[index] && session == live) {
+        uint32_t tick = live_tick();
+        row_of(index)->gone = tick ? tick : 1;
+    }
+    atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
+}
+
+/* Gives modules[index] its row in the live file, or the one it had before it went. */
+static void assign_row(size_t index, const struct description *description) {
+    struct module *module = &modules[index];
+    if (!live) return; /* asked before there is a recording */
+    if (!rows[index]) {
+        /* The offset of a frame has 40 bits. */
+        int64_t row = (module->end - module->bias) >> OFFHEAP_FRAME_MODULE_SHIFT ? -1 : live_reserve(OFFHEAP_MODULES, 1);
+        if (row < 0) {
+            live_lose(OFFHEAP_LOST_MODULES);
+        } else {
+            rows[index] = (uint32_t)row + 1;
+            struct offheap_module *entry = row_of(index);
+            entry->start = module->start;
+            entry->bias = module->bias;
+            entry->path = live_string(description->path, strlen(description->path));
+            entry->born = live_tick();
+            entry->build_id_bytes = description->build_id_bytes;
+            memcpy(entry->build_id, description->build_id, sizeof entry->build_id);
+            __atomic_store_n(&entry->end, module->end, __ATOMIC_RELEASE); /* last: 0 while incomplete */
+        }
+    } else {
+        row_of(index)->gone = 0;
+    }
+    uint64_t base = rows[index] ? frame_native(rows[index] - 1, 0) - module->bias : 0;
+    atomic_store_explicit(&module->frame_base, base, memory_order_relaxed);
+}
+
+/* A recording has started: nothing has a row yet. */
+static void begin_session(void) {
+    if (session == live) return;
+    memset(rows, 0, sizeof rows);
+    for (size_t i = 0; i < module_count; i++) atomic_store_explicit(&starts[i], 0, memory_order_release);
+    session = live;
+    atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
+}
+
+/* With the lock held. */
+static struct module *register_image(const struct image *image) {
+    begin_session();
+    struct module *module = registered(image);
+    struct description description;
+    describe(image, &description);
+    if (module) {
+        if (module->identity == description.module.identity) return module;
+        retire(module_index(module)); /* its dlclose was not seen: another image took its place */
+    }
+    uint32_t index = 0;
+    while (index < module_count &&
+           !(is_image(&modules[index], image) && modules[index].identity == description.module.identity))
+        index++;
+    if (index == MODULES_MAX) {
+        if (live) live_lose(OFFHEAP_LOST_MODULES);
+        return NULL;
+    }
+    if (index == module_count) {
+        modules[index] = description.module;
+        atomic_store_explicit(&module_count, index + 1, memory_order_release);
+    }
+    assign_row(index, &description);
+    atomic_store_explicit(&starts[index], image->start, memory_order_release);
+    return &modules[index];
+}
+
+enum module_search module_search(uintptr_t pc, const struct module **module) {
+    struct image image;
+    if (!find_image(pc, &image)) return MODULE_NONE;
+    *module = registered(&image);
+    if (*module && session == live) return MODULE_FOUND;
+    /* Bounded, because a signal handler may have interrupted the very registration. */
+    if (!lock(2000)) return MODULE_UNKNOWN;
+    *module = register_image(&image);
+    unlock();
+    return *module ? MODULE_FOUND : MODULE_UNKNOWN;
+}
+
+const struct module *module_of(uintptr_t pc) {
+    const struct module *module;
+    return module_search(pc, &module) == MODULE_FOUND ? module : NULL;
+}
+
+/* With the lock held: what the running refresh() has met. */
+static bool met[MODULES_MAX];
+
+static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes, (void)context;
+    struct image image;
+    image_of_headers(info, &image);
+    if (!image.start) return 0;
+    const struct module *module = register_image(&image);
+    if (module) met[module_index(module)] = true;
+    return 0;
+}
+
+/* Modules of another namespace (dlmopen, LD_AUDIT) are none that dl_iterate_phdr lists. */
+static bool still_found(size_t index) {
+    struct image image;
+    return find_object && find_image(modules[index].start, &image) && is_image(&modules[index], &image);
+}
+
+static void refresh(void) {
+    if (!lock(100000)) return;
+    begin_session();
+    memset(met, 0, sizeof met);
+    uint32_t before = module_count;
+    dl_iterate_phdr(meet, NULL);
+    for (size_t i = 0; i < module_count; i++)
+        if (starts[i] && !met[i] && !still_found(i)) retire(i);
+    /* A pc that was in no module may be in a new one. */
+    if (module_count != before) atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
+    unlock();
+}
+
+void modules_start(void) {
+    if (!lock(100000)) return; /* then whoever meets a module first begins the session */
+    begin_session();
+    unlock();
+}
+
+void modules_register_all(void) { refresh(); }
+void modules_forget_closed(void) { refresh(); }

@@ -1,0 +1,70 @@
+/*
+ * pthread_getattr_np knows where a stack ends, but reallocs under the thread's lock: asked
+ * from inside its own realloc it waits for itself.  So the end is taken from what lies at the
+ * top of every stack: the thread control block (pthread_create carves it out of the stack's
+ * upper end), or for the main thread what the kernel put there at exec.
+ *
+ * That the stack pointer is below such an anchor does not yet say that it is the same stack:
+ * every page between the two is tried once, by a system call that answers EFAULT instead
+ * of a fault.  A foreign stack has a hole or a guard page in between.
+ */
+#define _GNU_SOURCE
+#include "stack_bounds.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "unwind.h"
+
+enum { PAGE = 4096, WORD = sizeof(uintptr_t) };
+/* Java threads have 1 MiB, main threads 8 MiB as a rule; a heap below its thread's stack is farther away. */
+#define DEEPEST ((uintptr_t)256 << 20)
+
+/* [low, high) was found readable.  high == 0: not yet. */
+static _Thread_local struct {
+    volatile uintptr_t low, high;
+} known __attribute__((tls_model("initial-exec")));
+
+/* rt_sigprocmask copies the set before it refuses `how`, so nothing changes either way. */
+static bool readable(uintptr_t address) {
+    syscall(SYS_rt_sigprocmask, ~0, (const void *)address, NULL, WORD);
+    return errno != EFAULT;
+}
+
+static bool readable_pages(uintptr_t low, uintptr_t high) {
+    int saved = errno;
+    bool all = true;
+    for (uintptr_t page = low; page < high && all; page += PAGE) {
+        errno = 0;
+        all = readable(page);
+    }
+    errno = saved;
+    return all;
+}
+
+bool stack_bounds(uintptr_t sp, uintptr_t *high) {
+    uintptr_t top = known.high;
+    if (top && sp >= known.low && sp < top) {
+        *high = top;
+        return true;
+    }
+    uintptr_t thread = arch_thread_pointer() & -(uintptr_t)WORD;
+    uintptr_t exec = (uintptr_t)getauxval(AT_RANDOM) & -(uintptr_t)WORD;
+    /* The main thread's control block is elsewhere: below its stack, as ld.so's own memory is. */
+    uintptr_t anchor = sp < thread && (sp >= exec || thread < exec) ? thread : exec;
+    if (sp >= anchor || anchor - sp > DEEPEST) return false;
+
+    uintptr_t low = sp & -(uintptr_t)PAGE;
+    uintptr_t tried = top == anchor && known.low < anchor ? known.low : anchor;
+    if (tried <= low || !readable_pages(low, tried)) return false;
+    /* A signal handler may come in between: it must see a pair that belongs together. */
+    known.high = 0;
+    known.low = low;
+    known.high = anchor;
+    *high = anchor;
+    return true;
+}

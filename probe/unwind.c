@@ -1,0 +1,152 @@
+#include "unwind.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cfi.h"
+#include "frames.h"
+#include "modules.h"
+#include "rules.h"
+#include "stack_bounds.h"
+
+/*
+ * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock:
+ * `check` is the key mixed with the rule's own bits, so an entry that was half overwritten,
+ * or that is about another pc, does not match and counts as a miss.
+ * The generation is part of the key: after a dlclose no old entry matches.
+ */
+enum { CACHE_BITS = 14 };
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+
+static struct entry {
+    _Atomic uint64_t check, head;
+#if defined(__aarch64__)
+    _Atomic uint64_t saves, unused;
+#endif
+} cache[1 << CACHE_BITS] __attribute__((aligned(64)));
+
+static inline uint64_t mixed(struct rule rule) {
+    uint64_t mix = rule.head * GOLDEN;
+#if defined(__aarch64__)
+    mix = (mix ^ rule.saves) * GOLDEN;
+#endif
+    return mix ^ mix >> 32;
+}
+
+static inline uint64_t key_of(uintptr_t at, uint32_t generation) {
+    return (uint64_t)at + 1 + generation * (GOLDEN & ~(uint64_t)1);
+}
+
+static inline struct entry *entry_of(uintptr_t at) { return &cache[at * GOLDEN >> (64 - CACHE_BITS)]; }
+
+static inline bool cached(uintptr_t at, uint64_t key, struct rule *rule) {
+    struct entry *entry = entry_of(at);
+    rule->head = atomic_load_explicit(&entry->head, memory_order_relaxed);
+#if defined(__aarch64__)
+    rule->saves = atomic_load_explicit(&entry->saves, memory_order_relaxed);
+#endif
+    return (atomic_load_explicit(&entry->check, memory_order_relaxed) ^ mixed(*rule)) == key;
+}
+
+static void keep(uintptr_t at, uint64_t key, struct rule rule) {
+    struct entry *entry = entry_of(at);
+    atomic_store_explicit(&entry->head, rule.head, memory_order_relaxed);
+#if defined(__aarch64__)
+    atomic_store_explicit(&entry->saves, rule.saves, memory_order_relaxed);
+#endif
+    atomic_store_explicit(&entry->check, key ^ mixed(rule), memory_order_relaxed);
+}
+
+/* A frame whose rule was not cached. */
+struct miss {
+    const struct module *module; /* NULL: none */
+    struct cfi_row row;
+    bool stepwise; /* no packed rule: `row` through cfi_step() */
+};
+
+/* Out of line: rows are large, and the usual walk shall not pay for their stack space. */
+static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, struct rule *rule, struct miss *miss) {
+    miss->stepwise = false;
+    miss->module = NULL;
+    switch (module_search(at, &miss->module)) {
+    case MODULE_UNKNOWN: return false;
+    case MODULE_NONE:
+        *rule = rule_of_kind(RULE_OUTSIDE, 0);
+        keep(at, key, *rule);
+        return true;
+    case MODULE_FOUND: break;
+    }
+    const struct module *module = miss->module;
+    unsigned index = (unsigned)module_index(module);
+    const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
+    if (!image.header || !cfi_find(&image, at, &miss->row)) {
+        *rule = rule_of_kind(RULE_LOST, index);
+    } else if (miss->row.how[COLUMN_RETURN] == CFI_UNDEFINED) {
+        *rule = rule_of_kind(RULE_ROOT, index);
+    } else {
+        *rule = rule_of_kind(RULE_FRAME, index);
+        if (!rule_pack(&miss->row, rule)) {
+            miss->stepwise = true;
+            return true;
+        }
+    }
+    keep(at, key, *rule);
+    return true;
+}
+
+static __attribute__((noinline)) bool step_by_row(const struct miss *miss, uintptr_t low, uintptr_t high, bool leaf,
+                                                  struct unwind_registers *registers) {
+    const struct module *module = miss->module;
+    const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
+    const struct cfi_stack stack = {low, high};
+    if (!cfi_step(&image, &miss->row, &stack, leaf, registers)) return false;
+#if defined(__x86_64__)
+    if (!miss->row.signal_frame) registers->saved[COLUMN_R10 - COLUMN_RBX] = 0; /* any callee may have used it */
+#endif
+    return true;
+}
+
+size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end) {
+    uintptr_t low = registers->sp, high;
+    size_t count = 0;
+    *end = UNWIND_LOST;
+    if (!stack_bounds(low, &high)) return 0;
+
+    struct unwind_registers here = *registers;
+    uint32_t generation = atomic_load_explicit(&modules_generation, memory_order_acquire);
+    uintptr_t interrupted = 0; /* 1: a signal came at this pc, so it is no return address */
+    struct miss miss;
+    for (;;) {
+        if (here.pc == 0) {
+            *end = UNWIND_ROOT;
+            break;
+        }
+        uintptr_t at = here.pc - 1 + interrupted;
+        uint64_t key = key_of(at, generation);
+        struct rule rule;
+        miss.stepwise = false;
+        if (__builtin_expect(!cached(at, key, &rule), 0) && !find_rule(at, key, &rule, &miss)) break;
+        if (rule_kind(rule) == RULE_OUTSIDE) {
+            *end = UNWIND_NO_MODULE;
+            break;
+        }
+        const struct module *module = &modules[rule_module(rule)];
+        if (count || !module->own) {
+            if (count == max) {
+                *end = UNWIND_TRUNCATED;
+                break;
+            }
+            uint64_t base = atomic_load_explicit(&module->frame_base, memory_order_relaxed);
+            frames[count++] = base ? base + at + 1 : frame_address(at + 1);
+        }
+        if (rule_kind(rule) != RULE_FRAME) {
+            if (rule_kind(rule) == RULE_ROOT) *end = UNWIND_ROOT;
+            break;
+        }
+        bool stepped = miss.stepwise ? step_by_row(&miss, low, high, interrupted, &here) : rule_step(rule, high, &here);
+        if (!stepped) break;
+        interrupted = miss.stepwise && miss.row.signal_frame;
+    }
+    *registers = here;
+    return count;
+}
