@@ -50,7 +50,7 @@ def compile_waiting(jdk: Path) -> Path:
     """A folder with Waiting.class that every user may read, removed at the end of the test run."""
     folder = Path(tempfile.mkdtemp(prefix="offheap-waiting-", dir="/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    command = [jdk / "bin" / "javac", "--release", "11", "-d", folder, SOURCE]
+    command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder), str(SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     folder.chmod(0o755)
     return folder

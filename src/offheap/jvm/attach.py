@@ -46,7 +46,7 @@ class AttachedVM:
         try:
             self._target = status.read(pid)
         except ProcessLookupError:
-            raise UserError(f"there is no process {pid}", "`offheap ps` lists the JVMs") from None
+            raise attach_listener.NoProcess(pid) from None
         self.pid = pid
         self._attach_seconds = attach_seconds
         self._reply_seconds = reply_seconds

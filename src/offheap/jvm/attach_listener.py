@@ -26,11 +26,18 @@ HANDLER_SECONDS = 2.0
 _POLL_SECONDS = 0.005
 
 
-class TargetGone(UserError):
-    """The process ended, or is another one by now."""
+class NoProcess(UserError):
+    """There is no such process."""
+
+    def __init__(self, pid: int, what: str = "") -> None:
+        super().__init__(what or f"there is no process {pid}", "`offheap ps` lists the JVMs of this machine")
+
+
+class TargetGone(NoProcess):
+    """The process ended meanwhile, or is another one by now."""
 
     def __init__(self, pid: int, doing: str) -> None:
-        super().__init__(f"PID {pid} ended while offheap was {doing}", "`offheap ps` lists the JVMs that run")
+        super().__init__(pid, f"PID {pid} ended while offheap was {doing}")
 
 
 def refresh(before: Status, doing: str) -> Status:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from offheap.errors import UserError
 from offheap.jvm import command, hsperfdata, probe, target
+from offheap.jvm.attach_listener import NoProcess
 from offheap.jvm.hsperfdata import PerfData
 from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
@@ -81,7 +82,7 @@ def resolve(text: str) -> int:
     if text.isdecimal():
         pid = int(text)
         if not os.path.isdir(f"/proc/{pid}"):
-            raise UserError(f"there is no process {pid}", "`offheap ps` lists the JVMs of this machine")
+            raise NoProcess(pid)
         return pid
     wanted = text.casefold()
     found = [jvm for jvm in find_all() if wanted and wanted in jvm.main.casefold()]

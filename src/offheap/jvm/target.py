@@ -36,7 +36,7 @@ def check(pid: int) -> Target:
     except ProcessLookupError:
         process = None
     if process is None or not process.alive:
-        raise UserError(f"there is no process {pid}", "`offheap ps` lists the JVMs of this machine")
+        raise attach_listener.NoProcess(pid)
     check_user(process)
     try:
         mappings = _await_libjvm(process)

@@ -1,0 +1,176 @@
+"""`offheap attach`: loads the probe into a running JVM, records, leaves it clean again."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+from offheap.quantities import format_duration, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from offheap.jvm.probe import Started
+
+DEFAULT_INTERVAL = 512 * 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Load the probe into a running JVM, record until the duration is over, Ctrl-C, or the JVM ends, "
+        "and take the probe out again.  No restart, no debugger; the JVM needs no JDK."
+    )
+    parser.epilog = """examples:
+  offheap attach 4711 --duration 5m
+  offheap attach OrderService -o leak.offheap
+  offheap attach 4711 --exact --duration 30s    every block, exact to the byte"""
+    parser.add_argument("target", metavar="PID|NAME", help="a process, or part of a main class or jar name")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the recording (default NAME-PID.offheap)"
+    )
+    parser.add_argument(
+        "--duration", type=parse_duration, metavar="TIME", help="stop after that (default: at Ctrl-C)"
+    )
+    parser.add_argument(
+        "--every",
+        type=parse_duration,
+        metavar="TIME",
+        help="time between snapshots (default 1s, later longer)",
+    )
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument(
+        "--interval",
+        type=parse_size,
+        default=DEFAULT_INTERVAL,
+        metavar="SIZE",
+        help="mean bytes between samples (default 512KiB)",
+    )
+    rate.add_argument("--exact", action="store_true", help="record every block")
+    parser.add_argument("--keep", action="store_true", help="leave the probe recording in the JVM")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.jvm import discovery, probe
+    from offheap.recording.recorder import record
+
+    if args.interval == 0 and not args.exact:
+        raise UserError("--interval 0 means nothing", "use --exact to record every block")
+    pid = discovery.resolve(args.target)
+    output = args.output or default_output(pid)
+    if output.exists():
+        raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
+
+    from offheap.cli.progress import ProgressLine
+
+    with interruptible() as interrupted:
+        started = probe.start(pid, interval=args.interval, exact=args.exact)
+        for note in started.notes:
+            print(f"offheap: {note}", file=sys.stderr)
+        stay = args.keep or started.how == "preloaded"
+        ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted)
+        with only_recorder(started), ProgressLine(f"recording PID {pid}") as progress:
+            try:
+                outcome = record(
+                    started.live_file, output, every=args.every, stop=ending.due, on_progress=progress
+                )
+            except BaseException:
+                ending.detach()
+                raise
+    left = {
+        "recording": "the probe is still in it",
+        "detached": "the probe is out again",
+        "exited": "it has ended",
+        "killed": "it was killed",
+    }[outcome.ended]
+    print(f"recorded PID {pid} for {format_duration(outcome.seconds)}; {left}")
+    print(f"recording: {output}\nnext: offheap leaks {output}")
+    return 0
+
+
+class _Ending:
+    """Ends a recording: the probe is stopped first, so that the recorder sees its last state at rest."""
+
+    def __init__(self, pid: int, *, stay: bool, duration: float | None, interrupted: list[int]) -> None:
+        self._pid = pid
+        self._in = not stay
+        self._deadline = time.monotonic() + duration if duration is not None else float("inf")
+        self._interrupted = interrupted
+
+    def due(self) -> bool:
+        """Whether the recorder shall stop by itself; the first time the stopped live file tells it to."""
+        if not self._interrupted and time.monotonic() < self._deadline:
+            return False
+        return not self.detach()
+
+    def detach(self) -> bool:
+        """Takes the probe out and returns True, the first time; says so when it cannot."""
+        if not self._in:
+            return False
+        self._in = False
+        from offheap.jvm import probe
+        from offheap.jvm.attach_listener import NoProcess
+
+        try:
+            probe.detach(self._pid)
+        except NoProcess:
+            return False
+        except UserError as error:
+            print(f"offheap: {error}; then take the probe out: offheap detach {self._pid}", file=sys.stderr)
+            return False
+        return True
+
+
+@contextmanager
+def interruptible() -> Iterator[list[int]]:
+    """Collects SIGINT, SIGTERM and SIGHUP in a list: a probe must not be left behind half-way."""
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {
+        number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def only_recorder(started: Started) -> Iterator[None]:
+    """Holds a lock on the live file: a second attach would otherwise stop the probe under the first."""
+    descriptor = os.open(started.live_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another offheap records PID {started.pid}",
+                f"wait for it, or read what it records so far: offheap leaks {started.live_file}",
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def default_output(pid: int) -> Path:
+    """NAME-PID.offheap in the working directory, with a number behind it when that is taken."""
+    from offheap.jvm import discovery
+
+    jvm = discovery.find(pid)
+    main = (jvm.main if jvm else "").removesuffix(".jar").rpartition("/")[2].rpartition(".")[2]
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", main).strip("-") or "jvm"
+    numbers = [""] + [f"-{n}" for n in range(2, 1000)]
+    candidates = (Path(f"{name[:64]}-{pid}{number}.offheap") for number in numbers)
+    return next(path for path in candidates if not path.exists())

@@ -1,0 +1,58 @@
+"""The one line that shows how a recording goes: redrawn on a terminal, now and then printed elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from offheap.quantities import format_count, format_duration, format_size
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from offheap.recording.recorder import Progress
+
+# Seconds between lines where nothing can be redrawn: enough to show in a log that it lives.
+_LINE_SECONDS = 10.0
+
+
+class ProgressLine:
+    """A context manager to be called with each Progress; writes to standard error only."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._status: Status | None = None
+        self._next_line = time.monotonic() + _LINE_SECONDS
+
+    def __enter__(self) -> ProgressLine:
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(self._doing)
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status:
+            self._status.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        text = f"{self._doing}: {describe(progress)}"
+        if self._status:
+            self._status.update(text)
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _LINE_SECONDS
+            print(text, file=sys.stderr, flush=True)
+
+
+def describe(progress: Progress) -> str:
+    """What is known after a snapshot, in one line."""
+    return (
+        f"{format_duration(progress.seconds)}, RSS {format_size(progress.rss_bytes)}, "
+        f"live {format_size(progress.live_bytes)} in {format_count(progress.live_blocks)} blocks, "
+        f"{progress.stacks} stacks"
+    )
