@@ -1,0 +1,155 @@
+"""The JSON inside the HTML report: web/src/payload.ts is its reader and names every field.
+
+Columns instead of rows and numbers instead of repeated names: 20,000 stacks stay below 5 MB.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from offheap import __version__
+from offheap.analysis.estimates import of_blocks
+from offheap.analysis.results import Estimate, Suspect
+from offheap.analysis.stacks import stack_totals
+from offheap.recording.model import Frame, Info, Recording
+
+SCHEMA = "offheap.report-page/1"
+
+# Sites after these are left out of the table, not of the flame graph; the page says how many there are.
+MOST_SUSPECTS = 300
+MOST_SNAPSHOTS = 2000
+
+_KINDS = {0: "malloc", 1: "malloc", 2: "mmap"}
+
+# Reports get attached to tickets: a password given as an option should not travel with them.
+_SECRET = re.compile(r"(?i)(^-{1,2}[^=]*(?:passw|secret|token|credential|apikey|api[._-]key)[^=]*=).+")
+
+
+def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]:
+    """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
+    live = recording.live
+    size, probability = live["size"].astype(np.float64), live["probability"]
+    frames = _Frames(recording.frames)
+    return {
+        "schema": SCHEMA,
+        "offheap_version": __version__,
+        "info": _info(recording.info),
+        "live_bytes": _estimate(of_blocks(size, probability)),
+        "live_blocks": _estimate(of_blocks(np.ones(len(size)), probability)),
+        "stacks": _stacks(recording),
+        "suspects": [_suspect(suspect, frames) for suspect in suspects[:MOST_SUSPECTS]],
+        "suspect_count": len(suspects),
+        "process": _process(recording),
+        "frames": frames.columns(),  # last: suspects may have added to them
+    }
+
+
+class _Frames:
+    """The recording's frames by number, and those that only a suspect has (a judged or missing one)."""
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self._frames = list(frames)
+        self._numbers = {frame: number for number, frame in enumerate(frames)}
+
+    def number(self, frame: Frame) -> int:
+        number = self._numbers.setdefault(frame, len(self._frames))
+        if number == len(self._frames):
+            self._frames.append(frame)
+        return number
+
+    def columns(self) -> dict[str, Any]:
+        strings: dict[str, int] = {"": 0}
+
+        def column(texts: Iterable[str]) -> list[int]:
+            return [strings.setdefault(text, len(strings)) for text in texts]
+
+        frames = self._frames
+        return {
+            "name": [frame.name for frame in frames],
+            "kind": [frame.kind for frame in frames],
+            "module": column(frame.module for frame in frames),
+            "file": column(frame.file for frame in frames),
+            "line": [frame.line for frame in frames],
+            "inlined": [int(frame.inlined) for frame in frames],
+            "strings": list(strings),
+        }
+
+
+def _info(info: Info) -> dict[str, Any]:
+    fields = asdict(info)
+    del fields["properties"]
+    fields["command_line"] = [_without_secret(argument) for argument in info.command_line]
+    fields["jvm_flags"] = [_without_secret(flag) for flag in info.jvm_flags]
+    return fields
+
+
+def _without_secret(argument: str) -> str:
+    return _SECRET.sub(r"\1***", argument)
+
+
+def _stacks(recording: Recording) -> dict[str, Any]:
+    """The stacks that hold or ever allocated something."""
+    totals = stack_totals(recording)
+    used = np.flatnonzero(totals.allocated_bytes > 0).tolist()
+    flat, offsets = recording.stack_frames.tolist(), recording.stack_offsets.tolist()
+    return {
+        "kind": [_KINDS.get(int(recording.stack_kinds[stack]), "malloc") for stack in used],
+        "frames": [flat[offsets[stack] : offsets[stack + 1]] for stack in used],
+        "live_bytes": _whole(totals.live_bytes[used]),
+        "live_blocks": _figures(totals.live_blocks[used]),
+        "allocated_bytes": _whole(totals.allocated_bytes[used]),
+        "allocated_blocks": _figures(totals.allocated_blocks[used]),
+    }
+
+
+def _suspect(suspect: Suspect, frames: _Frames) -> dict[str, Any]:
+    site = suspect.site
+    return {
+        "rank": suspect.rank,
+        "verdict": suspect.verdict,
+        "confidence": round(suspect.confidence, 4),
+        "kind": site.kind,
+        "why": suspect.why,
+        "blamed": frames.number(suspect.blamed),
+        "stack": [frames.number(frame) for frame in site.stack],
+        "stack_count": len(site.stacks),
+        "threads": list(site.threads),
+        "live_bytes": _estimate(site.live_bytes),
+        "live_blocks": _estimate(site.live_blocks),
+        "old_bytes": _estimate(suspect.old_bytes),
+        "growth_bytes_per_second": _estimate(suspect.growth_bytes_per_second),
+    }
+
+
+def _process(recording: Recording) -> dict[str, Any]:
+    rows = recording.process
+    if len(rows) > MOST_SNAPSHOTS:
+        # A screen has fewer columns than a day has snapshots; first and last always stay.
+        rows = rows[np.linspace(0, len(rows) - 1, MOST_SNAPSHOTS).round().astype(np.int64)]
+    return {
+        "time": [round(float(time), 3) for time in rows["time"]],
+        "rss_bytes": rows["rss_bytes"].tolist(),
+        "live_bytes": _whole(rows["live_bytes"]),
+    }
+
+
+def _estimate(value: Estimate) -> dict[str, float | None]:
+    return {name: _finite(getattr(value, name)) for name in ("estimate", "low", "high")}
+
+
+def _finite(number: float) -> float | None:
+    return float(f"{number:.6g}") if math.isfinite(number) else None
+
+
+def _whole(numbers: Any) -> list[int]:
+    return [round(number) for number in numbers.tolist()]
+
+
+def _figures(numbers: Any) -> list[float]:
+    return [float(f"{number:.6g}") for number in numbers.tolist()]

@@ -1,0 +1,72 @@
+/** What this recording could not see and what it lost, in words. */
+
+import { h, section } from "./dom.ts";
+import { formatCount, visible } from "./format.ts";
+import type { Info, Payload } from "./payload.ts";
+
+/** By the names of recording.h's losses, in lower case. */
+const LOST: Record<string, string> = {
+  lost_blocks: "sampled blocks found the live table full: live memory is understated",
+  lost_ranges: "mappings found the range table full or busy: mapped memory is understated",
+  lost_unmaps: "unmappings were not seen: mapped memory may be overstated",
+  lost_stacks: "samples are filed under no stack, because the stack table was full",
+  lost_methods: "Java frames have no name, because the method table was full",
+  lost_strings: "names are cut, because the string table was full",
+  lost_threads: "blocks are filed under “other threads”",
+  lost_modules: "modules have no row: their frames are raw addresses",
+  lost_unwinds: "samples have a native stack that ends early",
+  lost_java: "samples have no Java frames, because the JVM could not give them",
+  lost_reentries: "sampling points fell inside the probe (signal handlers)",
+  truncated: "stacks are cut at the depth limit",
+};
+
+const ENDED: Record<Info["ended"], string> = {
+  recording: "It was still being recorded when this report was made.",
+  detached: "It ended when the probe was detached.",
+  exited: "It ended when the process exited.",
+  killed: "It ended when the process was killed.",
+};
+
+export function coverage(payload: Payload): HTMLElement {
+  const { info } = payload;
+  const losses = Object.entries(info.lost).filter(([name, count]) => count > 0 && name !== "java_joined");
+  const unseen = info.coverage.map((sentence) => h("li", {}, visible(sentence)));
+  const lost = losses.map(([name, count]) => h("li", {}, h("strong", {}, formatCount(count)), ` ${loss(name)}`));
+  return section(
+    "coverage",
+    "What this recording could not see",
+    unseen.length || lost.length
+      ? h("ul", { class: "coverage" }, ...unseen, ...lost)
+      : h("p", {}, "Nothing is known to be missing: every allocation the probe hooks was in view, and no sample was lost."),
+    h("p", { class: "muted" }, ENDED[info.ended] ?? ""),
+  );
+}
+
+function loss(name: string): string {
+  return LOST[name] ?? LOST[`lost_${name}`] ?? `counted as ${visible(name)}`;
+}
+
+/** The process and how it was recorded, folded away. */
+export function particulars(payload: Payload): HTMLElement {
+  const { info } = payload;
+  const entry = { preload: "LD_PRELOAD", agentpath: "-agentpath", attach: "attached while it ran" }[info.entry];
+  const rows: [string, string][] = [
+    ["Recording", info.path],
+    ["Main class", info.main_class],
+    ["Command line", info.command_line.join(" ")],
+    ["JVM", info.java_version],
+    ["JVM flags", info.jvm_flags.join(" ")],
+    ["Probe", [entry, info.probe_version].filter(Boolean).join(", ")],
+    ["Samples with Java frames", info.joined > 0 ? formatCount(info.joined) : ""],
+  ];
+  return h(
+    "details",
+    { id: "particulars" },
+    h("summary", {}, "The process and the recording"),
+    h(
+      "dl",
+      {},
+      ...rows.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", { class: "name" }, visible(text))]),
+    ),
+  );
+}

@@ -1,0 +1,144 @@
+/** The JSON that src/offheap/report/payload.py writes into the page: what it holds and how to read it. */
+
+export const SCHEMA = "offheap.report-page/1";
+
+export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
+export type Verdict = "leak" | "growing" | "steady" | "startup" | "freed" | "cannot tell yet";
+
+/** A quantity with its 95 % interval; null stands for a number JSON cannot write: unbounded or unknown. */
+export interface Estimate {
+  estimate: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+export interface Info {
+  path: string;
+  pid: number;
+  mode: "sampled" | "exact";
+  interval_bytes: number;
+  /** Seconds since the epoch, UTC. */
+  start: number;
+  duration_seconds: number;
+  ended: "recording" | "detached" | "exited" | "killed";
+  entry: "preload" | "agentpath" | "attach";
+  java_version: string;
+  main_class: string;
+  command_line: string[];
+  jvm_flags: string[];
+  lost: Record<string, number>;
+  joined: number;
+  coverage: string[];
+  probe_version: string;
+}
+
+/** Columns of equal length; `module` and `file` index `strings`. */
+export interface FrameColumns {
+  strings: string[];
+  name: string[];
+  kind: FrameKind[];
+  module: number[];
+  file: number[];
+  line: number[];
+  inlined: number[];
+}
+
+/** Columns of equal length; a stack's frames are indices into the frame columns, innermost first. */
+export interface StackColumns {
+  kind: ("malloc" | "mmap" | "java")[];
+  frames: number[][];
+  live_bytes: number[];
+  live_blocks: number[];
+  allocated_bytes: number[];
+  allocated_blocks: number[];
+}
+
+export interface Suspect {
+  rank: number;
+  verdict: Verdict;
+  confidence: number;
+  kind: "malloc" | "mmap" | "java";
+  why: string;
+  /** Indices into the frame columns. */
+  blamed: number;
+  stack: number[];
+  stack_count: number;
+  threads: string[];
+  live_bytes: Estimate;
+  live_blocks: Estimate;
+  old_bytes: Estimate;
+  growth_bytes_per_second: Estimate;
+}
+
+/** One entry a snapshot, by time in seconds since the start; rss_bytes is 0 where it could not be read. */
+export interface ProcessColumns {
+  time: number[];
+  rss_bytes: number[];
+  live_bytes: number[];
+}
+
+export interface Payload {
+  schema: typeof SCHEMA;
+  offheap_version: string;
+  info: Info;
+  live_bytes: Estimate;
+  live_blocks: Estimate;
+  frames: FrameColumns;
+  stacks: StackColumns;
+  /** The first of `suspect_count`, by rank. */
+  suspects: Suspect[];
+  suspect_count: number;
+  process: ProcessColumns;
+}
+
+export interface Frame {
+  name: string;
+  kind: FrameKind;
+  module: string;
+  file: string;
+  line: number;
+  inlined: boolean;
+}
+
+export function frameAt(frames: FrameColumns, index: number): Frame {
+  return {
+    name: frames.name[index] ?? "?",
+    kind: frames.kind[index] ?? "unknown",
+    module: frames.strings[frames.module[index] ?? 0] ?? "",
+    file: frames.strings[frames.file[index] ?? 0] ?? "",
+    line: frames.line[index] ?? 0,
+    inlined: frames.inlined[index] === 1,
+  };
+}
+
+/** Reads the payload element; large payloads are gzip in base64, which every browser unpacks by itself. */
+export async function readPayload(element: HTMLElement): Promise<Payload> {
+  const text = element.textContent ?? "";
+  const json = element.dataset["encoding"] === "gzip-base64" ? await unzip(text.trim()) : text;
+  return parsePayload(json);
+}
+
+export function parsePayload(json: string): Payload {
+  const value: unknown = JSON.parse(json);
+  const schema = typeof value === "object" && value !== null && "schema" in value ? value.schema : undefined;
+  if (schema !== SCHEMA) {
+    throw new Error(`the data in this page is ${String(schema)}, its script reads ${SCHEMA}`);
+  }
+  return value as Payload;
+}
+
+export async function unzip(base64: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+/** Whether two frames are the same place; a suspect's blamed frame may be judged of another kind. */
+export function samePlace(frames: FrameColumns, a: number, b: number): boolean {
+  return (
+    frames.name[a] === frames.name[b] &&
+    frames.module[a] === frames.module[b] &&
+    frames.file[a] === frames.file[b] &&
+    frames.line[a] === frames.line[b]
+  );
+}

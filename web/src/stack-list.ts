@@ -1,0 +1,55 @@
+/** A whole stack, innermost first, to read and to copy. */
+
+import { h } from "./dom.ts";
+import { formatPlace, visible } from "./format.ts";
+import { kindChip } from "./kinds.ts";
+import { frameAt, samePlace, type Frame, type FrameColumns } from "./payload.ts";
+
+export function stackList(frames: FrameColumns, stack: number[], blamed: number): HTMLElement {
+  const look = stack.findIndex((index) => samePlace(frames, index, blamed));
+  const list = h(
+    "ol",
+    { class: "stack" },
+    ...stack.map((index, position) => {
+      const here = position === look;
+      const frame = frameAt(frames, index);
+      const place = formatPlace(frame);
+      return h(
+        "li",
+        { class: here ? "blamed" : undefined },
+        kindChip(frame.kind),
+        h("span", { class: "name" }, visible(frame.name)),
+        place && h("span", { class: "place" }, place),
+        frame.inlined && h("span", { class: "place" }, "inlined"),
+        here && h("span", { class: "here" }, "look here"),
+      );
+    }),
+  );
+  const text = stack.map((index) => stackLine(frameAt(frames, index))).join("\n");
+  const copy = h("button", { type: "button", class: "copy" }, "Copy stack");
+  copy.addEventListener("click", () => {
+    void copyText(text).then((done) => {
+      copy.textContent = done ? "Copied" : "Press Ctrl+C";
+      if (!done) {
+        getSelection()?.selectAllChildren(list);
+      }
+      setTimeout(() => (copy.textContent = "Copy stack"), 2000);
+    });
+  });
+  return h("div", { class: "stack-box" }, list, copy);
+}
+
+/** One line of the copied text, in the form of a Java stack trace. */
+export function stackLine(frame: Frame): string {
+  const place = formatPlace(frame);
+  return `\tat ${visible(frame.name)}${place ? ` (${place})` : ""}`;
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from "vite";
+import { singleFile } from "./single-file.ts";
+
+export default defineConfig({
+  plugins: [singleFile("report.html")],
+  build: {
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    cssCodeSplit: false,
+    reportCompressedSize: false,
+  },
+});
