@@ -1,0 +1,59 @@
+"""Shared libraries made from tests/images for tests that read ELF images, and what binutils says of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from offheap import checkout
+from offheap.proc.elf import ElfImage
+
+SOURCES = Path(__file__).parent / "images"
+
+
+def shared_library(source: str, output: Path, *flags: str, machine: str | None = None) -> Path:
+    """tests/images/`source` with -O2 -g and a build-id, by the compiler that the probe is built with."""
+    options = ["-O2", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wl,--build-id=sha1"]
+    arguments = [str(SOURCES / source), *options, *flags, "-o", str(output)]
+    checkout.build_script().compile_native(arguments, machine=machine)
+    return output
+
+
+def program(name: str) -> str:
+    """A program of binutils or GCC, or the test is skipped."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"no {name} on this machine: it is the independent answer to compare with")
+    return path
+
+
+def run(command: Sequence[str | Path]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def symbols(path: Path, table: str = ".symtab") -> dict[str, tuple[int, int]]:
+    """Name -> (address, size) of the defined symbols."""
+    with ElfImage.open(path) as image:
+        read = image.symbols(table)
+        assert read
+        return {
+            read.name(row["name"]).decode(): (int(row["value"]), int(row["size"]))
+            for row in read.entries
+            if row["section"]
+        }
+
+
+def build_id(path: Path) -> str:
+    with ElfImage.open(path) as image:
+        return image.build_id
+
+
+def line_of(source: str, mark: str) -> int:
+    """The line of tests/images/`source` that ends with the comment `mark`."""
+    lines = (SOURCES / source).read_text().splitlines()
+    (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"// {mark}")]
+    return found
