@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from offheap import __version__
 from offheap.errors import UserError
+from offheap.report.text import printable
 
 # name -> one line of help.  The module is offheap.cli.<name> and offers
 #   add_arguments(parser: argparse.ArgumentParser) -> None   (also sets parser.epilog: examples)
@@ -101,11 +102,6 @@ def full_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         importlib.import_module(f"offheap.cli.{name}").add_arguments(command)
     return parser
-
-
-def printable(text: str) -> str:
-    """The text on one line with control characters shown: an error may quote a hostile name."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def _unknown(name: str) -> UserError:

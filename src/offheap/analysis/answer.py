@@ -1,0 +1,49 @@
+"""The answer in words: is it leaking, what, how fast, how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offheap.analysis import frames
+from offheap.analysis.results import Suspect
+from offheap.quantities import format_duration, format_rate, format_size
+from offheap.recording.model import Info
+
+
+def answer(info: Info, suspects: Sequence[Suspect]) -> str:
+    """One or two sentences for the first screen of every report."""
+    leaks = [suspect for suspect in suspects if suspect.verdict == "leak"]
+    growing = [suspect for suspect in suspects if suspect.verdict == "growing"]
+    if leaks:
+        worst = leaks[0]
+        text = f"Leaking: {describe(worst)}; confidence {worst.confidence:.0%}."
+        if len(leaks) > 1:
+            rate = sum(suspect.growth_bytes_per_second.estimate for suspect in leaks[1:])
+            more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
+            text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
+        return text
+    over = f"in {format_duration(info.duration_seconds)}"
+    if growing:
+        return (
+            f"Growing, and not shown to be a leak {over}: {describe(growing[0])}. "
+            "A longer recording tells more."
+        )
+    if not suspects:
+        return f"Nothing was recorded {over}: no sampled block was allocated."
+    unclear = [suspect for suspect in suspects if suspect.verdict == "cannot tell yet"]
+    held = sum(suspect.site.live_bytes.estimate for suspect in unclear)
+    whole = sum(suspect.site.live_bytes.estimate for suspect in suspects)
+    if unclear and held > 0.5 * whole:
+        return f"Cannot tell yet: too little was seen {over}. Record longer, or with a smaller --interval."
+    return f"No leak found {over}: no site's live memory grows beyond chance ({format_size(whole)} live)."
+
+
+def describe(suspect: Suspect) -> str:
+    """`1.2 MiB/min through java.util.zip.Inflater.init, called by com.example.Foo.bar`."""
+    rate = format_rate(suspect.growth_bytes_per_second.estimate)
+    stack = suspect.site.stack
+    inner = frames.boundary(stack)
+    through = stack[inner if inner is not None else frames.allocating(stack)] if stack else suspect.blamed
+    if through.name == suspect.blamed.name:
+        return f"{rate} allocated by {suspect.blamed.name}"
+    return f"{rate} through {through.name}, called by {suspect.blamed.name}"

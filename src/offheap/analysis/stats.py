@@ -1,0 +1,101 @@
+"""What was recorded, over what time, what was lost and what could not be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offheap.analysis import totals
+from offheap.analysis.results import Estimate
+from offheap.analysis.sites import group
+from offheap.quantities import format_count
+from offheap.recording.model import Info, Recording
+
+# Key of Info.lost -> what one of them is, singular and plural, and what it means for the answer.
+_LOSSES: dict[str, tuple[str, str, str]] = {
+    "lost_blocks": (
+        "sampled block",
+        "sampled blocks",
+        "not recorded, the live table was full: live bytes are too low",
+    ),
+    "lost_ranges": ("mapping", "mappings", "not recorded, the table of ranges was full or busy"),
+    "lost_unmaps": (
+        "munmap",
+        "munmaps",
+        "missed, the table of ranges was busy: mapped bytes may be too high",
+    ),
+    "lost_stacks": ("sample", "samples", "without a stack, the table of stacks was full"),
+    "lost_methods": ("Java frame", "Java frames", "without a name, the table of methods was full"),
+    "lost_strings": ("name", "names", "cut, the table of names was full"),
+    "lost_threads": ("block", "blocks", "without its thread's name, the table of threads was full"),
+    "lost_modules": ("module", "modules", "without a name, the table of modules was full"),
+    "lost_unwinds": ("sample", "samples", "whose native stack ended early"),
+    "lost_java": ("sample", "samples", "whose Java frames could not be had"),
+    "lost_reentries": ("sampling point", "sampling points", "met inside the probe and skipped"),
+    "truncated": ("stack", "stacks", "cut at the depth limit"),
+}
+
+# Losses that leave memory out of every total.
+_SAMPLES = ("lost_blocks", "lost_ranges", "lost_reentries")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One recording in figures.  `rss_bytes`: at the first and the last snapshot, (0, 0) if not known."""
+
+    info: Info
+    live_bytes: Estimate
+    live_blocks: Estimate
+    allocated_bytes: Estimate
+    allocated_blocks: Estimate
+    samples: int
+    sites: int
+    stacks: int
+    frames: int
+    threads: int
+    modules: int
+    snapshots: int
+    rss_bytes: tuple[int, int]
+    lost_samples: int
+    losses: tuple[str, ...]  # sentences
+    coverage: tuple[str, ...]
+
+
+def stats(recording: Recording) -> Stats:
+    """The figures of a recording."""
+    live_bytes, live_blocks = totals.live(recording)
+    allocated_bytes, allocated_blocks = totals.allocated(recording)
+    rss = recording.process["rss_bytes"]
+    rss = rss[rss > 0]
+    return Stats(
+        info=recording.info,
+        live_bytes=live_bytes,
+        live_blocks=live_blocks,
+        allocated_bytes=allocated_bytes,
+        allocated_blocks=allocated_blocks,
+        samples=totals.samples(recording),
+        sites=sum(any(stack for stack in members) for members in group(recording).members),
+        stacks=max(len(recording.stack_offsets) - 2, 0),  # without number 0, "no stack"
+        frames=len(recording.frames),
+        threads=len(recording.threads),
+        modules=len(recording.modules),
+        snapshots=len(recording.process),
+        rss_bytes=(int(rss[0]), int(rss[-1])) if len(rss) else (0, 0),
+        lost_samples=lost_samples(recording.info),
+        losses=losses(recording.info),
+        coverage=recording.info.coverage,
+    )
+
+
+def lost_samples(info: Info) -> int:
+    """Samples that were given up: memory that no total has."""
+    return sum(info.lost.get(key, 0) for key in _SAMPLES)
+
+
+def losses(info: Info) -> tuple[str, ...]:
+    """What was lost, a sentence each; () when nothing was."""
+    result = []
+    for key, count in info.lost.items():
+        one, many, meaning = _LOSSES.get(key, (key, key, "lost"))
+        if count:
+            result.append(f"{format_count(count)} {one if count == 1 else many} {meaning}")
+    return tuple(result)

@@ -1,0 +1,115 @@
+"""Live bytes as a tree of callers: the outermost at the root, Java and native frames in one chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import estimates, frames, totals
+from offheap.analysis.results import Estimate
+from offheap.recording.model import Frame, Info, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A function and what it, or what it called, holds; `share` (0..1) of all live bytes.
+
+    `children` have at least the least share, most bytes first; what the others hold is the
+    difference to this node's own.
+    """
+
+    frame: Frame
+    live_bytes: Estimate
+    live_blocks: float
+    share: float
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`roots`: the outermost callers, most bytes first."""
+
+    info: Info
+    live_bytes: Estimate
+    roots: tuple[Node, ...]
+    least_share: float
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A node while stacks are still being added; sums over its sampled blocks."""
+
+    frame: Frame
+    sums: list[float] = field(default_factory=lambda: [0.0] * 5)  # bytes, seen, variance, blocks, samples
+    children: dict[tuple[str, str], _Growing] = field(default_factory=dict)
+
+
+def tree(recording: Recording, least_share: float = 0.01) -> Tree:
+    """The call tree of what is live; functions below `least_share` of it are left out.
+
+    Calls from several lines of one function are one node: its frame's line is that of the first.
+    """
+    live = recording.live
+    size = live["size"].astype(np.float64)
+    probability = live["probability"]
+    stacks = len(recording.stack_offsets) - 1
+    weighted = size / probability
+
+    def by_stack(weights: NDArray[np.float64] | None) -> list[float]:
+        sums: list[float] = np.bincount(live["stack"], weights=weights, minlength=stacks).tolist()
+        return sums
+
+    columns = (
+        by_stack(weighted),
+        by_stack(size),
+        by_stack(weighted * weighted * (1 - probability)),
+        by_stack(1 / probability),
+        by_stack(None),
+    )
+    names = [(frames.stable_name(frame), frame.module) for frame in recording.frames]
+    indices = recording.stack_frames.tolist()
+    offsets = recording.stack_offsets.tolist()
+    root = _Growing(Frame("", "unknown"))
+    for stack in np.flatnonzero(np.array(columns[0])).tolist():
+        sums = [column[stack] for column in columns]
+        node = root
+        own = indices[offsets[stack] : offsets[stack + 1]]
+        if not own:
+            _add(node.children.setdefault(("", ""), _Growing(Frame("no stack", "unknown"))), sums)
+        for index in reversed(own):
+            node = node.children.setdefault(names[index], _Growing(recording.frames[index]))
+            _add(node, sums)
+    whole = totals.live(recording)[0]
+    least = least_share * whole.estimate
+    return Tree(recording.info, whole, _finish(root, least, whole.estimate), least_share)
+
+
+def _add(node: _Growing, sums: list[float]) -> None:
+    for place, value in enumerate(sums):
+        node.sums[place] += value
+
+
+def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
+    """The nodes of at least `least` bytes, as values.  No recursion: stacks may be 2,000 deep."""
+    order: list[_Growing] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        order.append(node)
+        pending += [child for child in node.children.values() if child.sums[0] >= least]
+    done: dict[int, Node] = {}
+    children: tuple[Node, ...] = ()
+    for node in reversed(order):  # children before their parents
+        kept = [done[id(child)] for child in node.children.values() if id(child) in done]
+        children = tuple(sorted(kept, key=lambda child: -child.live_bytes.estimate))
+        weight, seen, variance, blocks, samples = node.sums
+        done[id(node)] = Node(
+            frame=node.frame,
+            live_bytes=estimates.of_sums(seen, max(weight - seen, 0.0), variance, samples),
+            live_blocks=blocks,
+            share=weight / whole if whole else 0.0,
+            children=children,
+        )
+    return children

@@ -1,0 +1,31 @@
+"""`offheap stats`: what was recorded, over what time, and what was lost."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show what a recording holds, what it lost and what it could not see."
+    parser.epilog = """examples:
+  offheap stats app.offheap
+  offheap stats app.offheap --json | jq .recording.lost
+"""
+    parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.stats/1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.analysis.stats import stats
+    from offheap.recording import load
+
+    result = stats(load(args.recording))
+    if args.json:
+        from offheap.report import json
+
+        print(json.dumps(json.stats(result)))
+        return 0
+    from offheap.report import terminal
+
+    terminal.print_stats(terminal.console(), result)
+    return 0

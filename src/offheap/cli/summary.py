@@ -1,0 +1,39 @@
+"""`offheap summary`: live bytes by allocating site."""
+
+from __future__ import annotations
+
+import argparse
+
+from offheap.cli.leaks import positive
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show the sites that hold live memory, those that hold most first."
+    parser.epilog = """examples:
+  offheap summary app.offheap
+  offheap summary app.offheap --top 5 --full
+"""
+    parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
+    parser.add_argument("--top", type=positive, metavar="N", help="show at most N sites (default: 20)")
+    parser.add_argument("-v", "--full", action="store_true", help="show each site's whole stack")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON (schema offheap.summary/1), every site"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.analysis.summary import summary
+    from offheap.recording import load
+
+    recording = load(args.recording)
+    result = summary(recording)
+    if args.json:
+        from offheap.report import json
+
+        print(json.dumps(json.summary(result, args.top)))
+        return 0
+    from offheap.analysis.stats import stats
+    from offheap.report import terminal
+
+    terminal.print_summary(terminal.console(), result, stats(recording), top=args.top or 20, full=args.full)
+    return 0

@@ -1,0 +1,51 @@
+"""`offheap tree`: live bytes as a tree of callers."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show live bytes as a tree of callers, the outermost first, Java and native joined."
+    parser.epilog = """examples:
+  offheap tree app.offheap
+  offheap tree app.offheap --least 5%
+"""
+    parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
+    parser.add_argument(
+        "--least",
+        type=_share,
+        default=0.01,
+        metavar="SHARE",
+        help="leave out functions that hold less than this share of live bytes (default: 1%%)",
+    )
+    parser.add_argument("-v", "--full", action="store_true", help="show whole names")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.tree/1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.analysis.tree import tree
+    from offheap.recording import load
+
+    recording = load(args.recording)
+    result = tree(recording, args.least)
+    if args.json:
+        from offheap.report import json
+
+        print(json.dumps(json.tree(result)))
+        return 0
+    from offheap.analysis.stats import stats
+    from offheap.report import terminal
+
+    terminal.print_tree(terminal.console(), result, stats(recording), full=args.full)
+    return 0
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share (write 1% or 0.01)")
+    return share

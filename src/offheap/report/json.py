@@ -1,0 +1,183 @@
+"""The JSON that tools may rely on: docs/json.md describes it, schema by schema.
+
+A quantity whose upper end is not known is null there; bytes and blocks are whole numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from offheap.analysis.results import Estimate, Site, Suspect
+from offheap.analysis.stats import Stats, lost_samples
+from offheap.analysis.summary import Summary
+from offheap.analysis.tree import Node, Tree
+from offheap.recording.model import Frame, Info
+
+Value = dict[str, Any]
+
+
+def dumps(value: Value) -> str:
+    """Indented, one key a line; not a number other than JSON's."""
+    return json.dumps(value, indent=2, allow_nan=False)
+
+
+def leaks(info: Info, suspects: Sequence[Suspect], answer: str) -> Value:
+    """offheap.leaks/1."""
+    return {
+        "schema": "offheap.leaks/1",
+        "recording": recording(info),
+        "answer": answer,
+        "suspects": [
+            {
+                "rank": suspect.rank,
+                "verdict": suspect.verdict,
+                "confidence": round(suspect.confidence, 3),
+                "why": suspect.why,
+                "kind": suspect.site.kind,
+                "live_bytes": quantity(suspect.site.live_bytes),
+                "live_blocks": quantity(suspect.site.live_blocks),
+                "old_bytes": quantity(suspect.old_bytes),
+                "allocated_bytes": quantity(suspect.site.allocated_bytes),
+                "allocated_blocks": quantity(suspect.site.allocated_blocks),
+                "growth_bytes_per_second": quantity(suspect.growth_bytes_per_second, 3),
+                "blamed": frame(suspect.blamed),
+                "threads": list(suspect.site.threads),
+                "stack": stack(suspect.site),
+            }
+            for suspect in suspects
+        ],
+    }
+
+
+def summary(result: Summary, top: int | None = None) -> Value:
+    """offheap.summary/1."""
+    return {
+        "schema": "offheap.summary/1",
+        "recording": recording(result.info),
+        "live_bytes": quantity(result.live_bytes),
+        "live_blocks": quantity(result.live_blocks),
+        "allocated_bytes": quantity(result.allocated_bytes),
+        "sites": [
+            {
+                "kind": held.site.kind,
+                "share": round(held.share, 4),
+                "live_bytes": quantity(held.site.live_bytes),
+                "live_blocks": quantity(held.site.live_blocks),
+                "allocated_bytes": quantity(held.site.allocated_bytes),
+                "allocated_blocks": quantity(held.site.allocated_blocks),
+                "blamed": frame(held.blamed),
+                "threads": list(held.site.threads),
+                "stack": stack(held.site),
+            }
+            for held in result.held[:top]
+        ],
+    }
+
+
+def tree(result: Tree) -> Value:
+    """offheap.tree/1."""
+    return {
+        "schema": "offheap.tree/1",
+        "recording": recording(result.info),
+        "live_bytes": quantity(result.live_bytes),
+        "least_share": result.least_share,
+        "nodes": _nodes(result.roots),
+    }
+
+
+def stats(result: Stats) -> Value:
+    """offheap.stats/1."""
+    return {
+        "schema": "offheap.stats/1",
+        "recording": recording(result.info),
+        "live_bytes": quantity(result.live_bytes),
+        "live_blocks": quantity(result.live_blocks),
+        "allocated_bytes": quantity(result.allocated_bytes),
+        "allocated_blocks": quantity(result.allocated_blocks),
+        "samples": result.samples,
+        "joined_samples": result.info.joined,
+        "sites": result.sites,
+        "stacks": result.stacks,
+        "frames": result.frames,
+        "threads": result.threads,
+        "modules": result.modules,
+        "snapshots": result.snapshots,
+        "rss_bytes": {"first": result.rss_bytes[0], "last": result.rss_bytes[1]}
+        if any(result.rss_bytes)
+        else None,
+        "losses": list(result.losses),
+        "jvm_flags": list(result.info.jvm_flags),
+        "command_line": list(result.info.command_line),
+    }
+
+
+def recording(info: Info) -> Value:
+    """The object under "recording" of every schema."""
+    return {
+        "path": info.path,
+        "pid": info.pid,
+        "java_version": info.java_version,
+        "main_class": info.main_class,
+        "mode": info.mode,
+        "interval_bytes": info.interval_bytes,
+        "start": datetime.fromtimestamp(info.start, timezone.utc).isoformat(timespec="milliseconds"),
+        "duration_seconds": round(info.duration_seconds, 3),
+        "entry": info.entry,
+        "ended": info.ended,
+        "probe_version": info.probe_version,
+        "lost": {"samples": lost_samples(info), **info.lost},
+        "coverage": list(info.coverage),
+    }
+
+
+def quantity(value: Estimate, digits: int | None = None) -> Value:
+    """{"estimate", "low", "high"}: whole numbers, or rounded to `digits`."""
+    return {
+        "estimate": _number(value.estimate, digits),
+        "low": _number(value.low, digits),
+        "high": _number(value.high, digits),
+    }
+
+
+def frame(value: Frame) -> Value:
+    """One frame; "" and 0 are what is not known."""
+    return {
+        "name": value.name,
+        "kind": value.kind,
+        "module": value.module,
+        "file": value.file,
+        "line": value.line,
+        "inlined": value.inlined,
+    }
+
+
+def stack(site: Site) -> list[Value]:
+    """The site's stack, outermost last."""
+    return [frame(value) for value in site.stack]
+
+
+def _number(value: float, digits: int | None) -> float | None:
+    return round(value, digits) if math.isfinite(value) else None
+
+
+def _nodes(roots: Sequence[Node]) -> list[Value]:
+    """Nodes outermost first, each with the index of its parent: a nested tree would be as deep as the stack,
+    deeper than most JSON readers go."""
+    rows: list[Value] = []
+    pending: list[tuple[Node, int | None]] = [(node, None) for node in reversed(roots)]
+    while pending:
+        node, parent = pending.pop()
+        row = {
+            "parent": parent,
+            "live_bytes": quantity(node.live_bytes),
+            "live_blocks": round(node.live_blocks),
+            "share": round(node.share, 4),
+            "frame": frame(node.frame),
+        }
+        pending += [(child, len(rows)) for child in reversed(node.children)]
+        rows.append(row)
+    return rows
