@@ -7,6 +7,7 @@
 #include "probe.h"
 #include "threads.h"
 
+static JavaVM *jvm;
 static jvmtiEnv *jvmti;
 
 static void make_method_ids(jvmtiEnv *env, jclass class) {
@@ -18,8 +19,7 @@ static void make_method_ids(jvmtiEnv *env, jclass class) {
 
 static void on_vm_init(jvmtiEnv *env, JNIEnv *jni, jthread thread) {
     (void)env, (void)thread;
-    JavaVM *vm = java_created_vm();
-    if (vm) agent_vm_live(vm, jni);
+    agent_vm_live(jvm, jni); /* JNI_GetCreatedJavaVMs does not answer yet */
 }
 
 static void on_vm_death(jvmtiEnv *env, JNIEnv *jni) {
@@ -71,6 +71,7 @@ bool events_open(JavaVM *vm) {
         jvmti_dispose(env);
         return false;
     }
+    jvm = vm;
     jvmti = env;
     return true;
 }
