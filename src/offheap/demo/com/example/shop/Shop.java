@@ -6,7 +6,10 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
-/** A small shop: it sells, and it asks its suppliers for new prices. One of the two leaks native memory. */
+/**
+ * A small shop: it sells, and it asks its suppliers for new prices. One of the two leaks native memory.
+ * It is open for as many seconds as its argument says.
+ */
 public final class Shop {
     public static void main(String[] args) throws InterruptedException {
         ScheduledExecutorService executor = Executors.newScheduledThreadPool(3);
@@ -15,8 +18,7 @@ public final class Shop {
         executor.scheduleAtFixedRate(checkout::sell, 0, 5, TimeUnit.MILLISECONDS);
         executor.scheduleAtFixedRate(checkout::sell, 2, 5, TimeUnit.MILLISECONDS);
         executor.scheduleAtFixedRate(prices::askNextSupplier, 0, 4, TimeUnit.MILLISECONDS);
-        // Whoever started the shop may be gone without a word: it does not stay open for ever.
-        TimeUnit.MINUTES.sleep(5);
+        TimeUnit.SECONDS.sleep(Long.parseLong(args[0]));
         System.exit(0);
     }
 }

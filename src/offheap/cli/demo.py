@@ -1,0 +1,191 @@
+"""`offheap demo`: leak on purpose, find it, write the report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+from offheap.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from offheap.recording.launch import Launched
+    from offheap.recording.recorder import Progress
+
+DEMO = Path(__file__).resolve().parent.parent / "demo"
+MAIN = "com.example.shop.Shop"
+INTERVAL = 512 * 1024
+SHORTEST_SECONDS = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Start a small Java program that leaks native memory, record it the way `offheap run` does, "
+        "name who leaks, and write the HTML report.  Takes about half a minute and a JDK."
+    )
+    parser.epilog = """examples:
+  offheap demo
+  offheap demo --duration 1m -o /tmp/shop.offheap"""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="the recording (default demo.offheap, demo-2.offheap ...)",
+    )
+    parser.add_argument(
+        "--duration",
+        type=parse_duration,
+        default=20.0,
+        metavar="TIME",
+        help="how long to record (default 20s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.recording.launch import check_output
+
+    if args.duration < SHORTEST_SECONDS:
+        raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 20s")
+    output: Path = args.output or _free_name()
+    check_output(output)
+    home = find_jdk()
+    _say(f"a shop in {(DEMO / 'com/example/shop').as_posix()} leaks native memory; let us see where")
+    with tempfile.TemporaryDirectory(prefix="offheap-demo-") as classes:
+        compile_demo(home, Path(classes))
+        java = str(home / "bin" / "java")
+        seconds = round(args.duration)
+        launched = record([java, "-Xmx64m", "-cp", classes, MAIN, str(seconds)], output, seconds)
+    if launched.problems:
+        return 2
+    if not launched.outcomes:
+        raise UserError(
+            f"nothing was recorded: {java} never loaded the probe",
+            "it may be built against musl; try another JDK",
+        )
+    if launched.status:
+        _say(f"the shop ended with status {launched.status}; recorded until then: offheap leaks {output}")
+        return launched.status
+    report = output.with_suffix(".html")
+    print(flush=True)
+    _command("leaks", str(output))
+    print(flush=True)
+    _command("report", str(output), "-o", str(report))
+    print(_next_steps(output), flush=True)
+    return 0
+
+
+def find_jdk() -> Path:
+    """Home of a JDK: JAVA_HOME, that of the javac on PATH, one in /usr/lib/jvm; UserError without any."""
+    candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    compiler = shutil.which("javac")
+    if compiler:
+        candidates.append(Path(compiler).resolve().parent.parent)
+    candidates += sorted(Path("/usr/lib/jvm").glob("*"))
+    for home in candidates:
+        if all(os.access(home / "bin" / tool, os.X_OK) for tool in ("java", "javac")):
+            return home
+    raise UserError(
+        "the demo needs a JDK (java and javac), and there is none in JAVA_HOME, PATH or /usr/lib/jvm",
+        "install one, on Debian `apt-get install default-jdk-headless`",
+    )
+
+
+def compile_demo(home: Path, classes: Path) -> None:
+    """Compiles the shop for Java 11 into a folder; UserError with the compiler's first words if it cannot."""
+    sources = sorted(map(str, DEMO.rglob("*.java")))
+    command = [str(home / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(classes), *sources]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(
+            f"{command[0]} does not run: {error}", "set JAVA_HOME to a JDK 11 or newer"
+        ) from error
+    if done.returncode:
+        first = (done.stderr.strip() or f"status {done.returncode}").splitlines()[0]
+        raise UserError(f"{command[0]} says: {first}", "set JAVA_HOME to a JDK 11 or newer")
+
+
+def record(command: list[str], output: Path, seconds: float) -> Launched:
+    """Runs the command to its end under the probe, with a bar that shows how far it is."""
+    from offheap.cli import env
+    from offheap.jvm.library import probe_library
+    from offheap.recording.launch import Settings, launch
+
+    library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
+
+    def variables(folder: Path) -> dict[str, str]:
+        words = env.options(INTERVAL, exact=False, directory=folder, follow=False)
+        return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
+
+    with _progress(seconds) as advance:
+        return launch(command, Settings(variables=variables, output=output, every=0.5, on_progress=advance))
+
+
+@contextmanager
+def _progress(seconds: float) -> Iterator[Callable[[Progress], None]]:
+    if not sys.stderr.isatty():
+        from offheap.cli.progress import ProgressLine
+
+        with ProgressLine("recording the shop") as line:
+            yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from offheap.quantities import format_size
+
+    columns = (
+        TextColumn("recording the shop"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=seconds)
+
+        def advance(progress: Progress) -> None:
+            seen = f"RSS {format_size(progress.rss_bytes)}, {progress.stacks} call stacks"
+            bar.update(task, completed=min(progress.seconds, seconds), description=seen)
+
+        yield advance
+
+
+def _command(name: str, *arguments: str) -> None:
+    """Runs another command of offheap as if it had been typed."""
+    import importlib
+
+    from offheap.cli.main import command_parser
+
+    parsed = command_parser(name).parse_args(arguments)
+    importlib.import_module(f"offheap.cli.{name}").run(parsed)
+
+
+def _free_name() -> Path:
+    names = ["demo.offheap", *(f"demo-{number}.offheap" for number in range(2, 1000))]
+    return next(path for path in map(Path, names) if not os.path.lexists(path))
+
+
+def _next_steps(output: Path) -> str:
+    return f"""
+The bug is in PriceImport.askNextSupplier: on one way out it forgets to end the Inflater.
+next:
+  offheap tree {output}          who called whom
+  offheap ps                         the JVMs of this machine
+  offheap attach PID --duration 1m   the same for one that runs, without a restart
+  offheap run -- java -jar app.jar   the same from the start"""
+
+
+def _say(line: str) -> None:
+    print(f"offheap: {line}", file=sys.stderr, flush=True)
