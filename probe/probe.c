@@ -158,7 +158,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
     atomic_store(&probe_state, PROBE_RECORDING);
     if (!probe.preloaded && got_patch(hooks_to_patch(exact)) < 0) return PROBE_CANNOT_PATCH;
-    if (entry != OFFHEAP_PRELOAD || environment_is_java()) agent_start();
+    if (entry != OFFHEAP_PRELOAD) agent_start();
     return PROBE_OK;
 }
 
@@ -231,27 +231,46 @@ static bool came_first(void) {
     return false;
 }
 
-__attribute__((constructor)) static void wake_up(void) {
+static bool wake_up(void) {
     next_resolve();
-    if (!came_first()) return; /* -agentpath or attach: the agent's entry points start it */
+    if (!came_first()) return false; /* -agentpath or attach: the agent's entry points start it */
     probe.preloaded = true;
-    if (getauxval(AT_SECURE)) return;
+    if (getauxval(AT_SECURE)) return false;
     const char *text = getenv("OFFHEAP");
     struct options options;
     if (options_parse(&options, text ? text : "") != PROBE_OK) {
         static const char complaint[] = "offheap: the OFFHEAP variable is not understood; nothing is recorded\n";
-        if (write(2, complaint, sizeof complaint - 1) < 0) return;
-        return;
+        return write(2, complaint, sizeof complaint - 1) < 0;
     }
     bool java = environment_is_java();
     if (options.search && !java) {
         /* A shell between `offheap run` and its JVM: the variables stay for what it starts. */
-        if ((uint64_t)getppid() != options.search) return;
+        if ((uint64_t)getppid() != options.search) return false;
     } else if (!options.follow) {
         if (java) probe.leave_environment = true;
         else environment_leave();
     }
-    probe_start(&options, OFFHEAP_PRELOAD);
+    return probe_start(&options, OFFHEAP_PRELOAD) == PROBE_OK;
+}
+
+extern char **environ;
+
+bool probe_wake(void) {
+    static atomic_bool awake;
+    /* The dynamic linker allocates through us before libc has its environment. */
+    if (likely(atomic_load_explicit(&awake, memory_order_acquire)) || !environ || sampler.inside) return false;
+    if (atomic_exchange(&awake, true)) return false;
+    sampler.inside = 1;
+    bool started = wake_up();
+    sampler.inside = 0;
+    sampler_rest();
+    return started;
+}
+
+/* Threads only now: the first allocation may be the dynamic linker's own. */
+__attribute__((constructor)) static void on_load(void) {
+    probe_wake();
+    if (atomic_load(&probe_state) == PROBE_RECORDING && environment_is_java()) agent_start();
 }
 
 /* For programs without a JVM to attach through: they dlopen the library and call these. */

@@ -33,6 +33,11 @@ enum probe_error {
 enum probe_state { PROBE_IDLE, PROBE_RECORDING };
 extern _Atomic int probe_state;
 
+/* Preloaded: looks at the environment and starts if it asks for that; called by the first allocation
+ * of the process (other libraries' constructors come before ours) and by our constructor.  True when
+ * this call has started a recording. */
+bool probe_wake(void);
+
 /* Starts recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
 int probe_start(const struct options *options, enum offheap_entry entry);
 /* Stops recording; unless preloaded, also restores every patched slot.

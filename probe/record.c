@@ -29,7 +29,7 @@ static void beat(uint32_t birth) {
 
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller) {
     int saved = errno;
-    if (!probe_enter()) {
+    if (!probe_enter() && !(probe_wake() && probe_enter())) {
         /* Keeps the countdown of an idle probe going. */
         if (!sampler.inside) sampler_takes(size);
         errno = saved;

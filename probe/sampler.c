@@ -8,8 +8,8 @@
 
 _Thread_local struct sampler sampler;
 
-/* While nothing records, a thread re-enters the slow path every so many bytes: never
- * again would leave it unsampled in the recording that starts next. */
+/* While nothing records, a thread re-enters the slow path every so many bytes: never again would
+ * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */
 enum { IDLE_BYTES = 256 * 1024 };
 
 static struct {
@@ -17,6 +17,7 @@ static struct {
     _Atomic uint64_t seed;
     _Atomic uint32_t session; /* odd while recording */
     _Atomic uint64_t threads; /* seeded in this session */
+    _Atomic uint64_t idle;    /* bytes */
 } common;
 
 /* xorshift64*; never 0. */
@@ -52,6 +53,8 @@ void sampler_start(uint64_t interval, uint64_t seed) {
 
 void sampler_stop(void) { atomic_fetch_add(&common.session, 1); }
 
+void sampler_rest(void) { atomic_store(&common.idle, IDLE_BYTES); }
+
 void sampler_join(void) {
     uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
     if (sampler.session == session) return;
@@ -65,7 +68,7 @@ void sampler_join(void) {
 bool sampler_takes(size_t size) {
     uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
     if (!(session & 1)) {
-        sampler.countdown = IDLE_BYTES;
+        sampler.countdown = atomic_load_explicit(&common.idle, memory_order_relaxed);
         return false;
     }
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);

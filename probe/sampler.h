@@ -40,6 +40,9 @@ void sampler_join(void);
 /* Nothing records: threads look again only now and then. */
 void sampler_stop(void);
 
+/* The probe has woken up: from now on threads look again only now and then while nothing records. */
+void sampler_rest(void);
+
 /* The slow path's decision, once a block: is it sampled?  Draws the next countdown. */
 bool sampler_takes(size_t size);
 

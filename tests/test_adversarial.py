@@ -78,7 +78,9 @@ def test_preloaded(scenario: str, adversarial: Path, probe_library: Path, tmp_pa
     assert odd_blocks(found) == truth["truth"]
     if "pages" in truth:
         assert mapped_pages(found) == truth["pages"]
-    assert not found.info.lost, found.info.lost
+    # One handler runs on an alternate stack, whose bounds the unwinder cannot know.
+    lost = set(found.info.lost) - ({"lost_unwinds"} if scenario == "signals" else set())
+    assert not lost, found.info.lost
 
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "exec"])
@@ -146,5 +148,6 @@ def test_unknown_options_record_nothing_and_say_so(
         timeout=60,
     )
     assert outcome.returncode == 0
-    assert outcome.stderr.count("\n") == 1 and "OFFHEAP" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+    assert "OFFHEAP" in outcome.stderr
     assert not list(tmp_path.iterdir())
