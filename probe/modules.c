@@ -18,9 +18,8 @@ _Atomic uint32_t modules_generation;
 /* Which entries are loaded now: the module's start, or 0. */
 static _Atomic uintptr_t starts[MODULES_MAX];
 static _Atomic uint32_t module_count;
-/* Rows of the recording in `session`, kept for modules that come back. */
+/* Row + 1 in the recording that runs, kept for modules that come back. */
 static uint32_t rows[MODULES_MAX];
-static struct offheap_header *_Atomic session;
 /* Only whoever meets a new module takes it, for a few microseconds; readers never. */
 static atomic_flag registering = ATOMIC_FLAG_INIT;
 
@@ -223,7 +222,7 @@ static struct offheap_module *row_of(size_t index) {
 
 static void retire(size_t index) {
     atomic_store_explicit(&starts[index], 0, memory_order_release);
-    if (rows[index] && session == live) {
+    if (rows[index] && live) {
         uint32_t tick = live_tick();
         row_of(index)->gone = tick ? tick : 1;
     }
@@ -233,62 +232,52 @@ static void retire(size_t index) {
 /* Gives modules[index] its row in the live file, or the one it had before it went. */
 static void assign_row(size_t index, const struct description *description) {
     struct module *module = &modules[index];
-    if (!live) return; /* asked before there is a recording */
+    if (!live) return;
     if (!rows[index]) {
-        /* The offset of a frame has 40 bits. */
-        int64_t row = (module->end - module->bias) >> OFFHEAP_FRAME_MODULE_SHIFT ? -1 : live_reserve(OFFHEAP_MODULES, 1);
+        bool fits = (module->end - module->bias) >> OFFHEAP_FRAME_MODULE_SHIFT == 0; /* a frame's offset */
+        int64_t row = fits ? live_reserve(OFFHEAP_MODULES, 1) : -1;
         if (row < 0) {
             live_lose(OFFHEAP_LOST_MODULES);
-        } else {
-            rows[index] = (uint32_t)row + 1;
-            struct offheap_module *entry = row_of(index);
-            entry->start = module->start;
-            entry->bias = module->bias;
-            entry->path = live_string(description->path, strlen(description->path));
-            entry->born = live_tick();
-            entry->build_id_bytes = description->build_id_bytes;
-            memcpy(entry->build_id, description->build_id, sizeof entry->build_id);
-            __atomic_store_n(&entry->end, module->end, __ATOMIC_RELEASE); /* last: 0 while incomplete */
+            return;
         }
-    } else {
-        row_of(index)->gone = 0;
+        rows[index] = (uint32_t)row + 1;
+        struct offheap_module *entry = row_of(index);
+        entry->start = module->start;
+        entry->bias = module->bias;
+        entry->path = live_string(description->path, strlen(description->path));
+        entry->born = live_tick();
+        entry->build_id_bytes = description->build_id_bytes;
+        memcpy(entry->build_id, description->build_id, sizeof entry->build_id);
+        __atomic_store_n(&entry->end, module->end, __ATOMIC_RELEASE); /* last: 0 while incomplete */
     }
-    uint64_t base = rows[index] ? frame_native(rows[index] - 1, 0) - module->bias : 0;
-    atomic_store_explicit(&module->frame_base, base, memory_order_relaxed);
-}
-
-/* A recording has started: nothing has a row yet. */
-static void begin_session(void) {
-    if (session == live) return;
-    memset(rows, 0, sizeof rows);
-    for (size_t i = 0; i < module_count; i++) atomic_store_explicit(&starts[i], 0, memory_order_release);
-    session = live;
-    atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
+    row_of(index)->gone = 0;
+    atomic_store_explicit(&module->frame_base, frame_native(rows[index] - 1, 0) - module->bias, memory_order_release);
 }
 
 /* With the lock held. */
 static struct module *register_image(const struct image *image) {
-    begin_session();
     struct module *module = registered(image);
     struct description description;
     describe(image, &description);
-    if (module) {
-        if (module->identity == description.module.identity) return module;
+    if (module && module->identity != description.module.identity) {
         retire(module_index(module)); /* its dlclose was not seen: another image took its place */
+        module = NULL;
     }
-    uint32_t index = 0;
-    while (index < module_count &&
-           !(is_image(&modules[index], image) && modules[index].identity == description.module.identity))
-        index++;
-    if (index == MODULES_MAX) {
-        if (live) live_lose(OFFHEAP_LOST_MODULES);
-        return NULL;
+    uint32_t index = module ? (uint32_t)module_index(module) : 0;
+    if (!module) {
+        while (index < module_count &&
+               !(is_image(&modules[index], image) && modules[index].identity == description.module.identity))
+            index++;
+        if (index == MODULES_MAX) {
+            if (live) live_lose(OFFHEAP_LOST_MODULES);
+            return NULL;
+        }
+        if (index == module_count) {
+            modules[index] = description.module;
+            atomic_store_explicit(&module_count, index + 1, memory_order_release);
+        }
     }
-    if (index == module_count) {
-        modules[index] = description.module;
-        atomic_store_explicit(&module_count, index + 1, memory_order_release);
-    }
-    assign_row(index, &description);
+    if (!module || !modules[index].frame_base) assign_row(index, &description);
     atomic_store_explicit(&starts[index], image->start, memory_order_release);
     return &modules[index];
 }
@@ -297,7 +286,7 @@ enum module_search module_search(uintptr_t pc, const struct module **module) {
     struct image image;
     if (!find_image(pc, &image)) return MODULE_NONE;
     *module = registered(&image);
-    if (*module && session == live) return MODULE_FOUND;
+    if (*module && (*module)->frame_base) return MODULE_FOUND;
     /* Bounded, because a signal handler may have interrupted the very registration. */
     if (!lock(2000)) return MODULE_UNKNOWN;
     *module = register_image(&image);
@@ -306,8 +295,8 @@ enum module_search module_search(uintptr_t pc, const struct module **module) {
 }
 
 const struct module *module_of(uintptr_t pc) {
-    const struct module *module;
-    return module_search(pc, &module) == MODULE_FOUND ? module : NULL;
+    struct image image;
+    return find_image(pc, &image) ? registered(&image) : NULL;
 }
 
 /* With the lock held: what the running refresh() has met. */
@@ -331,7 +320,6 @@ static bool still_found(size_t index) {
 
 static void refresh(void) {
     if (!lock(100000)) return;
-    begin_session();
     memset(met, 0, sizeof met);
     uint32_t before = module_count;
     dl_iterate_phdr(meet, NULL);
@@ -343,8 +331,10 @@ static void refresh(void) {
 }
 
 void modules_start(void) {
-    if (!lock(100000)) return; /* then whoever meets a module first begins the session */
-    begin_session();
+    if (!lock(100000)) return;
+    memset(rows, 0, sizeof rows);
+    for (size_t i = 0; i < module_count; i++) atomic_store_explicit(&modules[i].frame_base, 0, memory_order_release);
+    atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
     unlock();
 }
 

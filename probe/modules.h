@@ -25,17 +25,20 @@ struct module {
 enum { MODULES_MAX = 4096 };
 extern struct module modules[MODULES_MAX];
 
-/* The module that covers `pc`, or NULL.  Meets new modules by itself (_dl_find_object, or
- * dl_iterate_phdr before glibc 2.35) and gives each a row with path and build-id.
- * Signal-safe with _dl_find_object.  dl_iterate_phdr takes the loader's recursive lock, as
- * every C++ throw does: a signal that interrupts that very locking could wait on itself. */
+/* The registered module that covers `pc`, or NULL.  Writes nothing, so it may be asked at any
+ * time.  Signal-safe with glibc >= 2.35 (_dl_find_object).  Before that dl_iterate_phdr is asked, which
+ * takes the loader's recursive lock, as every C++ throw does there: a signal that
+ * interrupts that very locking could wait on itself. */
 const struct module *module_of(uintptr_t pc);
-/* The same, telling "in no module" from "cannot be told now" (busy, or MODULES_MAX reached). */
+/* The same for the unwinder: meets new modules by itself and gives each a row with path and
+ * build-id, so the live file must stay mapped meanwhile.  MODULE_UNKNOWN: busy, or MODULES_MAX reached. */
 enum module_search { MODULE_FOUND, MODULE_NONE, MODULE_UNKNOWN };
 enum module_search module_search(uintptr_t pc, const struct module **module);
 static inline size_t module_index(const struct module *module) { return (size_t)(module - modules); }
 
-/* A recording starts: `live` is new, and no module has a row in it yet. */
+/* The next three write to the live file, which must stay mapped meanwhile. */
+
+/* A recording starts: no module has a row in it yet. */
 void modules_start(void);
 /* Registers every loaded module, so that the live file lists them before a sample meets
  * them, and marks those that went. */

@@ -150,6 +150,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
         return PROBE_CANNOT_MAP;
     }
     threads_start();
+    modules_start();
     modules_register_all();
     cover(entry);
     describe_process();
@@ -211,7 +212,11 @@ void probe_modules_changed(void) {
     if (!probe.preloaded) got_patch(hooks_to_patch(probe.options.interval == 0));
 }
 
-void probe_modules_closed(void) { modules_forget_closed(); }
+void probe_modules_closed(void) {
+    if (!probe_enter()) return;
+    modules_forget_closed();
+    probe_leave();
+}
 
 void probe_jvm_loading(void) {
     if (probe.leave_environment) {

@@ -83,10 +83,11 @@ static inline uintptr_t rule_saved(struct rule rule, unsigned i, uintptr_t cfa, 
     return word ? *(const uintptr_t *)(cfa - 8 * word) : unsaved;
 }
 
-/* False: the rule leads out of [sp, high).  `r` is then as it was. */
-static inline bool rule_step(struct rule rule, uintptr_t high, struct unwind_registers *r) {
+/* False: the rule leads backwards or out of [low, high).  `r` is then as it was.  What an epilogue has
+ * popped is still found below sp, where a signal leaves it alone: hence `low`, not r->sp. */
+static inline bool rule_step(struct rule rule, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), deepest = 8 * (rule.head >> RULE_DEEPEST_SHIFT & 15);
-    if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || cfa - r->sp < deepest) return false;
+    if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || cfa - low < deepest) return false;
     r->pc = *(const uintptr_t *)(cfa - 8);
     r->sp = cfa;
     r->fp = rule_saved(rule, 0, cfa, r->fp);
@@ -121,17 +122,17 @@ static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
     return true;
 }
 
-static inline bool rule_step(struct rule rule, uintptr_t high, struct unwind_registers *r) {
+static inline bool rule_step(struct rule rule, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), lr = cfa - 8 * (rule.head >> RULE_OWN_SHIFT & UINT16_MAX);
     /* x29 may lie one word below x30, the others up to 29 above. */
-    if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || lr < r->sp || lr >= cfa) return false;
+    if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || lr < low || lr >= cfa) return false;
     uintptr_t words[RULE_SAVES];
     for (unsigned i = 0; i < RULE_SAVES; i++) {
         unsigned word = rule.saves >> 5 * i & 31;
         uintptr_t at = lr + 8 * (uintptr_t)word - 16;
         words[i] = i == 0 ? r->fp : r->saved[i - 1];
         if (!word) continue;
-        if (at < r->sp || at >= cfa) return false;
+        if (at < low || at >= cfa) return false;
         words[i] = *(const uintptr_t *)at;
     }
     r->pc = arch_strip(*(const uintptr_t *)lr);

@@ -143,7 +143,8 @@ size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, 
             if (rule_kind(rule) == RULE_ROOT) *end = UNWIND_ROOT;
             break;
         }
-        bool stepped = miss.stepwise ? step_by_row(&miss, low, high, interrupted, &here) : rule_step(rule, high, &here);
+        bool stepped = miss.stepwise ? step_by_row(&miss, low, high, interrupted, &here)
+                                     : rule_step(rule, low, high, &here);
         if (!stepped) break;
         interrupted = miss.stepwise && miss.row.signal_frame;
     }
