@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offheap.recording import contract
 from offheap.recording.contract import FrameKind, MethodState
@@ -15,6 +16,8 @@ from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Frame, Kind, Module
 
 Chain = tuple[Frame, ...]  # innermost first: more than one where the compiler inlined
+
+_PROBE = "liboffheap.so"
 
 UNNAMED = Frame("unknown Java method", "unknown")
 
@@ -77,6 +80,22 @@ class Naming:
         """By module row of a native frame; a row still being written has start 0."""
         self._modules = [_module(self._file, row) for row in self._file.modules()]
         return self._modules
+
+    def without_probe(
+        self, frames: NDArray[np.uint64], depths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Stacks, as raw frames in turn and depths, without the probe's own functions.
+
+        It wraps JNI_CreateJavaVM to meet the JVM: below main, nobody needs to read of it.
+        """
+        modules = self._modules or self.modules()
+        own = [n for n, module in enumerate(modules) if PurePosixPath(module.path).name == _PROBE]
+        if not own:
+            return frames, depths
+        first = np.array([FrameKind.NATIVE << 20 | n for n in own], np.uint64)
+        keep = ~np.isin(frames >> np.uint64(contract.FRAME_MODULE_SHIFT), first)
+        stack = np.repeat(np.arange(len(depths)), depths)
+        return frames[keep], np.bincount(stack[keep], minlength=len(depths)).astype(np.int64)
 
     def _native(self, raws: list[int]) -> dict[int, Chain]:
         by_module: dict[int, list[int]] = {}

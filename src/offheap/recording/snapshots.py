@@ -82,7 +82,8 @@ class Snapshots:
 
     def _new_stacks(self, final: bool) -> Stacks:
         new = self.live_file.stacks(self.stack_count, final=final)
-        distinct, inverse = np.unique(new.frames, return_inverse=True)
+        frames, depths = self.naming.without_probe(new.frames, new.depths)
+        distinct, inverse = np.unique(frames, return_inverse=True)
         numbers = np.empty(len(distinct), np.int64)
         for i, raw in enumerate(distinct.tolist()):
             number = self._numbers.get(raw)
@@ -95,7 +96,7 @@ class Snapshots:
         return Stacks(
             numbers=np.arange(first, first + count, dtype=np.int64),
             kinds=new.rows["kind"].copy(),
-            depths=new.depths,
+            depths=depths,
             frames=numbers[inverse],
         )
 

@@ -1,0 +1,144 @@
+"""probe/recording.h and its mirror in Python agree, byte for byte and in both directions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
+
+import numpy as np
+import pytest
+
+from native import PROBE, compile_c
+from offheap.recording import contract
+
+HEADER = (PROBE / "recording.h").read_text()
+
+STRUCTS: dict[str, np.dtype[np.void]] = {
+    "header": contract.HEADER,
+    "section": contract.SECTION,
+    "module": contract.MODULE,
+    "method": contract.METHOD,
+    "line": contract.LINE,
+    "thread": contract.THREAD,
+    "stack": contract.STACK,
+    "counters": contract.COUNTERS,
+    "value": contract.VALUE,
+    "range": contract.RANGE,
+    "property": contract.PROPERTY,
+}
+
+# enum in C -> (prefix of its constants, class in Python)
+ENUMS: dict[str, tuple[str, type[IntEnum] | type[IntFlag]]] = {
+    "state": ("", contract.State),
+    "mode": ("", contract.Mode),
+    "entry": ("", contract.Entry),
+    "section_id": ("", contract.Section),
+    "loss": ("", contract.Loss),
+    "coverage": ("", contract.Coverage),
+    "frame_kind": ("FRAME_", contract.FrameKind),
+    "method_state": ("METHOD_", contract.MethodState),
+    "stack_kind": ("", contract.StackKind),
+    "stack_flags": ("STACK_", contract.StackFlag),
+}
+
+CONSTANTS = {
+    "VERSION": contract.VERSION,
+    "HEADER_BYTES": contract.HEADER_BYTES,
+    "FRAME_KIND_SHIFT": contract.FRAME_KIND_SHIFT,
+    "FRAME_MODULE_SHIFT": contract.FRAME_MODULE_SHIFT,
+    "FRAME_ADDRESS_MASK": contract.FRAME_ADDRESS_MASK,
+    "FRAME_METHOD_SHIFT": contract.FRAME_METHOD_SHIFT,
+    "GAP_UNWINDER": contract.GAP_UNWINDER,
+    "VALUE_SIZE_MASK": contract.VALUE_SIZE_MASK,
+    "VALUE_INTERVAL_SHIFT": contract.VALUE_INTERVAL_SHIFT,
+    "VALUE_THREAD_SHIFT": contract.VALUE_THREAD_SHIFT,
+    "LOSSES": contract.LOSSES,
+    "SECTIONS": len(contract.Section),
+    "HOOK_COUNT": len(contract.HOOKS),
+}
+
+
+def without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def members(struct: str) -> list[str]:
+    """Names of the members of a struct, as the header's text declares them."""
+    body = re.search(rf"struct offheap_{struct} \{{(.*?)\n?\}};", without_comments(HEADER), re.DOTALL)
+    assert body, f"no struct offheap_{struct}"
+    return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
+
+
+def constants(enum: str) -> list[str]:
+    body = re.search(rf"enum offheap_{enum} \{{(.*?)\}};", without_comments(HEADER), re.DOTALL)
+    assert body, f"no enum offheap_{enum}"
+    return re.findall(r"\bOFFHEAP_(\w+)\s*(?:=[^,]*)?(?:,|$)", body[1].strip())
+
+
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, int]:
+    """What the C compiler says: sizes, offsets, values."""
+    lines = []
+    for struct in STRUCTS:
+        name = f"struct offheap_{struct}"
+        lines.append(f'P("{struct}", sizeof({name}));')
+        for member in members(struct):
+            lines.append(f'P("{struct}.{member}", offsetof({name}, {member}));')
+            lines.append(f'P("{struct}.{member} bytes", sizeof((({name} *)0)->{member}));')
+    for enum in ENUMS:
+        lines += [f'P("{name}", OFFHEAP_{name});' for name in constants(enum)]
+    lines += [f'P("{name}", OFFHEAP_{name});' for name in CONSTANTS]
+    lines += [f'P("hook {name}", OFFHEAP_HOOK_{name});' for name in contract.HOOKS]
+    folder = tmp_path_factory.mktemp("contract")
+    source = folder / "contract.c"
+    source.write_text(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n#include <recording.h>\n"
+        '#define P(name, value) printf("%s=%llu\\n", name, (unsigned long long)(value))\n'
+        "int main(void) {\n" + "\n".join(lines) + '\nprintf("magic=%d\\n", '
+        'memcmp(OFFHEAP_MAGIC, "OFFHEAP\\n", 8) == 0 && sizeof OFFHEAP_MAGIC == 9);\nreturn 0;\n}\n'
+    )
+    program = compile_c([source], folder / "contract")
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    return {name: int(value) for name, value in (line.split("=") for line in printed.splitlines())}
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_struct(struct: str, in_c: Mapping[str, int]) -> None:
+    dtype = STRUCTS[struct]
+    assert dtype.itemsize == in_c[struct]
+    assert dtype.fields is not None
+    assert list(dtype.fields) == members(struct)
+    for name, (its, offset, *_) in dtype.fields.items():
+        assert offset == in_c[f"{struct}.{name}"], name
+        assert its.itemsize == in_c[f"{struct}.{name} bytes"], name
+
+
+@pytest.mark.parametrize("enum", ENUMS)
+def test_enum(enum: str, in_c: Mapping[str, int]) -> None:
+    prefix, mirror = ENUMS[enum]
+    # Counts, which close some enums, are compared as constants.
+    names = [name for name in constants(enum) if name not in CONSTANTS]
+    assert {prefix + value.name: int(value) for value in mirror} == {name: in_c[name] for name in names}
+
+
+def test_every_struct_and_enum_of_the_header_is_mirrored() -> None:
+    text = without_comments(HEADER)
+    assert set(re.findall(r"struct offheap_(\w+) \{", text)) == set(STRUCTS)
+    assert set(re.findall(r"enum offheap_(\w+) \{", text)) == {*ENUMS, "hook"}
+
+
+def test_constants(in_c: Mapping[str, int]) -> None:
+    assert {name: in_c[name] for name in CONSTANTS} == CONSTANTS
+    assert in_c["magic"] == 1
+    assert contract.MAGIC == b"OFFHEAP\n"
+
+
+def test_hooks(in_c: Mapping[str, int]) -> None:
+    assert [in_c[f"hook {name}"] for name in contract.HOOKS] == list(range(len(contract.HOOKS)))
+    assert re.findall(r"^ +OFFHEAP_HOOK\((\w+)\)", HEADER, re.MULTILINE) == list(contract.HOOKS)
+
+
+def test_rows_of_sections() -> None:
+    assert set(contract.ROWS) == set(contract.Section)
