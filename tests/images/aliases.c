@@ -5,6 +5,9 @@ int _answer(int n) __attribute__((alias("__answer_internal")));
 int answer(int n) __attribute__((weak, alias("__answer_internal")));
 static int a(int n) __attribute__((alias("__answer_internal"), used));
 
+/* Not exported: a stripped library has no name for it. */
+static __attribute__((noinline, used)) int only_local(int n) { return n + 17; }
+
 /* The directives' %function is the one spelling that every assembler takes. */
 __asm__(".text\n"
         ".globl sizeless\n"
