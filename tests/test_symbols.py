@@ -77,9 +77,7 @@ def test_every_exported_function_resolves_to_itself(jres: dict[int, Path], libra
         path = next((java.parent.parent / "lib").rglob(library))
         rows = {name: at for name, at in symbols(path, ".dynsym").items() if at[1]}
         with ElfImage.open(path) as image:
-            spans = [
-                range(s.address, s.address + s.size) for s in image.sections if s.flags & SECTION_EXECUTE
-            ]
+            code = [section for section in image.sections if section.flags & SECTION_EXECUTE]
         spans = [range(section.address, section.address + section.size) for section in code]
         functions = {name: at for name, (at, _) in rows.items() if any(at in span for span in spans)}
         assert len(functions) >= 10
