@@ -120,7 +120,7 @@ def test_enum(enum: str, in_c: Mapping[str, int]) -> None:
     prefix, mirror = ENUMS[enum]
     # Counts, which close some enums, are compared as constants.
     names = [name for name in constants(enum) if name not in CONSTANTS]
-    assert {prefix + value.name: int(value) for value in mirror} == {name: in_c[name] for name in names}
+    assert {f"{prefix}{value.name}": int(value) for value in mirror} == {name: in_c[name] for name in names}
 
 
 def test_every_struct_and_enum_of_the_header_is_mirrored() -> None:
