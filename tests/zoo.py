@@ -29,10 +29,11 @@ READY_SECONDS = 60.0
 class Program:
     """One program and its truth.
 
-    stack    names that the leak's stack must contain, in this order, innermost first
-    leaks    False: no suspect may have the verdict "leak"
-    attach   False: only a probe there from the start can see the leak (the program got its allocator by
-             dlsym before), so an attach proves nothing
+    stack            names that the leak's stack must contain, in this order, innermost first
+    leaks            False: no suspect may have the verdict "leak"
+    attach           False: only a probe there from the start can see the leak, because the program got its
+                     allocator by dlsym before an attach
+    blocks_per_step  native blocks for each block (or object) that the program counts
     """
 
     name: str
@@ -42,6 +43,7 @@ class Program:
     jvm: tuple[str, ...] = ()
     stack: tuple[str, ...] = ()
     attach: bool = True
+    blocks_per_step: int = 1
 
     @property
     def leaks(self) -> bool:
@@ -79,7 +81,7 @@ def jdk_homes() -> dict[int, Path]:
 
 @dataclass(frozen=True)
 class Zoo:
-    """The compiled zoo: `classes` for JDK 11, `modern` for JDK 22 or None, `native` JNI and JVMTI libraries."""
+    """The compiled zoo: `classes` for JDK 11, `modern` for JDK 22 or None, `native` libraries."""
 
     classes: Path
     modern: Path | None

@@ -23,7 +23,7 @@ NAMED static jlong decode_frame(jlong bytes) {
     return keep_frame(bytes);
 }
 
-JNIEXPORT jlong JNICALL Java_leaks_NativeCodec_decode(JNIEnv *env, jclass class, jlong bytes) {
+JNIEXPORT NAMED jlong JNICALL Java_leaks_NativeCodec_decode(JNIEnv *env, jclass class, jlong bytes) {
     (void)env, (void)class;
     return decode_frame(bytes);
 }
@@ -38,7 +38,7 @@ NAMED static jlong keep_table_frame(jlong bytes) {
     return bytes;
 }
 
-JNIEXPORT jlong JNICALL Java_leaks_NativeCodec_decodeWithAllocatorTable(JNIEnv *env, jclass class, jlong bytes) {
+JNIEXPORT NAMED jlong JNICALL Java_leaks_NativeCodec_decodeWithAllocatorTable(JNIEnv *env, jclass class, jlong bytes) {
     (void)env, (void)class;
     return keep_table_frame(bytes);
 }
@@ -64,7 +64,7 @@ NAMED static void *prefetcher_main(void *unused) {
     return unused;
 }
 
-JNIEXPORT void JNICALL Java_leaks_NativeCodec_startPrefetcher(JNIEnv *env, jclass class) {
+JNIEXPORT NAMED void JNICALL Java_leaks_NativeCodec_startPrefetcher(JNIEnv *env, jclass class) {
     pthread_t thread;
     (void)env, (void)class;
     sem_init(&requested, 0, 0);
@@ -74,7 +74,7 @@ JNIEXPORT void JNICALL Java_leaks_NativeCodec_startPrefetcher(JNIEnv *env, jclas
     pthread_detach(thread);
 }
 
-JNIEXPORT jlong JNICALL Java_leaks_NativeCodec_prefetch(JNIEnv *env, jclass class) {
+JNIEXPORT NAMED jlong JNICALL Java_leaks_NativeCodec_prefetch(JNIEnv *env, jclass class) {
     (void)env, (void)class;
     sem_post(&requested);
     sem_wait(&done);

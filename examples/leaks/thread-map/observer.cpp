@@ -6,6 +6,9 @@
 #include <map>
 #include <mutex>
 
+// The names are the point of the exercise: nothing may be inlined or turned into a jump.
+#define NAMED __attribute__((noinline, disable_tail_calls))
+
 namespace observer {
 
 struct Observation {
@@ -17,23 +20,23 @@ std::mutex lock;
 std::map<int, Observation> threads;
 std::atomic<int> next{0};
 
-__attribute__((noinline)) void remember(int id) {
+NAMED void remember(int id) {
     std::lock_guard<std::mutex> guard(lock);
     threads[id].name[0] = 1;
 }
 
-__attribute__((noinline)) void forget(int id) {
+NAMED void forget(int id) {
     std::lock_guard<std::mutex> guard(lock);
     threads.erase(id);
 }
 
 }  // namespace observer
 
-static void JNICALL on_thread_start(jvmtiEnv *, JNIEnv *, jthread) {
+NAMED static void JNICALL on_thread_start(jvmtiEnv *, JNIEnv *, jthread) {
     observer::remember(++observer::next);
 }
 
-static void JNICALL on_thread_end(jvmtiEnv *, JNIEnv *, jthread) {
+NAMED static void JNICALL on_thread_end(jvmtiEnv *, JNIEnv *, jthread) {
     observer::forget(-1);
 }
 
