@@ -66,8 +66,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--interval 0 means nothing", "use --exact to record every block")
     pid = discovery.resolve(args.target)
     output = args.output or default_output(pid)
-    if output.exists():
+    if os.path.lexists(output):
         raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
+    if not os.access(output.absolute().parent, os.W_OK | os.X_OK):
+        raise UserError(f"{output} cannot be made in its folder", "choose another place with -o")
 
     from offheap.cli.progress import ProgressLine
 

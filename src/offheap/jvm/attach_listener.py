@@ -149,7 +149,9 @@ def _as_owner(target: Status) -> Iterator[None]:
 
 def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
     """Leaves the attach file and sends SIGQUIT; returns a connection as soon as the JVM listens."""
-    target = _await_handler(target, min(deadline, time.monotonic() + HANDLER_SECONDS))
+    listening = _await_handler(target, directory, min(deadline, time.monotonic() + HANDLER_SECONDS))
+    if listening:
+        return listening
     trigger, name = _create_trigger(target, directory)
     try:
         _signal(target)
@@ -176,18 +178,24 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
             os.close(trigger)
 
 
-def _await_handler(target: Status, deadline: float) -> Status:
-    """SIGQUIT ends a process that does not catch it."""
+def _await_handler(target: Status, directory: int, deadline: float) -> socket.socket | None:
+    """Waits until SIGQUIT has a handler, as it ends a process without one.
+
+    Under -Xrs it never has, but then the JVM listens from its start: returns that connection.
+    """
     while not target.catches(signal.SIGQUIT):
         if time.monotonic() > deadline:
             raise UserError(
-                f"PID {target.pid} takes no attach requests: SIGQUIT has no handler (-Xrs, or starting)",
-                "start it without -Xrs, or under the probe with `offheap run`",
+                f"PID {target.pid} takes no attach requests: no socket, and no handler for SIGQUIT",
+                "it may be starting: try again, or start it with `offheap run`",
             )
         refuse_stopped(target)
         time.sleep(_POLL_SECONDS)
         target = refresh(target, "waiting for it to start")
-    return target
+        connection = _try_connect(target, directory, remove_stale=False)
+        if connection:
+            return connection
+    return None
 
 
 def _signal(target: Status) -> None:

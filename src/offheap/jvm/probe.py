@@ -140,18 +140,19 @@ def detach(pid: int) -> Stopped:
     return Stopped("stopped" if code == OK else "idle", present.live_file)
 
 
-def result_error(pid: int, code: int) -> UserError:
-    """What Agent_OnAttach's result means, for a person."""
+def result_error(pid: int, code: int, where: str = "") -> UserError:
+    """What Agent_OnAttach's result means, for a person; `where` is put behind it."""
     what, mend = _RESULTS.get(
         code, (f"failed with result {code}", "it may be of another version: restart the JVM")
     )
-    return UserError(f"the probe in PID {pid} {what}", mend)
+    return UserError(f"the probe in PID {pid} {what}{where}", mend)
 
 
 def _start(checked: Target, path: str, options: str) -> Started:
     process = checked.status
     vm = AttachedVM(process.pid)
     notes: list[str] = []
+    tried: list[str] = []
     code = CANNOT_CREATE
     for directory in live_directories(process.pid):
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
@@ -164,9 +165,9 @@ def _start(checked: Target, path: str, options: str) -> Started:
                 return _already(process.pid, present)
         if code not in (NO_SPACE, CANNOT_CREATE, CANNOT_MAP):
             break
-        reason = _RESULTS[code][0].removesuffix(" its live file")
-        notes.append(f"the probe {reason} its live file in {directory}{_room(process.pid, directory)}")
-    raise result_error(process.pid, code)
+        tried.append(directory + _room(process.pid, directory))
+        notes.append(f"the probe {_RESULTS[code][0]} in {tried[-1]}")
+    raise result_error(process.pid, code, f" in {', '.join(tried)}" if tried else "")
 
 
 def live_directories(pid: int) -> list[str]:
