@@ -2,7 +2,7 @@
 
 import { h } from "./dom.ts";
 import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence, visible } from "./format.ts";
-import { frameAt, type Payload, type Suspect, type Verdict } from "./payload.ts";
+import { frameAt, samePlace, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
 
 /** How bad: the colour of the answer and of the badges. */
 export type Severity = "bad" | "warn" | "info" | "good";
@@ -16,6 +16,9 @@ export const SEVERITY: Record<Verdict, Severity> = {
   freed: "good",
 };
 
+/** Of what is live, the share in sites that cannot be judged yet from which nothing can be concluded. */
+const UNJUDGED_SHARE = 0.25;
+
 /** What the headline says, and the suspect it is about, if it is about one. */
 export function headline(payload: Payload): { severity: Severity; text: string; suspect: Suspect | undefined } {
   const first = (verdict: Verdict): Suspect | undefined => payload.suspects.find((each) => each.verdict === verdict);
@@ -27,14 +30,19 @@ export function headline(payload: Payload): { severity: Severity; text: string; 
   if (growing) {
     return { severity: "warn", text: "Native memory grows; it may be a leak.", suspect: growing };
   }
-  const open = first("cannot tell yet");
-  if (open) {
-    return { severity: "info", text: "Too early to tell.", suspect: open };
-  }
   if (payload.stacks.frames.length === 0) {
     return { severity: "info", text: "Nothing was recorded, so nothing can be said.", suspect: undefined };
   }
+  if (unjudgedBytes(payload) > UNJUDGED_SHARE * (payload.live_bytes.estimate ?? 0)) {
+    return { severity: "info", text: "Too early to tell.", suspect: first("cannot tell yet") };
+  }
   return { severity: "good", text: "No leak found in what was recorded.", suspect: undefined };
+}
+
+function unjudgedBytes(payload: Payload): number {
+  return payload.suspects
+    .filter((suspect) => suspect.verdict === "cannot tell yet")
+    .reduce((sum, suspect) => sum + (suspect.live_bytes.estimate ?? 0), 0);
 }
 
 export function answer(payload: Payload): HTMLElement {
@@ -48,41 +56,55 @@ export function answer(payload: Payload): HTMLElement {
   );
 }
 
-/** What grows, how fast, how sure; then the figures behind the verdict. */
+/** What grows, how fast, how sure; for what is no leak for certain, also why. */
 function about(payload: Payload, suspect: Suspect): HTMLElement {
   const blamed = frameAt(payload.frames, suspect.blamed);
   const place = formatPlace(blamed);
+  const callee = calleeOf(payload.frames, suspect);
   const { growth_bytes_per_second: growth, live_bytes: live } = suspect;
   const interval = formatInterval(live);
   const held = h("strong", {}, formatSize(live.estimate));
-  return h(
-    "div",
+  const text = h(
+    "p",
     {},
-    h(
-      "p",
-      {},
-      h("span", { class: "name subject" }, visible(blamed.name)),
-      place && ` (${place})`,
-      ...((growth.estimate ?? 0) > 0
-        ? [" grows by ", h("strong", {}, formatRate(growth.estimate)), " and holds ", held]
-        : [" holds ", held]),
-      interval && ` (95 %: ${interval})`,
-      suspect.confidence > 0 ? `. Confidence: ${percent(suspect.confidence)}.` : ".",
-    ),
-    h("p", { class: "why" }, sentence(suspect.why)),
+    "What ",
+    h("span", { class: "name subject" }, visible(blamed.name)),
+    place && ` (${place})`,
+    " allocates",
+    callee !== undefined && " through ",
+    callee !== undefined && h("span", { class: "name" }, visible(frameAt(payload.frames, callee).name)),
+    ...((growth.estimate ?? 0) > 0
+      ? [" grows by ", h("strong", {}, formatRate(growth.estimate)), " and now holds ", held]
+      : [" holds ", held]),
+    interval && ` (95\u00a0%: ${interval})`,
+    suspect.confidence > 0 ? `. Confidence: ${percent(suspect.confidence)}.` : ".",
   );
+  const why = suspect.verdict !== "leak" && h("p", { class: "why" }, sentence(suspect.why));
+  return h("div", {}, text, ...(why ? [why] : []));
+}
+
+/** The frame that the blamed one called: what it used that allocates. */
+export function calleeOf(frames: FrameColumns, suspect: Suspect): number | undefined {
+  const position = suspect.stack.findIndex((index) => samePlace(frames, index, suspect.blamed));
+  return position > 0 ? suspect.stack[position - 1] : undefined;
 }
 
 function noSuspect(payload: Payload): HTMLElement {
   const { info, stacks } = payload;
   if (stacks.frames.length === 0) {
-    return h("p", {}, "The probe saw no allocation, or the recording ended before its first sample. See what it could not see, below.");
+    const text = "The probe saw no allocation, or the recording ended before its first sample.";
+    return h("p", {}, text);
   }
+  const unjudged = unjudgedBytes(payload);
+  const heap = info.java_version ? "the Java heap, " : "";
   return h(
     "p",
     {},
-    `Over ${formatDuration(info.duration_seconds)}, no allocation site keeps old blocks while it grows. `,
-    "RSS that grows all the same has another owner: the Java heap, threads, mapped files, or what the last section says was not seen.",
+    `In ${formatDuration(info.duration_seconds)}, no allocation site kept old blocks while it grew. `,
+    unjudged > 0 && `Sites with ${formatSize(unjudged)} cannot be judged yet. `,
+    `If RSS grows all the same, look at ${heap}thread stacks, mapped files, and at `,
+    h("a", { href: "#coverage" }, "what was not seen"),
+    ".",
   );
 }
 
@@ -96,5 +118,5 @@ function others(payload: Payload, suspect: Suspect | undefined): HTMLElement | u
 }
 
 export function percent(confidence: number): string {
-  return `${Math.round(confidence * 100)} %`;
+  return `${Math.round(confidence * 100)}\u00a0%`;
 }

@@ -8,6 +8,8 @@ import type { Payload } from "./payload.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
 const HEIGHT = 180;
+/** Bytes: less than this is drawn as the little it is. */
+const SMALLEST_RANGE = 128 * 1024;
 const BYTE_STEPS = [0, 1, 2, 3, 4].flatMap((power) =>
   [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 1024 ** power),
 );
@@ -93,15 +95,16 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
   return {
     width,
     height: HEIGHT,
+    padding: [8, 14, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: {
-      x: { time: false },
+      x: { time: false, range: (_plot, _low, high) => [0, high] },
       y: { range: (_plot, low, high) => byteRange(low, high) },
     },
     axes: [
-      { ...axis, incrs: SECOND_STEPS, space: 70, values: (_plot, ticks) => ticks.map(formatElapsed) },
-      { ...axis, incrs: BYTE_STEPS, size: 68, space: 36, values: (_plot, ticks) => ticks.map(formatTick) },
+      { ...axis, incrs: SECOND_STEPS, size: 26, space: 70, values: (_plot, ticks) => ticks.map(formatElapsed) },
+      { ...axis, incrs: BYTE_STEPS, size: 68, space: 28, values: (_plot, ticks) => ticks.map(formatTick) },
     ],
     series: [
       {},
@@ -127,7 +130,7 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
  * over at least a tenth of its height, so that noise is not blown up into a trend.
  */
 export function byteRange(low: number | null, high: number | null): [number, number] {
-  const top = Math.max(high ?? 0, 1024);
+  const top = Math.max(high ?? 0, SMALLEST_RANGE);
   const bottom = Math.max(low ?? 0, 0);
   if (bottom < top * 0.6) {
     return [0, top * 1.08];
@@ -138,9 +141,9 @@ export function byteRange(low: number | null, high: number | null): [number, num
 }
 
 function formatTick(bytes: number): string {
-  return bytes === 0 ? "0" : formatSize(bytes).replace(".0 ", " ");
+  return bytes === 0 ? "0" : formatSize(bytes).replace(".0\u00a0", "\u00a0");
 }
 
 function formatElapsed(seconds: number): string {
-  return seconds < 60 ? `${Number(seconds.toFixed(2))} s` : formatDuration(seconds);
+  return seconds < 60 ? `${Number(seconds.toFixed(2))}\u00a0s` : formatDuration(seconds);
 }

@@ -1,7 +1,7 @@
 /** What this recording could not see and what it lost, in words. */
 
 import { h, section } from "./dom.ts";
-import { formatCount, visible } from "./format.ts";
+import { formatCount, formatSize, sentence, visible } from "./format.ts";
 import type { Info, Payload } from "./payload.ts";
 
 /** By the names of recording.h's losses, in lower case. */
@@ -30,16 +30,25 @@ const ENDED: Record<Info["ended"], string> = {
 export function coverage(payload: Payload): HTMLElement {
   const { info } = payload;
   const losses = Object.entries(info.lost).filter(([name, count]) => count > 0 && name !== "java_joined");
-  const unseen = info.coverage.map((sentence) => h("li", {}, visible(sentence)));
-  const lost = losses.map(([name, count]) => h("li", {}, h("strong", {}, formatCount(count)), ` ${loss(name)}`));
+  const lost = losses.map(([name, count]) => h("li", {}, h("strong", {}, formatCount(count)), ` ${loss(name)}.`));
+  const unseen = [...info.coverage, ...always(info)].map((text) => h("li", {}, sentence(text)));
   return section(
     "coverage",
     "What this recording could not see",
-    unseen.length || lost.length
-      ? h("ul", { class: "coverage" }, ...unseen, ...lost)
-      : h("p", {}, "Nothing is known to be missing: every allocation the probe hooks was in view, and no sample was lost."),
-    h("p", { class: "muted" }, ENDED[info.ended] ?? ""),
+    h("ul", { class: "coverage" }, ...lost, ...unseen),
+    h("p", { class: "muted" }, lost.length ? "" : "No sample was lost. ", ENDED[info.ended] ?? ""),
   );
+}
+
+/** What no recording of this mode sees. */
+function always(info: Info): string[] {
+  const heap = info.java_version ? "the Java heap, " : "";
+  const rss = `only malloc and mmap are followed to their callers: RSS also counts ${heap}program code, mapped files and thread stacks`;
+  if (info.mode === "exact") {
+    return [rss];
+  }
+  const size = formatSize(info.interval_bytes);
+  return [rss, `sampled about every ${size}: sites that hold much less than that may be missing, and every quantity is an estimate`];
 }
 
 function loss(name: string): string {

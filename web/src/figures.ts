@@ -12,7 +12,7 @@ export function figures(payload: Payload): HTMLElement {
   return h(
     "dl",
     { class: "figures" },
-    figure("Live native memory", formatSize(live.estimate), interval ? `95 %: ${interval}` : "exact"),
+    figure("Live native memory", formatSize(live.estimate), interval ? `95 %: ${interval}` : info.mode === "exact" ? "to the byte" : ""),
     suspect &&
       figure(
         `Growth of suspect ${suspect.rank}`,

@@ -4,6 +4,8 @@ import type { Estimate, Frame } from "./payload.ts";
 
 const PREFIXES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const UNKNOWN = "unknown";
+/** No break between a figure and its unit. */
+const SPACE = "\u00a0";
 
 export function formatSize(size: number | null): string {
   if (size === null) {
@@ -17,7 +19,7 @@ export function formatSize(size: number | null): string {
   }
   const figures = prefix > 0 && value < 99.95 ? value.toFixed(1) : value.toFixed(0);
   const sign = size < 0 && Number(figures) !== 0 ? "−" : "";
-  return `${sign}${figures} ${PREFIXES[prefix]}`;
+  return `${sign}${figures}${SPACE}${PREFIXES[prefix]}`;
 }
 
 export function formatCount(count: number | null): string {
@@ -25,7 +27,7 @@ export function formatCount(count: number | null): string {
     return UNKNOWN;
   }
   if (Math.abs(count) >= 999_950) {
-    return `${group((count / 1e6).toFixed(1))} M`;
+    return `${group((count / 1e6).toFixed(1))}${SPACE}M`;
   }
   return group(Math.round(count).toFixed(0));
 }
@@ -36,10 +38,10 @@ function group(digits: string): string {
 
 export function formatDuration(seconds: number): string {
   if (seconds < 1) {
-    return `${Math.max(seconds, 0).toFixed(2)} s`;
+    return `${Math.max(seconds, 0).toFixed(2)}${SPACE}s`;
   }
   if (seconds < 59.95) {
-    return `${seconds.toFixed(1)} s`;
+    return `${seconds.toFixed(1)}${SPACE}s`;
   }
   const whole = Math.round(seconds);
   const [size, name, smallerSize, smallerName] =
@@ -47,7 +49,7 @@ export function formatDuration(seconds: number): string {
   const smaller = Math.floor(whole / smallerSize);
   const ratio = size / smallerSize;
   const rest = smaller % ratio;
-  return `${Math.floor(smaller / ratio)} ${name}${rest ? ` ${rest} ${smallerName}` : ""}`;
+  return [`${Math.floor(smaller / ratio)}`, name, ...(rest ? [rest, smallerName] : [])].join(SPACE);
 }
 
 /** The unit in which a growth reads best, and how many seconds it has. */
@@ -60,16 +62,19 @@ export function formatRate(bytesPerSecond: number | null): string {
   if (bytesPerSecond === null) {
     return UNKNOWN;
   }
+  if (bytesPerSecond === 0) {
+    return "none";
+  }
   const [seconds, unit] = rateUnit(bytesPerSecond);
   return `${formatSize(bytesPerSecond * seconds)}/${unit}`;
 }
 
 export function formatShare(part: number, whole: number): string {
   if (!(whole > 0)) {
-    return "0 %";
+    return `0${SPACE}%`;
   }
   const percent = (100 * part) / whole;
-  return percent > 0 && percent < 0.05 ? "< 0.1 %" : `${percent >= 99.95 ? "100" : percent.toFixed(1)} %`;
+  return percent > 0 && percent < 0.05 ? `< 0.1${SPACE}%` : `${percent >= 99.95 ? "100" : percent.toFixed(1)}${SPACE}%`;
 }
 
 /** `43.0–47.2 MiB`; null when the quantity is exact, so that there is no interval to show. */
@@ -84,13 +89,16 @@ export function formatInterval(
   if (low === high) {
     return null;
   }
-  const unit = / .*$/.exec(high)?.[0] ?? "";
-  return unit && low.endsWith(unit) ? `${low.slice(0, -unit.length)}–${high}` : `${low}–${high}`;
+  const unit = /\u00a0.*$/.exec(high)?.[0] ?? "";
+  const start = unit && low.endsWith(unit) ? low.slice(0, -unit.length) : low;
+  // A dash before a minus sign reads as neither.
+  return value.low < 0 ? `${start} to ${high}` : `${start}–${high}`;
 }
 
 /** Growth intervals in one unit, the estimate's, so that their ends compare. */
 export function formatRateInterval(value: Estimate): string | null {
-  const [seconds, unit] = rateUnit(value.estimate ?? 0);
+  // An estimate of nothing has no unit of its own.
+  const [seconds, unit] = rateUnit(value.estimate || value.high || 0);
   const scale = (quantity: number | null): number | null => (quantity === null ? null : quantity * seconds);
   const scaled = { estimate: scale(value.estimate), low: scale(value.low), high: scale(value.high) };
   const interval = formatInterval(scaled);
@@ -128,6 +136,6 @@ export function shortName(name: string, parts: number): string {
 
 /** A clause from the analysis as a sentence of its own. */
 export function sentence(clause: string): string {
-  const text = visible(clause);
+  const text = visible(clause).replace(/(\d) (?=([KMGTP]i)?B\b|(s|min|h|d)\b)/g, `$1${SPACE}`);
   return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

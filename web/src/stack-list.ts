@@ -18,10 +18,14 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number)
         "li",
         { class: here ? "blamed" : undefined },
         kindChip(frame.kind),
-        h("span", { class: "name" }, visible(frame.name)),
-        place && h("span", { class: "place" }, place),
-        frame.inlined && h("span", { class: "place" }, "inlined"),
-        here && h("span", { class: "here" }, "look here"),
+        h(
+          "span",
+          {},
+          h("span", { class: "name" }, visible(frame.name)),
+          place && h("span", { class: "place" }, place),
+          frame.inlined && h("span", { class: "place" }, "inlined"),
+          here && h("span", { class: "here" }, "look here"),
+        ),
       );
     }),
   );

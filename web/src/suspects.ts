@@ -1,9 +1,9 @@
 /** The table of suspects: one row each, which opens to the reason and the whole stack. */
 
-import { percent, SEVERITY } from "./answer.ts";
+import { calleeOf, percent, SEVERITY } from "./answer.ts";
 import { h, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "./format.ts";
-import { frameAt, samePlace, type Payload, type Suspect } from "./payload.ts";
+import { frameAt, type Payload, type Suspect } from "./payload.ts";
 import { stackList } from "./stack-list.ts";
 
 const FIRST = 15;
@@ -48,9 +48,8 @@ function row(payload: Payload, suspect: Suspect, find: (name: string) => void): 
     { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id },
     h("span", { class: "name" }, visible(blamed.name)),
   );
-  const innermost = suspect.stack[0];
-  const through =
-    innermost !== undefined && !samePlace(payload.frames, innermost, suspect.blamed) ? frameAt(payload.frames, innermost).name : "";
+  const callee = calleeOf(payload.frames, suspect);
+  const through = callee === undefined ? "" : frameAt(payload.frames, callee).name;
   const place = [formatPlace(blamed), through && `through ${visible(through)}`].filter(Boolean).join(" · ");
   const detail = h(
     "tr",
