@@ -84,13 +84,15 @@ static inline uintptr_t rule_saved(struct rule rule, unsigned i, uintptr_t cfa, 
 }
 
 /* False: the rule leads backwards or out of [low, high).  `r` is then as it was.  What an epilogue has
- * popped is still found below sp, where a signal leaves it alone: hence `low`, not r->sp. */
-static inline bool rule_step(struct rule rule, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
+ * popped is still found below sp, where a signal leaves it alone: hence `low`, not r->sp.
+ * Unless `all`, r->saved is not kept up: no packed rule needs it. */
+static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), deepest = 8 * (rule.head >> RULE_DEEPEST_SHIFT & 15);
     if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || cfa - low < deepest) return false;
     r->pc = *(const uintptr_t *)(cfa - 8);
     r->sp = cfa;
     r->fp = rule_saved(rule, 0, cfa, r->fp);
+    if (!all) return true;
     for (unsigned i = 1; i < RULE_SAVES; i++) r->saved[i - 1] = rule_saved(rule, i, cfa, r->saved[i - 1]);
     r->saved[COLUMN_R10 - COLUMN_RBX] = 0; /* any callee may have used it */
     return true;
@@ -122,12 +124,12 @@ static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
     return true;
 }
 
-static inline bool rule_step(struct rule rule, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
+static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), lr = cfa - 8 * (rule.head >> RULE_OWN_SHIFT & UINT16_MAX);
     /* x29 may lie one word below x30, the others up to 29 above. */
     if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || lr < low || lr >= cfa) return false;
     uintptr_t words[RULE_SAVES];
-    for (unsigned i = 0; i < RULE_SAVES; i++) {
+    for (unsigned i = 0; i < (all ? RULE_SAVES : 1); i++) {
         unsigned word = rule.saves >> 5 * i & 31;
         uintptr_t at = lr + 8 * (uintptr_t)word - 16;
         words[i] = i == 0 ? r->fp : r->saved[i - 1];
@@ -138,6 +140,7 @@ static inline bool rule_step(struct rule rule, uintptr_t low, uintptr_t high, st
     r->pc = arch_strip(*(const uintptr_t *)lr);
     r->sp = cfa;
     r->fp = words[0];
+    if (!all) return true;
     for (unsigned i = 1; i < RULE_SAVES; i++) r->saved[i - 1] = words[i];
     r->saved[COLUMN_LR - COLUMN_X19] = r->pc;
     return true;

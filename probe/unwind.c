@@ -45,7 +45,8 @@ static inline bool cached(uintptr_t at, uint64_t key, struct rule *rule) {
 #if defined(__aarch64__)
     rule->saves = atomic_load_explicit(&entry->saves, memory_order_relaxed);
 #endif
-    return (atomic_load_explicit(&entry->check, memory_order_relaxed) ^ mixed(*rule)) == key;
+    /* Acquire: modules[] as it was when the rule, which names one of them, was kept. */
+    return (atomic_load_explicit(&entry->check, memory_order_acquire) ^ mixed(*rule)) == key;
 }
 
 static void keep(uintptr_t at, uint64_t key, struct rule rule) {
@@ -54,7 +55,7 @@ static void keep(uintptr_t at, uint64_t key, struct rule rule) {
 #if defined(__aarch64__)
     atomic_store_explicit(&entry->saves, rule.saves, memory_order_relaxed);
 #endif
-    atomic_store_explicit(&entry->check, key ^ mixed(rule), memory_order_relaxed);
+    atomic_store_explicit(&entry->check, key ^ mixed(rule), memory_order_release);
 }
 
 /* A frame whose rule was not cached. */
@@ -106,48 +107,81 @@ static __attribute__((noinline)) bool step_by_row(const struct miss *miss, uintp
     return true;
 }
 
-size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end) {
-    uintptr_t low = registers->sp, high;
-    size_t count = 0;
-    *end = UNWIND_LOST;
-    if (!stack_bounds(low, &high)) return 0;
+struct walk {
+    uint64_t *frames;
+    size_t max;
+    uintptr_t low, high;
+    enum unwind_end end;
+    bool again; /* a frame needs registers that were not kept up */
+};
 
+/* `all`: keep up every register.  Few rules ask for more than pc, sp and fp, and the usual walk is
+ * half as long without. */
+static inline __attribute__((always_inline)) size_t walk_stack(struct walk *walk, struct unwind_registers *registers,
+                                                               const bool all) {
     struct unwind_registers here = *registers;
     uint32_t generation = atomic_load_explicit(&modules_generation, memory_order_acquire);
-    uintptr_t interrupted = 0; /* 1: a signal came at this pc, so it is no return address */
+    uintptr_t low = walk->low, high = walk->high, interrupted = 0; /* 1: a signal came at this pc: no return address */
+    size_t count = 0;
     struct miss miss;
+    walk->end = UNWIND_LOST;
+    walk->again = false;
     for (;;) {
         if (here.pc == 0) {
-            *end = UNWIND_ROOT;
+            walk->end = UNWIND_ROOT;
             break;
         }
         uintptr_t at = here.pc - 1 + interrupted;
         uint64_t key = key_of(at, generation);
         struct rule rule;
         miss.stepwise = false;
-        if (__builtin_expect(!cached(at, key, &rule), 0) && !find_rule(at, key, &rule, &miss)) break;
+        if (__builtin_expect(!cached(at, key, &rule), 0)) {
+            if (!find_rule(at, key, &rule, &miss)) break;
+            if (miss.stepwise && !all) {
+                walk->again = true;
+                break;
+            }
+        }
         if (rule_kind(rule) == RULE_OUTSIDE) {
-            *end = UNWIND_NO_MODULE;
+            walk->end = UNWIND_NO_MODULE;
             break;
         }
         const struct module *module = &modules[rule_module(rule)];
         if (count || !module->own) {
-            if (count == max) {
-                *end = UNWIND_TRUNCATED;
+            if (count == walk->max) {
+                walk->end = UNWIND_TRUNCATED;
                 break;
             }
             uint64_t base = atomic_load_explicit(&module->frame_base, memory_order_relaxed);
-            frames[count++] = base ? base + at + 1 : frame_address(at + 1);
+            walk->frames[count++] = base ? base + at + 1 : frame_address(at + 1);
         }
         if (rule_kind(rule) != RULE_FRAME) {
-            if (rule_kind(rule) == RULE_ROOT) *end = UNWIND_ROOT;
+            if (rule_kind(rule) == RULE_ROOT) walk->end = UNWIND_ROOT;
             break;
         }
-        bool stepped = miss.stepwise ? step_by_row(&miss, low, high, interrupted, &here)
-                                     : rule_step(rule, low, high, &here);
-        if (!stepped) break;
-        interrupted = miss.stepwise && miss.row.signal_frame;
+        if (all && miss.stepwise) {
+            if (!step_by_row(&miss, low, high, interrupted, &here)) break;
+            interrupted = miss.row.signal_frame;
+        } else {
+            if (!rule_step(rule, all, low, high, &here)) break;
+            interrupted = 0;
+        }
     }
     *registers = here;
+    return count;
+}
+
+size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end) {
+    struct walk walk = {.frames = frames, .max = max, .low = registers->sp};
+    *end = UNWIND_LOST;
+    if (!stack_bounds(walk.low, &walk.high)) return 0;
+
+    struct unwind_registers start = *registers;
+    size_t count = walk_stack(&walk, registers, false);
+    if (__builtin_expect(walk.again, 0)) {
+        *registers = start;
+        count = walk_stack(&walk, registers, true);
+    }
+    *end = walk.end;
     return count;
 }
