@@ -54,11 +54,12 @@ class FunctionTable:
             return []
         low = int(self._first[group])
         high = int(self._first[group + 1]) if group + 1 < len(self._first) else len(self._rows)
-        rows = self._rows[low : min(high, low + _MOST_ALIASES)]
-        if rows["size"].any():
-            rows = rows[rows["size"] > np.uint64(address) - rows["start"]]
+        rows: list[tuple[int, ...]] = self._rows[low : min(high, low + _MOST_ALIASES)].tolist()
+        sized = any(size for _, size, *_ in rows)
         ranked = set()
-        for _, _, _, offset, table, order in rows.tolist():
+        for start, size, _, offset, table, order in rows:
+            if sized and size <= address - start:
+                continue
             name = plain(self._tables[table].name(offset).decode("utf-8", "replace"))
             # A mapping symbol ($x, $d on ARM) marks a change between code and data, not a function.
             if name and not name.startswith("$"):

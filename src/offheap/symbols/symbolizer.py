@@ -93,6 +93,7 @@ class Symbolizer:
         """
         if not path.startswith("/"):  # [vdso], linux-vdso.so.1, anonymous memory: no file
             return [()] * len(addresses)
+        build_id = build_id.lower()
         key = (path, build_id)
         if key not in self._modules:
             self._modules[key] = self._load(path, build_id)
