@@ -26,7 +26,7 @@ _WRAPPER = re.compile(
     | os::(?:malloc | realloc | strdup | reserve_memory | commit_memory | pd_\w+ | map_memory | attempt_
         | Linux | mmap | anon_mmap | release_memory)
     | anon_mmap | os_linux | AllocateHeap | ReallocateHeap | CHeapObj | AnyObj | ResourceObj | ArenaObj
-    | MallocTracker | MemTracker | NativeCallStack | Arena::(?:grow | Amalloc | Arealloc | internal_)
+    | MallocTracker | MemTracker | NativeCallStack | Arena::(?:Arena | grow | Amalloc | Arealloc | internal_)
     | Chunk | ChunkPool | resource_(?:allocate|reallocate) | ResourceArea | CHeapBitMap | GrowableArray
     | ReservedSpace | VirtualSpace | ArrayAllocator | MmapArrayAllocator | MallocArrayAllocator
     | Unsafe_(?:Allocate|Reallocate)Memory0?

@@ -19,7 +19,7 @@ from offheap.analysis.sites import Grouping, latest_rows
 from offheap.recording.model import Recording
 
 ERAS = 24
-_FEWEST_SNAPSHOTS = 8
+_FEWEST_SNAPSHOTS = 5
 
 
 @dataclass(frozen=True, slots=True)

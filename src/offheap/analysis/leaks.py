@@ -110,7 +110,9 @@ def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
         layer = _layer(history, a, b, late)
         if layer and growth.low <= layer.estimate <= growth.high and last.high >= layer.estimate:
             growth, middle, last = layer, layer, layer
-    grows = growth.low > 0 and (last.low > 0 or not history.live)
+    # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
+    grows = growth.low > 0 and (_normal(last.estimate, last.low) > 0.9 or not history.live)
+    stalled = last.high < 0.5 * growth.estimate
     slows = _fades(middle, last, _SLOWING) or (
         _ratio(first, middle) < 0.4 and _ratio(middle, last) < _SLOWING
     )
@@ -128,7 +130,7 @@ def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
         keeps = keeps and not _fades(last, middle, 0.8) and _ratio(last, middle) > 0.5
     enough = survivors >= (_FEWEST_SURVIVORS if not by_jvm else 4 * _FEWEST_SURVIVORS) and populated >= 0.4
-    rises = middle.estimate > 0 and last.estimate > 0
+    rises = middle.estimate > 0 and not stalled
 
     if grows and enough and rises and keeps and not slows:
         confidence = min(sure, 1 - 1 / (survivors + 2), 0.99)
@@ -143,17 +145,20 @@ def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
         third = format_duration(history.seconds(history.first, a))
         share = f"{early_share:.0%} of {amounts} came in the first {third}"
         why = f"{share}; {'it grows ever more slowly' if grows else 'no growth since'}"
-        return _Judgement("startup", _flat(growth, live, seconds), growth, old, why)
+        confidence = 0.8 * sure if grows else _flat(growth, live, seconds)
+        return _Judgement("startup", confidence, growth, old, why)
     if grows and by_jvm and slows:
         why = f"the JVM's own, growing ever more slowly: {amounts}, {rate} of late"
         return _Judgement("startup", 0.8 * sure, growth, old, why)
-    if grows and (enough or survivors >= 2) and rises:
+    if growth.low > 0 and survivors >= 2 and rises:
         if slows:
             reason = "but ever more slowly"
         elif not keeps:
             reason = "but the oldest blocks were freed"
-        else:
+        elif not enough:
             reason = f"but only {survivors} sampled blocks are old"
+        else:
+            reason = "but hardly of late"
         why = f"live bytes grow by {rate}, {reason}: {amounts}"
         return _Judgement("growing", 0.9 * sure, growth, old, why)
     # No growth that chance would not explain: is that because there is none, or too little data?

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -12,7 +12,7 @@ from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
-from offheap.quantities import format_count, format_duration, format_rate, format_size
+from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report.text import place, printable, short_name
 
@@ -145,7 +145,7 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
     if suspect.blamed.kind == "jvm":
         head.append("  the JVM's own", "dim")
     out.print(head)
-    _print_field(out, "growth", _interval(suspect.growth_bytes_per_second, format_rate), 4)
+    _print_field(out, "growth", _rates(suspect.growth_bytes_per_second), 4)
     _print_field(out, "live", f"{_interval(site.live_bytes, format_size)} in {_count(site.live_blocks)}", 4)
     _print_field(out, "why", suspect.why, 4)
     if threads and site.threads:
@@ -242,13 +242,23 @@ def _count(blocks: Estimate) -> str:
     return f"{_interval(blocks, format_count)} blocks"
 
 
-def _interval(value: Estimate, write: object) -> str:
-    """`1.4 MiB (1.3 to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
-    assert callable(write)
+def _interval(value: Estimate, write: Callable[[float], str]) -> str:
+    """`1.4 MiB (1.3 MiB to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
     estimate, low, high = write(value.estimate), write(value.low), write(value.high)
     if value.low == value.high or (low == estimate == high):
-        return str(estimate)
+        return estimate
     return f"{estimate} ({low} to {high})"
+
+
+def _rates(value: Estimate) -> str:
+    """The same for a growth, all three in the unit of the largest."""
+    largest = max(abs(value.estimate), abs(value.low), abs(value.high))
+    seconds, unit = next(
+        (seconds, unit)
+        for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"))
+        if largest * seconds >= 10 * 1024 or unit == "h"
+    )
+    return f"{_interval(value, lambda rate: format_size(rate * seconds))} per {unit}"
 
 
 def _hint(cut: bool, everything: bool) -> str:
