@@ -26,6 +26,7 @@ struct call_trace {
     jint count; /* of frames, or why there are none */
     struct call_frame *frames;
 };
+enum { NOT_WALKABLE = -4 };
 typedef void walk_function(struct call_trace *trace, jint depth, void *ucontext);
 typedef jint created_vms_function(JavaVM **vms, jint room, jint *count);
 
@@ -122,14 +123,17 @@ struct anchor {
     uintptr_t old_sp, old_pc, old_fp;
 };
 
-/* A thread inside the VM may have an anchor that AsyncGetCallTrace refuses (-3), in two ways:
- *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in
- *     sp[-1], the return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
- *   - while the VM is about to call Java (JavaCallWrapper), the anchor is put away altogether.
- *     The unwound registers are the very ones it would hold: the VM was called from `at`.
- * In state in_vm nobody else looks: a safepoint waits until the thread has left that state.
- * The caller puts the old values back. */
-static bool complete_anchor(JNIEnv *env, const struct unwind_registers *at, struct anchor *anchor) {
+static void set_anchor(const struct anchor *anchor, uintptr_t sp, uintptr_t pc, uintptr_t fp) {
+    *anchor->fp = fp;
+    *anchor->pc = pc;
+    /* Last: a sp that is not 0 is what makes an anchor valid. */
+    atomic_signal_fence(memory_order_seq_cst);
+    *(volatile uintptr_t *)anchor->sp = sp;
+}
+
+/* The anchor of a thread that is inside the VM, and only of such a one: a safepoint or a handshake
+ * waits until the thread has left that state, so nobody else reads what we write meanwhile. */
+static bool open_anchor(JNIEnv *env, struct anchor *anchor) {
     if (!java.env_in_thread) return false;
     char *thread = (char *)env - java.env_in_thread;
     if (*(volatile int *)(thread + java.layout.thread_state) != THREAD_IN_VM) return false;
@@ -139,24 +143,33 @@ static bool complete_anchor(JNIEnv *env, const struct unwind_registers *at, stru
     anchor->old_sp = *anchor->sp;
     anchor->old_pc = *anchor->pc;
     anchor->old_fp = *anchor->fp;
-    if (anchor->old_sp && anchor->old_pc) return false;
-    if (anchor->old_sp) {
-        *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
-    } else {
-        *anchor->fp = at->fp;
-        *anchor->pc = at->pc;
-        /* Last: a non-zero sp is what makes an anchor valid. */
-        atomic_signal_fence(memory_order_seq_cst);
-        *(volatile uintptr_t *)anchor->sp = at->sp;
-    }
     return true;
 }
 
 static void restore_anchor(const struct anchor *anchor) {
-    *(volatile uintptr_t *)anchor->sp = anchor->old_sp;
-    atomic_signal_fence(memory_order_seq_cst);
-    *anchor->pc = anchor->old_pc;
-    *anchor->fp = anchor->old_fp;
+    set_anchor(anchor, anchor->old_sp, anchor->old_pc, anchor->old_fp);
+}
+
+/* AsyncGetCallTrace refuses (-3) an anchor that is not complete, of which there are two kinds:
+ *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in
+ *     sp[-1], the return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
+ *   - while the VM is about to call Java (JavaCallWrapper), the anchor is put away altogether.
+ *     The unwound registers are the very ones it would hold: the VM was called from `at`. */
+static void complete_anchor(const struct anchor *anchor, const struct unwind_registers *at) {
+    if (!anchor->old_sp) set_anchor(anchor, at->sp, at->pc, at->fp);
+    else if (!anchor->old_pc) *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
+}
+
+/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler, all of which are marked
+ * "frame never safe" (Runtime1::generate_blob_for).  These stubs keep a frame pointer: step out to
+ * the compiled method that called the stub.  False if there is no such frame. */
+static bool leave_stub(const struct anchor *anchor) {
+    enum { STUB_FRAME_LIMIT = 16 << 10 }; /* it saves every register, AVX-512 ones too */
+    uintptr_t sp = *anchor->sp, fp = *anchor->fp;
+    if (fp <= sp || fp - sp > STUB_FRAME_LIMIT || fp % sizeof(uintptr_t)) return false;
+    const uintptr_t *frame = (const uintptr_t *)fp;
+    set_anchor(anchor, fp + 2 * sizeof *frame, frame[1], frame[0]);
+    return true;
 }
 
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined) {
@@ -168,10 +181,13 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
     struct call_trace trace = {.env = env, .frames = calls};
     ucontext_t context;
     fill_context(&context, at);
+    jint depth = max < DEPTH ? (jint)max : DEPTH;
     struct anchor anchor;
-    bool completed = complete_anchor(env, at, &anchor);
-    java.walk(&trace, max < DEPTH ? (jint)max : DEPTH, &context);
-    if (completed) restore_anchor(&anchor);
+    bool in_vm = open_anchor(env, &anchor);
+    if (in_vm) complete_anchor(&anchor, at);
+    java.walk(&trace, depth, &context);
+    if (trace.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) java.walk(&trace, depth, &context);
+    if (in_vm) restore_anchor(&anchor);
 
     if (trace.count <= 0) {
         live_lose(OFFHEAP_LOST_JAVA);
