@@ -26,7 +26,7 @@ class BuildError(Exception):
 
 def build(web: Path = _WEB, output: Path = _OUTPUT) -> None:
     """Writes the template, one HTML file with script and style inside, to `output`."""
-    npm, environment = _npm()
+    npm, environment = npm_command()
     # In a copy: a developer's node_modules stays as it is, and the source may be read-only.
     with tempfile.TemporaryDirectory(prefix="offheap-web-") as scratch:
         copy = Path(scratch, "web")
@@ -56,7 +56,7 @@ def node_on_path() -> bool:
     return (major == 20 and minor >= 19) or (major == 22 and minor >= 12) or major > 22
 
 
-def _npm() -> tuple[list[str], dict[str, str]]:
+def npm_command() -> tuple[list[str], dict[str, str]]:
     """The command that starts npm, and the environment it needs."""
     environment = dict(os.environ, NO_UPDATE_NOTIFIER="1", CI="1")
     if node_on_path():

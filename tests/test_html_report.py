@@ -1,0 +1,525 @@
+"""The HTML report, as a browser shows it: Chromium opens files that `html.write` made."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import recordings
+from offheap.analysis.leaks import suspects
+from offheap.analysis.results import Estimate
+from offheap.errors import UserError
+from offheap.recording.model import LIVE, SERIES, Frame, Info, Recording
+from offheap.report import html
+from offheap.report.payload import payload
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
+
+WEB = Path(__file__).resolve().parents[1] / "web"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+LEAK = "com.example.shop.ImageService.thumbnail"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "com.example.\u202egpj.exe\u202c",
+    "bell\x07 nul\x00 line\nfeed",
+    "lone \ud800 surrogate",
+    "${7*7} &amp; $& `x`",
+)
+
+
+# --- a template and a browser ---
+
+
+@pytest.fixture(scope="session")
+def web_build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("web_build", WEB / "build.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The template built from the sources as they are now, in its place for the session."""
+    output = html.TEMPLATE
+    sources = [path for path in WEB.rglob("*") if "node_modules" not in path.parts and path.is_file()]
+    newest = max(path.stat().st_mtime for path in sources)
+    if not output.exists() or output.stat().st_mtime < newest:
+        output = tmp_path_factory.mktemp("template") / "report.html"
+        try:
+            web_build.build(WEB, output)
+        except web_build.BuildError as error:
+            pytest.skip(f"the report's template cannot be built here: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "TEMPLATE", output)
+        yield output
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM:
+        pytest.skip("no chromium on PATH: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Open]:
+    """Writes the report of a recording and opens it; whatever the page asks of the network, or any
+    error or dialog in it, fails the test."""
+    contexts, wrong = [], []
+
+    def refuse(dialog: Dialog) -> None:
+        wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open_(recording: Recording, **context_options: Any) -> Page:
+        path = tmp_path / "report.html"
+        html.write(recording, suspects(recording), path)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context_options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("dialog", refuse)
+        page.on(
+            "request",
+            lambda request: wrong.append(request.url) if request.url != path.as_uri() else None,
+        )
+        page.goto(path.as_uri())
+        page.wait_for_selector("main[data-ready]")
+        assert page.get_attribute("main", "data-ready") != "failed", page.inner_text("main")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+# --- recordings ---
+
+
+@pytest.fixture(scope="module")
+def leaking() -> Recording:
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
+    process.add(
+        recordings.inflater("com.example.shop.Search.index"),
+        recordings.Churn(rate=300, size=9000, lifetime=1),
+    )
+    process.add(recordings.compiler(), recordings.JustInTime(blocks=400, size=32768))
+    return process.record(exact=True)
+
+
+@pytest.fixture(scope="module")
+def bare() -> Recording:
+    """One snapshot, of no JVM, sampled, with gaps and losses."""
+    process = recordings.Process(duration=30, seed=2)
+    process.add(recordings.native_stack("handle", "main"), recordings.Churn(rate=300, size=90000, lifetime=1))
+    recording = process.record(snapshots=1)
+    return with_info(
+        recording,
+        java_version="",
+        main_class="",
+        command_line=("/usr/sbin/nginx", "-g", "daemon off;"),
+        coverage=("blocks allocated before the probe was attached are not known",),
+        lost={"lost_blocks": 12, "truncated": 3},
+    )
+
+
+def with_info(recording: Recording, **changes: Any) -> Recording:
+    return dataclasses.replace(recording, info=dataclasses.replace(recording.info, **changes))
+
+
+def with_stacks(stacks: Sequence[Sequence[Frame]], *, blocks: int, seed: int = 1) -> Recording:
+    """Blocks of heavy-tailed sizes spread over the stacks at random, seen once."""
+    random = np.random.default_rng(seed)
+    live = np.zeros(blocks, LIVE)
+    live["stack"] = random.integers(1, len(stacks) + 1, blocks)
+    sizes = np.floor(random.pareto(1.2, blocks) * 5000 + 100)
+    live["size"], live["birth"] = sizes, random.uniform(0, 60, blocks)
+    live["probability"] = -np.expm1(-sizes / recordings.INTERVAL)
+    series = np.zeros(len(stacks), SERIES)
+    series["time"], series["stack"], series["samples"] = 60, np.arange(1, len(stacks) + 1), 1
+    series["allocated_bytes"], series["allocated_blocks"] = 1e6, 9
+    return recordings.build(
+        [(), *stacks],
+        [0] + [1] * len(stacks),
+        ["worker"],
+        live,
+        series,
+        duration=60,
+        interval=recordings.INTERVAL,
+        times=np.array([60.0]),
+    )
+
+
+# --- what a reader sees ---
+
+
+def plain(text: str) -> str:
+    """With ordinary spaces where the page has some that do not break."""
+    return text.replace("\xa0", " ")
+
+
+def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    answer = plain(page.inner_text("#answer"))
+    assert answer.startswith("Yes, it leaks native memory.")
+    assert f"What {LEAK} (ImageService.java:10) allocates through java.util.zip.Inflater.<init>" in answer
+    suspect = suspects(leaking)[0]
+    assert f"{suspect.site.live_bytes.estimate / 2**20:.1f} MiB" in answer
+    assert plain(page.inner_text(".figures")).split("\n")[:3] == [
+        "Live native memory",
+        f"{leaking.live['size'].sum() / 2**20:.1f} MiB",
+        "to the byte",
+    ]
+    assert page.title() == "com.example.Main · offheap"
+
+
+def test_a_suspect_opens_to_its_whole_stack_and_copies_it(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking, permissions=["clipboard-read", "clipboard-write"])
+    rows = page.locator("tr.suspect")
+    assert rows.count() == len(suspects(leaking))
+    first = rows.first.locator("button.open")
+    assert first.get_attribute("aria-expanded") == "true"  # the leak is open from the start
+    names = page.locator("#suspect-1 .stack .name").all_inner_texts()
+    assert names == [frame.name for frame in suspects(leaking)[0].site.stack]
+    assert page.inner_text("#suspect-1 .blamed .name") == LEAK
+    page.click("#suspect-1 button.copy")
+    page.wait_for_selector("text=Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.splitlines()[0] == "\tat malloc"
+    assert f"\tat {LEAK} (ImageService.java:10)" in copied.splitlines()
+    first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#suspect-1").is_hidden()
+
+
+def test_the_flame_graph_answers_to_the_keyboard(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    total = leaking.live["size"].sum()
+    page.keyboard.press("/")
+    page.keyboard.type("ImageService")
+    leaked = leaking.live["size"][leaking.live["stack"] == 1].sum()
+    matched = plain(page.inner_text("#matched"))
+    assert matched.startswith(f"{100 * leaked / total:.1f} % matched ({leaked / 2**20:.1f} MiB, 1 function)")
+    page.focus(".flame canvas")
+    page.keyboard.press("ArrowDown")  # the largest child of the root
+    assert page.inner_text(".tooltip .name") == "java.lang.Thread.run"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".tooltip .name") == LEAK
+    assert page.inner_text("#matched").startswith("100")
+    page.keyboard.press("Escape")
+    assert page.input_value("#search") == ""
+    assert page.locator("#reset").is_disabled()
+
+
+def test_the_flame_graph_answers_to_the_mouse(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    canvas = page.locator(".flame canvas")
+    height = canvas.bounding_box()["height"]  # type: ignore[index]
+    canvas.hover(position={"x": 20, "y": 30})  # the second row: below the root
+    assert page.inner_text(".tooltip .name") == "java.lang.Thread.run"
+    canvas.click(position={"x": 20, "y": 50})
+    assert page.locator("#reset").is_enabled()
+    assert page.inner_text(".tooltip .name") == LEAK
+    canvas.click(position={"x": 20, "y": 10})  # the root, above what is zoomed
+    assert page.locator("#reset").is_disabled()
+    assert canvas.bounding_box()["height"] == height  # type: ignore[index]
+
+
+def test_inverted_puts_the_allocator_on_top_and_another_measure_changes_the_total(
+    open_report: Open, leaking: Recording
+) -> None:
+    page = open_report(leaking)
+
+    def described(*keys: str) -> str:
+        page.focus(".flame canvas")
+        for key in ("Home", *keys):
+            page.keyboard.press(key)
+        return plain(page.inner_text(".tooltip"))
+
+    assert described().startswith("all live bytes")
+    page.check("#inverted")
+    assert described("ArrowDown").startswith("malloc\n")
+    page.select_option("#measure", "live_blocks")
+    assert f"{len(leaking.live):,} blocks" in described()
+
+
+def test_a_half_typed_pattern_is_said_to_be_none(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    page.fill("#search", "a(")
+    assert page.get_attribute("#search", "aria-invalid") == "true"
+    assert page.inner_text("#matched") == "not a regular expression"
+
+
+def test_find_in_the_flame_graph_searches_the_blamed_function(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    page.click("text=Find in the flame graph")
+    assert page.input_value("#search") == f"^{re.escape(LEAK)}$"
+    assert "1 function" in page.inner_text("#matched")
+
+
+def test_history_is_drawn_and_read_off_under_the_cursor(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    assert page.locator("#time canvas").count() == 2
+    last = leaking.process["live_bytes"][-1]
+    readout = page.locator("#chart-live output")
+    assert plain(readout.inner_text()).endswith(f"→ {last / 2**20:.1f} MiB")
+    plot = page.locator("#chart-live .u-over")
+    width = plot.bounding_box()["width"]  # type: ignore[index]
+    plot.hover(position={"x": width - 2, "y": 20})
+    page.locator("#chart-live output", has_text=" at ").wait_for()
+    assert plain(readout.inner_text()) == f"{last / 2**20:.1f} MiB at 30.0 s"
+
+
+def test_a_bare_live_file_of_no_jvm_says_what_it_cannot_show(open_report: Open, bare: Recording) -> None:
+    page = open_report(bare)
+    assert page.inner_text("header .name") == "nginx"
+    assert "no JVM met" in page.inner_text("header")
+    assert "one snapshot" in page.inner_text("#time")
+    unseen = plain(page.inner_text("#coverage"))
+    assert "Blocks allocated before the probe was attached are not known." in unseen
+    assert "12 sampled blocks found the live table full" in unseen
+    assert "3 stacks are cut at the depth limit" in unseen
+    assert "Java heap" not in unseen
+
+
+def test_a_recording_of_nothing_does_not_claim_that_all_is_well(open_report: Open) -> None:
+    page = open_report(recordings.Process(duration=2).record())
+    assert "so nothing can be said" in page.inner_text("#answer")
+    assert "No allocation was recorded" in page.inner_text("#flame")
+
+
+@pytest.mark.parametrize("many", [0, 3000], ids=["json", "gzip"])
+def test_hostile_names_are_text(open_report: Open, many: int) -> None:
+    names = [*HOSTILE, *(f"com.example.Class{i}.method" for i in range(many))]
+    stacks = [
+        [recordings.MALLOC, Frame(name, "java", name, name, 3), Frame("main", "native", name)]
+        for name in names
+    ]
+    recording = with_info(
+        with_stacks(stacks, blocks=20 * len(stacks)),
+        main_class=HOSTILE[0],
+        command_line=HOSTILE,
+        coverage=HOSTILE,
+        lost={HOSTILE[1]: 3},
+    )
+    page = open_report(recording)
+    encoding = page.get_attribute("#payload", "data-encoding")
+    assert encoding == ("gzip-base64" if many else "json")
+    assert page.inner_text("header .name") == HOSTILE[0]
+    while page.locator("#more").count():
+        page.click("#more")
+    shown = page.locator("main").evaluate("main => main.textContent")
+    assert not set(shown) & set("\u202e\u202c\x07\x00\ud800")
+    assert "com.example.\\u{202e}gpj.exe\\u{202c}" in shown
+    assert page.locator("img, iframe, main script").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_the_reader_chooses(
+    open_report: Open, leaking: Recording, scheme: str
+) -> None:
+    page = open_report(leaking, color_scheme=scheme)
+    other = {"light": "dark", "dark": "light"}[scheme]
+    assert page.get_attribute("html", "data-theme") == scheme
+    page.click("#theme")
+    assert page.get_attribute("html", "data-theme") == other
+    page.reload()
+    page.wait_for_selector("main[data-ready]")
+    assert page.get_attribute("html", "data-theme") == other
+
+
+def test_a_telephone_needs_no_sideways_scrolling(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking, viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#suspect-1 .stack").bounding_box()["width"] <= 390  # type: ignore[index]
+
+
+def test_paper_gets_no_controls(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    page.emulate_media(media="print")
+    assert page.locator("#theme").is_hidden()
+    assert page.locator("#search").is_hidden()
+    assert page.locator("#suspect-1 .stack").is_visible()
+
+
+def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_megabytes(
+    browser: Browser, template: Path, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(1)
+    methods = [
+        Frame(f"com.example.package{i % 60}.Component{i % 900}.operation{i}", "java", "", "C.java", i % 500)
+        for i in range(8000)
+    ]
+    trunks = [[methods[j] for j in random.integers(0, 8000, 14)] for _ in range(300)]
+    stacks = [
+        [recordings.MALLOC, *(methods[j] for j in random.integers(0, 8000, 16)), *trunks[i % 300]]
+        for i in range(20_000)
+    ]
+    recording = with_stacks(stacks, blocks=60_000)
+    ranked = suspects(with_stacks(stacks[:500], blocks=1500))  # judging 20,000 sites is not timed here
+    path = tmp_path / "large.html"
+    assert html.write(recording, ranked, path) < 5_000_000
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    milliseconds = []
+    for _ in range(3):  # the quickest: others use this machine too
+        page.goto(path.as_uri())
+        page.wait_for_selector("main[data-ready]")
+        milliseconds.append(int(page.get_attribute("main", "data-ready") or ""))
+    assert min(milliseconds) < 2000
+    page.fill("#search", "operation77")
+    assert "functions" in page.inner_text("#matched")
+    page.close()
+
+
+# --- the file ---
+
+
+def test_the_policy_allows_nothing_but_the_pages_own_script_and_style(template: Path) -> None:
+    page = template.read_text("utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    directives = dict(part.split(" ", 1) for part in policy[1].split("; "))
+    assert directives["default-src"] == "'none'"
+    assert re.fullmatch(r"'sha256-[\w+/]+=*'", directives["script-src"])
+    assert re.fullmatch(r"'sha256-[\w+/]+=*'", directives["style-src"])
+    assert directives.keys() == {"default-src", "script-src", "style-src", "base-uri", "form-action"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(st.characters(), max_size=30), json_values, max_size=4))
+def test_embedded_data_comes_back_and_cannot_end_its_element(data: dict[str, Any]) -> None:
+    encoding, text = html.embed(data)
+    assert encoding == "json"
+    assert "<" not in text
+    assert text.isascii()
+    assert json.loads(text) == data
+
+
+def test_quantities_that_json_cannot_write_are_null(leaking: Recording) -> None:
+    first = suspects(leaking)[0]
+    unbounded = dataclasses.replace(first, growth_bytes_per_second=Estimate(1.0, float("-inf"), float("inf")))
+    data = payload(leaking, [unbounded])
+    assert data["suspects"][0]["growth_bytes_per_second"] == {"estimate": 1.0, "low": None, "high": None}
+    json.dumps(data, allow_nan=False)
+
+
+def test_weights_are_those_of_the_recording(leaking: Recording) -> None:
+    stacks = payload(leaking, [])["stacks"]
+    assert sum(stacks["live_bytes"]) == leaking.live["size"].sum()
+    assert sum(stacks["live_blocks"]) == len(leaking.live)
+    assert all(
+        live <= allocated
+        for live, allocated in zip(stacks["live_bytes"], stacks["allocated_bytes"], strict=True)
+    )
+    names = [leaking.frames[frame].name for frame in stacks["frames"][0]]
+    assert names == [frame.name for frame in leaking.stack(1)]
+
+
+def test_passwords_on_the_command_line_stay_behind(leaking: Recording) -> None:
+    command = ("java", "-Ddb.password=geheim", "--api-key=geheim", "-Dsize=3", "-Dtoken=geheim=geheim")
+    info: Info = with_info(leaking, command_line=command, jvm_flags=command[1:]).info
+    data = payload(dataclasses.replace(leaking, info=info), [])
+    assert "geheim" not in json.dumps(data)
+    assert "-Dsize=3" in data["info"]["command_line"]
+
+
+def test_a_report_replaces_an_older_one_but_no_other_file(
+    template: Path, tmp_path: Path, leaking: Recording
+) -> None:
+    path = tmp_path / "report.html"
+    assert html.write(leaking, [], path) == path.stat().st_size
+    html.write(leaking, suspects(leaking), path)
+    assert LEAK in path.read_text()
+    path.write_text("<p>my own page</p>")
+    with pytest.raises(UserError, match="no offheap report"):
+        html.write(leaking, [], path)
+    assert path.read_text() == "<p>my own page</p>"
+    with pytest.raises(UserError, match="cannot write"):
+        html.write(leaking, [], tmp_path / "missing" / "report.html")
+    with pytest.raises(UserError, match="is no file"):
+        html.write(leaking, [], tmp_path)
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_without_its_template_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, leaking: Recording
+) -> None:
+    monkeypatch.setattr(html, "TEMPLATE", tmp_path / "report.html")
+    with pytest.raises(UserError, match=r"web/build\.py"):
+        html.render(leaking, [])
+
+
+def test_the_command_refuses_what_is_no_recording(tmp_path: Path) -> None:
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("no recording")
+    for path in (foreign, tmp_path / "missing"):
+        done = subprocess.run(
+            [sys.executable, "-m", "offheap", "report", str(path)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_the_scripts_own_tests_pass(web_build: ModuleType, tmp_path: Path) -> None:
+    try:
+        npm, environment = web_build.npm_command()
+    except web_build.BuildError as error:
+        pytest.skip(str(error))
+    copy = tmp_path / "web"
+    shutil.copytree(WEB, copy, ignore=shutil.ignore_patterns("node_modules"))
+    install = subprocess.run(
+        [*npm, "ci", "--prefer-offline"], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    if install.returncode:
+        pytest.skip(f"npm cannot install vitest here: {install.stderr.strip().splitlines()[-1:]}")
+    done = subprocess.run([*npm, "test"], cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
