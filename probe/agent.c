@@ -125,6 +125,7 @@ void agent_vm_dying(JNIEnv *env) {
     if (alone) methods_name(events_jvmti(), env);
     atomic_store(&agent.phase, VM_DEAD);
     if (alone) pthread_mutex_unlock(&agent.using_vm);
+    probe_fall_asleep();
 }
 
 /* -- the thread ------------------------------------------------------------------------- */

@@ -287,10 +287,12 @@ EXPORT int offheap_start(const char *text) {
 
 EXPORT int offheap_stop(void) { return probe_stop(); }
 
-__attribute__((destructor)) static void fall_asleep(void) {
+__attribute__((destructor)) void probe_fall_asleep(void) {
     if (!probe_enter()) return;
     live->stop_monotonic_ns = system_monotonic_ns();
     uint32_t recording = OFFHEAP_RECORDING;
     __atomic_compare_exchange_n(&live->state, &recording, OFFHEAP_EXITED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     probe_leave();
+    /* The hooks stay, and the mapping: threads may be inside. */
+    atomic_store(&probe_state, PROBE_IDLE);
 }

@@ -43,6 +43,9 @@ int probe_start(const struct options *options, enum offheap_entry entry);
 /* Stops recording; unless preloaded, also restores every patched slot.
  * A preloaded probe answers PROBE_PRELOADED after it has stopped. */
 int probe_stop(void);
+/* The process ends: what is live now is what it leaves behind.  Nothing is recorded any more, since
+ * the destructors of C++ statics will free what was leaked into them. */
+void probe_fall_asleep(void);
 /* True when this library was preloaded: its symbols interpose, GOTs are left alone. */
 bool probe_is_preloaded(void);
 /* Modules have come (a dlopen ended; also called by the agent thread when woken) or gone (a dlclose). */
