@@ -86,7 +86,8 @@ def test_more_sections_than_16_bits_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "truncated"),
+        (b"", "not an ELF file"),
+        (b"#!", "not an ELF file"),
         (b"\x7fELF", "truncated"),
         (b"#!/bin/sh\n" + b" " * 100, "not an ELF file"),
         (b"\x7fELF\x01\x01" + b"\0" * 100, "not a 64-bit"),

@@ -122,12 +122,12 @@ class ElfImage:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.file_size = file.seek(0, os.SEEK_END)
+        if self._read(0, min(4, self.file_size), "magic number") != b"\x7fELF":
+            raise ElfError("is not an ELF file")
         raw = self._read(0, _HEADER.size, "ELF header")
         ident, self.type, machine, _, self.entry, phoff, shoff, _, _, phsize, phnum, shsize, shnum, names = (
             _HEADER.unpack(raw)
         )
-        if ident[:4] != b"\x7fELF":
-            raise ElfError("is not an ELF file")
         if ident[4:6] != b"\x02\x01":
             raise ElfError("is not a 64-bit little-endian ELF file")
         self.machine: str = MACHINES.get(machine, f"machine {machine}")
