@@ -1,7 +1,7 @@
 /** The first thing a reader sees: is it leaking, what, how fast, how sure - in words. */
 
-import { h } from "./dom.ts";
-import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence, visible } from "./format.ts";
+import { h, nameOf } from "./dom.ts";
+import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence } from "./format.ts";
 import { frameAt, samePlace, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
 
 /** How bad: the colour of the answer and of the badges. */
@@ -68,11 +68,11 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
     "p",
     {},
     "What ",
-    h("span", { class: "name subject" }, visible(blamed.name)),
+    nameOf(blamed.name, "subject"),
     place && ` (${place})`,
     " allocates",
     callee !== undefined && " through ",
-    callee !== undefined && h("span", { class: "name" }, visible(frameAt(payload.frames, callee).name)),
+    callee !== undefined && nameOf(frameAt(payload.frames, callee).name),
     ...((growth.estimate ?? 0) > 0
       ? [" grows by ", h("strong", {}, formatRate(growth.estimate)), " and now holds ", held]
       : [" holds ", held]),

@@ -1,5 +1,7 @@
 /** Elements made by hand: text always goes in as text, never as markup. */
 
+import { visible } from "./format.ts";
+
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | undefined>;
 
@@ -17,6 +19,13 @@ export function h<Name extends keyof HTMLElementTagNameMap>(
   }
   element.append(...children.filter((child): child is Node | string => Boolean(child)));
   return element;
+}
+
+/** A name of the recorded process, which may break after a separator and, if it must, anywhere. */
+export function nameOf(text: string, more = ""): HTMLElement {
+  const parts = visible(text).split(/(?<=[.:,(_$])(?=[\p{L}\p{N}<_])/u);
+  const pieces = parts.flatMap((part, index) => (index ? [h("wbr"), part] : [part]));
+  return h("span", { class: `name ${more}`.trim() }, ...pieces);
 }
 
 /** A section with its heading, which labels it for assistive technology. */

@@ -4,7 +4,7 @@
  * The root is at the top.  Mouse, touch and keyboard reach the same frames.
  */
 
-import { h } from "./dom.ts";
+import { h, nameOf } from "./dom.ts";
 import { formatShare, shortName, visible } from "./format.ts";
 import type { Functions } from "./functions.ts";
 import { fill } from "./kinds.ts";
@@ -109,7 +109,7 @@ export class FlameGraph {
     // One measurement serves all labels: the font is monospaced.
     const letter = context.measureText("m").width;
     const text = colour("--on-fill");
-    const background = colour("--surface");
+    const [paled, muted] = [colour("--text"), colour("--muted")];
     const rest = colour("--line");
     for (const box of this.rows.flat()) {
       const top = box.row * ROW;
@@ -123,16 +123,12 @@ export class FlameGraph {
       context.fillRect(box.left, top, Math.max(box.width - 0.5, 0.5), ROW - 1);
       const letters = Math.floor((box.width - 2 * PADDING) / letter);
       if (letters >= 3) {
-        if (context.globalAlpha < 1) {
-          context.globalAlpha = 0.75;
-        }
-        context.fillStyle = context.globalAlpha < 1 ? colour("--text") : text;
+        // Faded boxes take on the page's colour, and so does what is written on them.
+        context.fillStyle = context.globalAlpha === 1 ? text : context.globalAlpha > 0.5 ? paled : muted;
+        context.globalAlpha = 1;
         context.fillText(this.label(box.node, letters), box.left + PADDING, top + ROW / 2);
       }
       context.globalAlpha = 1;
-    }
-    if (background && this.rows.length === 0) {
-      context.clearRect(0, 0, width, height);
     }
   }
 
@@ -260,7 +256,7 @@ export class FlameGraph {
     const fn = tree.fn[box.node]!;
     const where = fn < 0 ? "" : place(functions, fn);
     return [
-      h("p", { class: "name" }, this.name(box.node)),
+      h("p", {}, nameOf(this.name(box.node))),
       h("p", {}, h("strong", {}, format(value)), ` · ${shares.join(" · ")}`),
       ...(where ? [h("p", { class: "muted" }, where)] : []),
     ];
@@ -272,11 +268,12 @@ export class FlameGraph {
   }
 }
 
-/** The module, the file and up to five lines of a function. */
+/** The native module, the file and up to five lines of a function. */
 function place(functions: Functions, fn: number): string {
   const lines = functions.lines[fn] ?? [];
   const some = lines.slice(0, 5).join(", ") + (lines.length > 5 ? ", …" : "");
   const file = functions.file[fn] ?? "";
   const source = file && some ? `${file}:${some}` : file;
-  return [functions.module[fn], source].filter(Boolean).map((part) => visible(part ?? "")).join(" · ");
+  const module = functions.kind[fn] === "java" ? "" : functions.module[fn];
+  return [module, source].filter(Boolean).map((part) => visible(part ?? "")).join(" · ");
 }

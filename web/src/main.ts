@@ -4,7 +4,7 @@ import "./style.css";
 import { answer } from "./answer.ts";
 import { charts } from "./charts.ts";
 import { coverage, particulars } from "./coverage.ts";
-import { h } from "./dom.ts";
+import { h, nameOf } from "./dom.ts";
 import { figures } from "./figures.ts";
 import { flamePanel, type FlamePanel } from "./flame-panel.ts";
 import { visible } from "./format.ts";
@@ -21,7 +21,7 @@ function header(info: Info): HTMLElement {
     h(
       "span",
       { class: "target" },
-      h("span", { class: "name" }, title(info)),
+      nameOf(title(info)),
       h("span", { class: "muted" }, `pid ${info.pid} · ${jvm}`),
     ),
     themeToggle(),

@@ -1,6 +1,6 @@
 /** A whole stack, innermost first, to read and to copy. */
 
-import { h } from "./dom.ts";
+import { h, nameOf } from "./dom.ts";
 import { formatPlace, visible } from "./format.ts";
 import { kindChip } from "./kinds.ts";
 import { frameAt, samePlace, type Frame, type FrameColumns } from "./payload.ts";
@@ -21,7 +21,7 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number)
         h(
           "span",
           {},
-          h("span", { class: "name" }, visible(frame.name)),
+          nameOf(frame.name),
           place && h("span", { class: "place" }, place),
           frame.inlined && h("span", { class: "place" }, "inlined"),
           here && h("span", { class: "here" }, "look here"),

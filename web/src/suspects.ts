@@ -1,7 +1,7 @@
 /** The table of suspects: one row each, which opens to the reason and the whole stack. */
 
 import { calleeOf, percent, SEVERITY } from "./answer.ts";
-import { h, section } from "./dom.ts";
+import { h, nameOf, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "./format.ts";
 import { frameAt, type Payload, type Suspect } from "./payload.ts";
 import { stackList } from "./stack-list.ts";
@@ -46,7 +46,7 @@ function row(payload: Payload, suspect: Suspect, find: (name: string) => void): 
   const open = h(
     "button",
     { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id },
-    h("span", { class: "name" }, visible(blamed.name)),
+    nameOf(blamed.name),
   );
   const callee = calleeOf(payload.frames, suspect);
   const through = callee === undefined ? "" : frameAt(payload.frames, callee).name;
