@@ -12,6 +12,7 @@
 #include "live_file.h"
 #include "methods.h"
 #include "probe.h"
+#include "stack_bounds.h"
 #include "vm_layout.h"
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
@@ -165,9 +166,10 @@ static void complete_anchor(const struct anchor *anchor, const struct unwind_reg
  * the compiled method that called the stub.  False if there is no such frame. */
 static bool leave_stub(const struct anchor *anchor) {
     enum { STUB_FRAME_LIMIT = 16 << 10 }; /* it saves every register, AVX-512 ones too */
-    uintptr_t sp = *anchor->sp, fp = *anchor->fp;
+    uintptr_t sp = *anchor->sp, fp = *anchor->fp, high;
     if (fp <= sp || fp - sp > STUB_FRAME_LIMIT || fp % sizeof(uintptr_t)) return false;
     const uintptr_t *frame = (const uintptr_t *)fp;
+    if (!stack_bounds(sp, &high) || fp + 2 * sizeof *frame > high) return false;
     set_anchor(anchor, fp + 2 * sizeof *frame, frame[1], frame[0]);
     return true;
 }
