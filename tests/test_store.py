@@ -1,0 +1,322 @@
+"""The recording on disk: what is written is read, whatever state its writer left it in."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offheap.errors import UserError
+from offheap.recording import load
+from offheap.recording.assembly import Stacks
+from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module
+from offheap.recording.parts import MERGED, parts
+from offheap.recording.store import RecordingWriter, writer
+
+FRAMES = {
+    0: (Frame("malloc", "native"),),
+    1: (
+        Frame("allocate", "native", "libfoo.so", "foo.c", 10, inlined=True),
+        Frame("build", "native", "libfoo.so", "foo.c", 20),
+    ),
+    2: (Frame("com.example.Größe.'quote\"\x00\x1b[31m", "java", "", "Größe.java", 7),),
+    3: (Frame("unknown Java method", "unknown"),),
+}
+
+
+def info(**changes: object) -> Info:
+    values: dict[str, object] = {
+        "path": "",
+        "pid": 4711,
+        "mode": "sampled",
+        "interval_bytes": 524288,
+        "start": 1.7e9,
+        "duration_seconds": 3.0,
+        "ended": "exited",
+        "entry": "preload",
+        "java_version": "17.0.9",
+        "main_class": "com.example.Shop",
+        "command_line": ("java", "-jar", "größe \udce4.jar"),
+        "jvm_flags": ("-Xmx1g",),
+        "properties": {"java.version": "17.0.9"},
+        "lost": {"lost_java": 3},
+        "joined": 99,
+        "coverage": ("nothing was seen",),
+        "probe_version": "0.1.0",
+    }
+    return Info(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def live(stacks: list[int]) -> np.ndarray:
+    rows = np.zeros(len(stacks), LIVE)
+    rows["stack"], rows["size"], rows["probability"] = stacks, 100, 0.25
+    rows["birth"] = np.arange(len(stacks))
+    return rows
+
+
+def series(time: float, stack: int, live_bytes: float) -> np.ndarray:
+    rows = np.zeros(1, SERIES)
+    rows["time"], rows["stack"], rows["live_bytes"] = time, stack, live_bytes
+    return rows
+
+
+def process(time: float) -> np.ndarray:
+    rows = np.zeros(1, PROCESS)
+    rows["time"], rows["rss_bytes"] = time, 1 << 30
+    return rows
+
+
+def stacks(first: int, *frames: list[int]) -> Stacks:
+    return Stacks(
+        np.arange(first, first + len(frames), dtype=np.int64),
+        np.ones(len(frames), np.uint8),
+        np.array([len(its) for its in frames], np.int64),
+        np.array([frame for its in frames for frame in its], np.int64),
+    )
+
+
+def fill(target: RecordingWriter, snapshots: int = 3) -> None:
+    """As the recorder does, `snapshots` times; stack 2 comes with the second."""
+    for n in range(snapshots):
+        target.replace_modules([Module("/lib/libfoo.so", "0a0b", 4096, 8192, 0)])
+        target.replace_threads(["other threads", "main"])
+        chains = {0: {0: FRAMES[0], 1: FRAMES[1]}, 1: {2: FRAMES[2]}}.get(n, {})
+        target.append_frames(chains, {number: number + 1000 for number in chains})
+        target.append_stacks({0: stacks(0, [], [0, 1]), 1: stacks(2, [0, 2, 3, 1])}.get(n, Stacks()))
+        target.replace_live(live([1, 1, 2][: n + 1]))
+        target.append_rows("series", series(n, min(n + 1, 2), 100.0 * n))
+        target.append_rows("process", process(n))
+        target.replace_info(info(duration_seconds=float(n)))
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = writer(tmp_path_factory.mktemp("store") / "a.offheap")
+    fill(target)
+    target.finish()
+    target.close()
+    return target.path
+
+
+@pytest.fixture
+def recording(finished: Path, tmp_path: Path) -> Path:
+    """A finished recording to spoil."""
+    return Path(shutil.copytree(finished, tmp_path / "a.offheap"))
+
+
+def test_round_trip(recording: Path) -> None:
+    got = load(recording)
+    names = [frame.name for frame in got.stack(2)]
+    assert names == ["malloc", FRAMES[2][0].name, "unknown Java method", "allocate", "build"]
+    assert got.stack(1) == [*FRAMES[0], *FRAMES[1]]
+    assert got.stack(2)[1] == FRAMES[2][0]
+    assert got.stack(0) == []
+    assert len(got.frames) == len(set(got.frames))
+    assert got.threads == ["other threads", "main"]
+    assert got.modules == [Module("/lib/libfoo.so", "0a0b", 4096, 8192, 0)]
+    assert np.array_equal(got.live, live([1, 1, 2]))
+    assert got.series["time"].tolist() == [0.0, 1.0, 2.0]
+    assert got.series["stack"].tolist() == [1, 2, 2]
+    assert got.process["rss_bytes"].tolist() == [1 << 30] * 3
+    assert got.info == info(
+        path=str(recording), duration_seconds=2.0, command_line=("java", "-jar", "größe ?.jar")
+    )
+
+
+def test_one_part_a_table_after_finish(recording: Path) -> None:
+    for table in APPENDED:
+        assert len(os.listdir(recording / table)) == 1, table
+    assert {p.name for p in recording.glob("*.parquet")} == {f"{t}.parquet" for t in REPLACED}
+    assert not list(recording.rglob("*.writing"))
+
+
+def rows_of(query: str) -> list[tuple[Any, ...]]:
+    relation = duckdb.sql(query)
+    assert relation is not None
+    return relation.fetchall()
+
+
+def test_columns_and_types_are_the_declared_ones(recording: Path) -> None:
+    """Anyone's DuckDB reads it with a glob."""
+    for table, types in {**APPENDED, **REPLACED}.items():
+        files = f"{recording}/{table}/*.parquet" if table in APPENDED else f"{recording}/{table}.parquet"
+        described = rows_of(f"DESCRIBE SELECT * FROM '{files}'")
+        assert {row[0]: row[1] for row in described} == types
+
+
+def test_the_query_of_the_documentation(recording: Path) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "recording-format.md").read_text()
+    query = text.split("```sql\n")[1].split("```")[0]
+    rows = rows_of(query.replace("NAME.offheap", str(recording)))
+    # Two blocks of 100 bytes with probability 1/4 on stack 1, one on stack 2; a block counts for
+    # every function of its stack once.
+    assert rows[0] == ("allocate", 1200.0)
+    assert dict(rows)[FRAMES[2][0].name] == 400.0
+
+
+def test_many_parts_are_merged(tmp_path: Path) -> None:
+    target = writer(tmp_path / "a.offheap")
+    count = MERGED * 2 + 5
+    fill(target, 1)
+    for n in range(1, count):
+        target.append_rows("process", process(n))
+    found = parts(target.path / "process")
+    assert [part.span for part in found] == [MERGED, MERGED, 1, 1, 1, 1, 1]
+    assert load(target.path).process["time"].tolist() == list(range(count))
+    target.finish()
+    target.close()
+    assert load(target.path).process["time"].tolist() == list(range(count))
+
+
+def test_killed_between_merging_and_removing(tmp_path: Path, recording: Path) -> None:
+    """The merged part and those it replaces are both there: nothing counts twice."""
+    target = writer(tmp_path / "b.offheap")
+    fill(target)
+    target.close()
+    merged = next((recording / "series").iterdir())
+    (target.path / "series" / merged.name).write_bytes(merged.read_bytes())
+    assert len(os.listdir(target.path / "series")) == 4
+    assert load(target.path).series["time"].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("written", range(1, 4))
+def test_killed_between_snapshots(tmp_path: Path, written: int) -> None:
+    target = writer(tmp_path / "a.offheap")
+    fill(target, written)
+    target.close()
+    (target.path / "series" / ".000009.parquet.writing").write_bytes(b"half a part")
+    got = load(target.path)
+    assert got.process["time"].tolist() == list(range(written))
+    assert len(got.live) == written
+
+
+def test_series_may_be_ahead_of_meta(tmp_path: Path) -> None:
+    target = writer(tmp_path / "a.offheap")
+    fill(target)
+    target.append_rows("process", process(5.0))
+    target.close()
+    assert load(target.path).info.duration_seconds == 5.0
+
+
+def test_an_empty_part_is_what_a_power_failure_leaves(recording: Path) -> None:
+    (recording / "series" / "000099.parquet").touch()
+    assert len(load(recording).series) == 3
+
+
+def test_a_moved_recording_reads_the_same(recording: Path, tmp_path: Path) -> None:
+    before = load(recording)
+    moved = recording.rename(tmp_path / "elsewhere [x] 'q'*.offheap")
+    after = load(moved)
+    assert after.stack(2) == before.stack(2)
+    assert np.array_equal(after.series, before.series)
+
+
+# What is wrong, in one line.
+
+
+def test_existing_output(recording: Path) -> None:
+    with pytest.raises(UserError, match="exists already; choose another name"):
+        writer(recording)
+
+
+def test_output_in_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be made: No such file"):
+        writer(tmp_path / "nowhere" / "a.offheap")
+
+
+def test_foreign_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not a recording of offheap: it has no meta\.json"):
+        load(tmp_path)
+
+
+def test_newer_recording(recording: Path) -> None:
+    meta = json.loads((recording / "meta.json").read_text())
+    assert meta["schema"] == SCHEMA
+    meta["schema"] = "offheap.recording/2"
+    (recording / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(UserError, match=r"newer offheap.*upgrade"):
+        load(recording)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "17", "{}", '{"schema": 3}', "[" * 100_000, '{"schema": "other/1"}']
+)
+def test_foreign_meta(recording: Path, text: str) -> None:
+    (recording / "meta.json").write_text(text)
+    with pytest.raises(UserError, match=r"damaged|not a recording"):
+        load(recording)
+
+
+@pytest.mark.parametrize("name", [name for name in info().__dataclass_fields__ if name != "path"])
+@pytest.mark.parametrize("value", [None, [1], {"a": None}, "x", -1.5])
+def test_wrong_meta(recording: Path, name: str, value: object) -> None:
+    meta = json.loads((recording / "meta.json").read_text())
+    if type(meta[name]) is type(value):
+        pytest.skip("the type is right")
+    meta[name] = value
+    (recording / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(UserError, match=f"damaged: {name} is"):
+        load(recording)
+
+
+@pytest.mark.parametrize("table", [*APPENDED, *REPLACED])
+def test_truncated_part(recording: Path, table: str) -> None:
+    file = next((recording / table).iterdir()) if table in APPENDED else recording / f"{table}.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(UserError, match=rf"{table}.*damaged"):
+        load(recording)
+
+
+@pytest.mark.parametrize("table", [*APPENDED, *REPLACED])
+def test_part_of_something_else(recording: Path, table: str) -> None:
+    file = next((recording / table).iterdir()) if table in APPENDED else recording / f"{table}.parquet"
+    file.unlink()
+    duckdb.sql(f"COPY (SELECT 1 AS one) TO '{file}' (FORMAT parquet)")
+    with pytest.raises(UserError, match=rf"{table}.*damaged"):
+        load(recording)
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("stacks", "4000000000::UINTEGER AS stack, * EXCLUDE stack"),
+        ("stacks", "[4000000000::UINTEGER] AS frames, * EXCLUDE frames"),
+        ("live", "4000000000::UINTEGER AS stack, * EXCLUDE stack"),
+        ("live", "0.0 AS probability, * EXCLUDE probability"),
+        ("live", "NULL::UBIGINT AS size, * EXCLUDE size"),
+        ("series", "-time AS time, * EXCLUDE time"),
+        ("process", "'nan'::DOUBLE AS time, * EXCLUDE time"),
+        ("frames", "'weird' AS kind, * EXCLUDE kind"),
+    ],
+)
+def test_hostile_values(recording: Path, tmp_path: Path, table: str, change: str) -> None:
+    file = next((recording / table).iterdir()) if table in APPENDED else recording / f"{table}.parquet"
+    duckdb.sql(f"COPY (SELECT {change} FROM '{file}') TO '{tmp_path}/changed.parquet' (FORMAT parquet)")
+    (tmp_path / "changed.parquet").rename(file)
+    with pytest.raises(UserError, match="damaged"):
+        load(recording)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed.offheap"
+    shutil.copytree(finished, path, dirs_exist_ok=True)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    file = data.draw(st.sampled_from([path / "meta.json", *files]))
+    raw = bytearray(file.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    file.write_bytes(raw)
+    with contextlib.suppress(UserError):
+        load(path)
