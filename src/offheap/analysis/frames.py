@@ -73,7 +73,9 @@ def is_glue(frame: Frame) -> bool:
 
 def stable_name(frame: Frame) -> str:
     """The name without what the JVM numbers anew for each hidden class."""
-    return _HIDDEN.sub(r"\1", frame.name) if frame.kind == "java" else frame.name
+    if frame.kind != "java" or ("$$Lambda" not in frame.name and "0x" not in frame.name):
+        return frame.name
+    return _HIDDEN.sub(r"\1", frame.name)
 
 
 def boundary(stack: Sequence[Frame]) -> int | None:

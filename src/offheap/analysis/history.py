@@ -8,7 +8,9 @@ survivors born until then is what has been freed since, of which the sampled par
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +26,14 @@ _FEWEST_SNAPSHOTS = 5
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One site.  Bytes, by era (n of them) or by boundary (n + 1)."""
+    """One site, in bytes, by boundary: n + 1 of them, between n eras."""
 
-    times: list[float]  # boundaries, seconds since the start
+    times: list[float]  # seconds since the start
     first: int  # the boundary before the site's first known allocation
-    born: list[float]  # live at the end, born in the era
+    born: list[float]  # live at the end and born until the boundary
     seen: list[float]  # of which sampled
-    variance: list[float]
-    samples: list[float]  # sampled blocks
+    variance: list[float]  # of `born`
+    samples: list[float]  # sampled blocks in `born`
     live: list[float]  # live at the boundary; empty without snapshots
     live_variance: list[float]
     interval_bytes: int
@@ -40,27 +42,29 @@ class History:
     def at(self, share: float) -> int:
         """The boundary nearest to this share of the site's own time, from `first` to the end."""
         target = self.times[self.first] + share * (self.times[-1] - self.times[self.first])
-        return min(range(self.first, len(self.times)), key=lambda i: abs(self.times[i] - target))
+        after = bisect_left(self.times, target, self.first + 1, len(self.times) - 1)
+        return after - (target - self.times[after - 1] < self.times[after] - target)
 
     def seconds(self, start: int, end: int) -> float:
         return self.times[end] - self.times[start]
 
     def survivors(self, start: int, end: int) -> Estimate:
         """Bytes alive at the end of the recording and born between two boundaries."""
-        samples = sum(self.samples[start:end])
+        samples = self.samples[end] - self.samples[start]
         if not samples:
             return estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
-        born, seen = sum(self.born[start:end]), sum(self.seen[start:end])
-        return estimates.of_sums(seen, max(born - seen, 0.0), sum(self.variance[start:end]), samples)
+        seen = self.seen[end] - self.seen[start]
+        unseen = max(self.born[end] - self.born[start] - seen, 0.0)
+        return estimates.of_sums(seen, unseen, max(self.variance[end] - self.variance[start], 0.0), samples)
 
     def sampled(self, start: int, end: int) -> int:
-        return int(sum(self.samples[start:end]))
+        return int(self.samples[end] - self.samples[start])
 
     def freed_since(self, boundary: int) -> Estimate:
         """Bytes alive at a boundary and freed since."""
         alive = self.live[boundary]
-        freed = max(alive - sum(self.born[:boundary]), 0.0)
-        variance = max(self.live_variance[boundary] - sum(self.variance[:boundary]), 0.0)
+        freed = max(alive - self.born[boundary], 0.0)
+        variance = max(self.live_variance[boundary] - self.variance[boundary], 0.0)
         if freed <= 1e-9 * alive or (variance <= 0 and self.interval_bytes):
             # None of the sampled ones; some of the others perhaps, but no more than there was.
             hidden = estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
@@ -69,18 +73,25 @@ class History:
 
     def net(self, start: int) -> Estimate:
         """Growth in bytes from a boundary to the end: born since and alive, less freed since."""
-        return estimates.difference(self.survivors(start, len(self.born)), self.freed_since(start))
+        return estimates.difference(self.survivors(start, len(self.times) - 1), self.freed_since(start))
 
-    def steps(self, start: int) -> list[float]:
+    def steps(self, start: int, end: int) -> list[float]:
         """Growth in bytes per second, era by era: of live bytes, or of survivors without snapshots."""
-        if self.live:
-            moves = [
-                after - before
-                for before, after in zip(self.live[start:-1], self.live[start + 1 :], strict=True)
-            ]
-        else:
-            moves = self.born[start:]
-        return [move / self.seconds(start + i, start + i + 1) for i, move in enumerate(moves)]
+        return self._rates(self.live or self.born, start, end)
+
+    def births(self, start: int, end: int) -> list[float]:
+        """Bytes per second that survive, by the era of their birth."""
+        return self._rates(self.born, start, end)
+
+    def filled(self, start: int, end: int) -> int:
+        """How many eras left sampled survivors."""
+        counts = self.samples[start : end + 1]
+        return sum(after > before for before, after in pairwise(counts))
+
+    def _rates(self, amounts: list[float], start: int, end: int) -> list[float]:
+        return [
+            (amounts[i + 1] - amounts[i]) / (self.times[i + 1] - self.times[i]) for i in range(start, end)
+        ]
 
 
 def histories(recording: Recording, grouping: Grouping) -> list[History]:
@@ -124,17 +135,25 @@ def histories(recording: Recording, grouping: Grouping) -> list[History]:
         first[total < 0.9 * allocated] = 0
     first = np.minimum(first, eras - 1)
 
-    boundaries = times.tolist()
+    def running(table: NDArray[np.float64]) -> list[list[float]]:
+        rows: list[list[float]] = np.pad(table.cumsum(axis=1), ((0, 0), (1, 0))).tolist()
+        return rows
+
+    boundaries: list[float] = times.tolist()
+    columns = [running(table) for table in (born, seen, variance, samples)]
+    empty: list[list[float]] = [[]] * count
+    lives = at.tolist() if at is not None else empty
+    variances = at_variance.tolist() if at is not None else empty
     return [
         History(
             times=boundaries,
             first=int(first[number]),
-            born=born[number].tolist(),
-            seen=seen[number].tolist(),
-            variance=variance[number].tolist(),
-            samples=samples[number].tolist(),
-            live=at[number].tolist() if at is not None else [],
-            live_variance=at_variance[number].tolist() if at is not None else [],
+            born=columns[0][number],
+            seen=columns[1][number],
+            variance=columns[2][number],
+            samples=columns[3][number],
+            live=lives[number],
+            live_variance=variances[number],
             interval_bytes=recording.info.interval_bytes,
             block_bytes=float(block[number]),
         )

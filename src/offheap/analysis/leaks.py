@@ -85,7 +85,7 @@ def suspects(recording: Recording) -> list[Suspect]:
 
 
 def _judge(site: Site, history: History, by_jvm: bool) -> _Judgement:
-    end = len(history.born)
+    end = len(history.times) - 1
     a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
     seconds = history.seconds(history.first, end)
     old = history.survivors(0, late)
@@ -185,7 +185,7 @@ def _growth(history: History, a: int, end: int) -> Estimate:
 
 def _rate(history: History, amount: Estimate, start: int, end: int) -> Estimate:
     seconds = max(history.seconds(start, end), 1e-9)
-    steps = history.steps(start)[: end - start]
+    steps = history.steps(start, end)
     mean, low, high = amount.estimate / seconds, amount.low / seconds, amount.high / seconds
     scatter = _standard_error(steps) * (_T[min(len(steps) - 1, len(_T) - 1)] if steps else 0.0)
     return Estimate(mean, min(low, mean - scatter), max(high, mean + scatter))
@@ -200,7 +200,7 @@ def _layer(history: History, a: int, b: int, late: int) -> Estimate | None:
         for start, end in ((history.first, a), (a, b), (b, late))
     ]
     born, seconds = history.survivors(a, late), history.seconds(a, late)
-    steps = [history.born[i] / history.seconds(i, i + 1) for i in range(a, late)]
+    steps = history.births(a, late)
     scatter = _T[min(len(steps) - 1, len(_T) - 1)] * _standard_error(steps)
     rate, low, high = born.estimate / seconds, born.low / seconds, born.high / seconds
     layer = Estimate(rate, min(low, rate - scatter), max(high, rate + scatter))
@@ -237,9 +237,8 @@ def _populated(history: History, start: int, end: int) -> float:
     samples = history.sampled(start, end)
     if eras <= 0 or not samples:
         return 0.0
-    filled = sum(count > 0 for count in history.samples[start:end])
     # n samples thrown at random into k eras fill k (1 - (1 - 1/k)^n) of them.
-    return float(filled / (eras * (1 - (1 - 1 / eras) ** samples)))
+    return float(history.filled(start, end) / (eras * (1 - (1 - 1 / eras) ** samples)))
 
 
 def _fades(before: Estimate, after: Estimate, share: float) -> bool:

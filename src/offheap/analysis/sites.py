@@ -88,32 +88,27 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     """
     grouping = grouping or group(recording)
     count = len(grouping.members)
-    live = recording.live
-    site = grouping.of_stack[live["stack"]]
+    site = grouping.of_stack[recording.live["stack"]]
+    order = np.argsort(site, kind="stable")
+    site, live = site[order], recording.live[order]
     size = live["size"].astype(np.float64)
     probability = live["probability"]
     live_bytes = estimates.of_groups(site, size, probability, count)
     live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
-    last = latest_rows(recording)
-    stack_bytes = np.bincount(live["stack"], weights=size / probability, minlength=len(grouping.of_stack))
-    names = _threads(recording, site, size / probability, count)
+    stack_bytes = np.bincount(
+        live["stack"], weights=size / probability, minlength=len(grouping.of_stack)
+    ).tolist()
+    names = _threads(recording, site, live["thread"], size / probability, count)
+    ever = allocated(recording, grouping.of_stack, count)
 
     result = []
     for number, stacks in enumerate(grouping.members):
-        latest = last[stacks]
-        rows = recording.series[latest[latest >= 0]]
-        samples = float(rows["samples"].sum())
-        allocated_bytes = estimates.of_totals(
-            float(rows["allocated_bytes"].sum()), float(rows["allocated_bytes_variance"].sum()), samples
-        )
-        allocated_blocks = estimates.of_totals(
-            float(rows["allocated_blocks"].sum()), float(rows["allocated_blocks_variance"].sum()), samples
-        )
+        allocated_bytes, allocated_blocks = ever[number]
         in_bytes, in_blocks = live_bytes[number], live_blocks[number]
         if in_blocks.estimate == 0 and allocated_blocks.estimate > 0:
             block = allocated_bytes.estimate / allocated_blocks.estimate
             in_bytes, in_blocks = estimates.none_sampled(recording.info.interval_bytes, block)
-        shown = max(stacks, key=lambda stack: (stack_bytes[stack], -stack))
+        shown = max(stacks, key=stack_bytes.__getitem__)
         result.append(
             Site(
                 kind="mmap" if recording.stack_kinds[stacks[0]] == MMAP else "malloc",
@@ -129,6 +124,31 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     return result
 
 
+def allocated(recording: Recording, groups: NDArray[np.int64], count: int) -> list[tuple[Estimate, Estimate]]:
+    """Bytes and blocks ever allocated, by group 0..count-1; `groups` has the group of every stack."""
+    latest = latest_rows(recording)
+    stacks = np.flatnonzero(latest >= 0)
+    rows = recording.series[latest[stacks]]
+    of = groups[stacks]
+    samples, in_bytes, bytes_variance, in_blocks, blocks_variance = (
+        np.bincount(of, weights=rows[name], minlength=count).tolist()
+        for name in (
+            "samples",
+            "allocated_bytes",
+            "allocated_bytes_variance",
+            "allocated_blocks",
+            "allocated_blocks_variance",
+        )
+    )
+    return [
+        (
+            estimates.of_totals(in_bytes[group], bytes_variance[group], samples[group]),
+            estimates.of_totals(in_blocks[group], blocks_variance[group], samples[group]),
+        )
+        for group in range(count)
+    ]
+
+
 def latest_rows(recording: Recording) -> NDArray[np.int64]:
     """By stack: the row of its latest state in the series, or -1."""
     last = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
@@ -137,18 +157,23 @@ def latest_rows(recording: Recording) -> NDArray[np.int64]:
 
 
 def _threads(
-    recording: Recording, site: NDArray[np.int64], weights: NDArray[np.float64], count: int, most: int = 8
+    recording: Recording,
+    site: NDArray[np.int64],
+    thread: NDArray[np.uint16],
+    weights: NDArray[np.float64],
+    count: int,
+    most: int = 8,
 ) -> list[tuple[str, ...]]:
     """By site: the names of the threads that allocated what is live, most bytes first."""
     result: list[list[str]] = [[] for _ in range(count)]
     if len(site):
         width = max(len(recording.threads), 1)
-        pairs, inverse = np.unique(site * width + recording.live["thread"], return_inverse=True)
+        pairs, inverse = np.unique(site * width + thread, return_inverse=True)
         held = np.bincount(inverse, weights=weights)
         for index in np.lexsort((-held, pairs // width)).tolist():
-            number, thread = divmod(int(pairs[index]), width)
-            if len(result[number]) < most and thread < len(recording.threads):
-                result[number].append(recording.threads[thread])
+            number, row = divmod(int(pairs[index]), width)
+            if len(result[number]) < most and row < len(recording.threads):
+                result[number].append(recording.threads[row])
     return [tuple(names) for names in result]
 
 

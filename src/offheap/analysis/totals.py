@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis import estimates
+from offheap.analysis import estimates, sites
 from offheap.analysis.results import Estimate
-from offheap.analysis.sites import latest_rows
 from offheap.recording.model import Recording
 
 
@@ -22,20 +21,11 @@ def live(recording: Recording) -> tuple[Estimate, Estimate]:
 
 def allocated(recording: Recording) -> tuple[Estimate, Estimate]:
     """Bytes and blocks allocated while it recorded, freed or not."""
-    latest = latest_rows(recording)
-    rows = recording.series[latest[latest >= 0]]
-    samples = float(rows["samples"].sum())
-    return (
-        estimates.of_totals(
-            float(rows["allocated_bytes"].sum()), float(rows["allocated_bytes_variance"].sum()), samples
-        ),
-        estimates.of_totals(
-            float(rows["allocated_blocks"].sum()), float(rows["allocated_blocks_variance"].sum()), samples
-        ),
-    )
+    everything = np.zeros(len(recording.stack_offsets) - 1, np.int64)
+    return sites.allocated(recording, everything, 1)[0]
 
 
 def samples(recording: Recording) -> int:
     """Blocks ever recorded: all of them when exact."""
-    latest = latest_rows(recording)
+    latest = sites.latest_rows(recording)
     return int(recording.series["samples"][latest[latest >= 0]].sum())

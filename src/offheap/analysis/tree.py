@@ -39,7 +39,7 @@ class Tree:
 
 @dataclass(slots=True)
 class _Growing:
-    """A node while stacks are still being added; sums over its sampled blocks."""
+    """A node while stacks are still being added; sums over the sampled blocks of stacks that end here."""
 
     frame: Frame
     sums: list[float] = field(default_factory=lambda: [0.0] * 5)  # bytes, seen, variance, blocks, samples
@@ -73,17 +73,20 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
     offsets = recording.stack_offsets.tolist()
     root = _Growing(Frame("", "unknown"))
     for stack in np.flatnonzero(np.array(columns[0])).tolist():
-        sums = [column[stack] for column in columns]
-        node = root
         own = indices[offsets[stack] : offsets[stack + 1]]
-        if not own:
-            _add(node.children.setdefault(("", ""), _Growing(Frame("no stack", "unknown"))), sums)
+        node = root
         for index in reversed(own):
-            node = node.children.setdefault(names[index], _Growing(recording.frames[index]))
-            _add(node, sums)
+            child = node.children.get(names[index])
+            if child is None:
+                child = node.children[names[index]] = _Growing(recording.frames[index])
+            node = child
+        if not own:
+            node = root.children.setdefault(("", ""), _Growing(Frame("no stack", "unknown")))
+        _add(node, [column[stack] for column in columns])
     whole = totals.live(recording)[0]
-    least = least_share * whole.estimate
-    return Tree(recording.info, whole, _finish(root, least, whole.estimate), least_share)
+    return Tree(
+        recording.info, whole, _finish(root, least_share * whole.estimate, whole.estimate), least_share
+    )
 
 
 def _add(node: _Growing, sums: list[float]) -> None:
@@ -98,18 +101,21 @@ def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
     while pending:
         node = pending.pop()
         order.append(node)
-        pending += [child for child in node.children.values() if child.sums[0] >= least]
+        pending += node.children.values()
     done: dict[int, Node] = {}
     children: tuple[Node, ...] = ()
     for node in reversed(order):  # children before their parents
+        for child in node.children.values():
+            _add(node, child.sums)
         kept = [done[id(child)] for child in node.children.values() if id(child) in done]
         children = tuple(sorted(kept, key=lambda child: -child.live_bytes.estimate))
         weight, seen, variance, blocks, samples = node.sums
-        done[id(node)] = Node(
-            frame=node.frame,
-            live_bytes=estimates.of_sums(seen, max(weight - seen, 0.0), variance, samples),
-            live_blocks=blocks,
-            share=weight / whole if whole else 0.0,
-            children=children,
-        )
+        if weight >= least and node is not root:
+            done[id(node)] = Node(
+                frame=node.frame,
+                live_bytes=estimates.of_sums(seen, max(weight - seen, 0.0), variance, samples),
+                live_blocks=blocks,
+                share=weight / whole if whole else 0.0,
+                children=children,
+            )
     return children
