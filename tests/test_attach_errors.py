@@ -221,7 +221,7 @@ def test_detach_without_a_probe(jre: Callable[[int], Path], waiting_classes: Pat
 
 
 def test_a_library_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(library.checkout, "refresh_probe", lambda: None)
-    monkeypatch.setattr(library.offheap, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("offheap.checkout.refresh_probe", lambda: None)
+    monkeypatch.setattr("offheap.__file__", str(tmp_path / "__init__.py"))
     with pytest.raises(UserError, match=r"not built.*probe/build\.py"):
         library.probe_library()

@@ -184,7 +184,11 @@ def test_a_preloaded_probe_is_recorded_and_stays(
         assert recording.load(tmp_path / "a.offheap").info.entry == "preload"
         # Stopped it stays, idle; and an attach starts that one again, loading no second copy.
         assert json.loads(offheap("detach", jvm.pid, "--json").stdout)["probe"] == "idle"
-        told = offheap("attach", jvm.pid, "--duration", "200ms", "-o", tmp_path / "b.offheap")
+        told = offheap("attach", jvm.pid, "--json", "--duration", "200ms", "-o", tmp_path / "b.offheap")
+        result = json.loads(told.stdout)
+        assert (result["schema"], result["pid"]) == ("offheap.attach/1", jvm.pid)
+        assert (result["probe"], result["ended"]) == ("started", "detached")
+        assert recording.load(Path(result["recording"])).info.pid == jvm.pid
         present = probe.loaded(jvm.pid)
         assert present
         assert len(present.libraries) == 1
@@ -215,9 +219,15 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
         assert jvm.answers()
 
 
-def test_a_container_with_its_own_files(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["root's", "rootless"])
+def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to make namespaces")
+    # In a rootless one, our root is nobody: it may neither connect nor make a file.
+    rootless = (*NOBODY, "unshare", "--user", "--map-root-user") if kind == "rootless" else ()
+    possible = subprocess.run([*rootless, "ls", library.probe_library()], capture_output=True, text=True)
+    if possible.returncode != 0:
+        pytest.skip(f"no user namespace for nobody here: {possible.stderr.strip()}")
     classes = Path("/dev/shm") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     package = library.probe_library().parent
@@ -226,7 +236,10 @@ def test_a_container_with_its_own_files(jdk: Path, waiting_classes: Path, tmp_pa
         f"mount -t tmpfs none /tmp && mount -t tmpfs none {package} && cp -r {classes} /tmp/c && "
         'mount -t tmpfs -o size=1m none /dev/shm && cd /tmp && exec "$0" "$@"'
     )
-    wrapper = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script)
+    wrapper = (
+        *(*rootless, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"),
+        *("sh", "-c", script),
+    )
     try:
         with waiting_jvm(jdk / "bin" / "java", Path("/tmp/c"), wrapper=wrapper) as jvm:
             pid = int(Path(f"/proc/{jvm.pid}/task/{jvm.pid}/children").read_text().split()[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import re
 import signal
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rate.add_argument("--exact", action="store_true", help="record every block")
     parser.add_argument("--keep", action="store_true", help="leave the probe recording in the JVM")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,6 +89,17 @@ def run(args: argparse.Namespace) -> int:
             except BaseException:
                 ending.detach()
                 raise
+    if args.json:
+        result = {
+            "schema": "offheap.attach/1",
+            "pid": pid,
+            "recording": str(output),
+            "seconds": round(outcome.seconds, 3),
+            "probe": started.how,
+            "ended": outcome.ended,
+        }
+        print(json.dumps(result, indent=2))
+        return 0
     left = {
         "recording": "the probe is still in it",
         "detached": "the probe is out again",

@@ -14,10 +14,10 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from offheap.errors import UserError
+from offheap.jvm.owner import as_owner
 from offheap.proc import status
 from offheap.proc.status import Status
 
@@ -76,10 +76,11 @@ def connect(target: Status, seconds: float) -> socket.socket:
 def _open_directory(target: Status) -> int:
     """The JVM's /tmp as a descriptor, which stays valid after we take the JVM's user id."""
     # HotSpot uses /tmp whatever TMPDIR or java.io.tmpdir say.
-    for path in (f"/proc/{target.pid}/root/tmp", "/tmp"):
+    # A link in a container would be followed to our files.
+    for path, flags in ((f"/proc/{target.pid}/root/tmp", os.O_NOFOLLOW), ("/tmp", 0)):
         # Not ours to enter: a process with more capabilities; it usually shares our /tmp.
         with suppress(OSError):
-            return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     refresh(target, "looking for its attach socket")
     raise UserError(
         f"the /tmp of PID {target.pid} cannot be entered", "run offheap as root, or inside its container"
@@ -103,7 +104,7 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # Through the descriptor: short enough for sun_path, and into other mount namespaces.
-        with _as_owner(target):
+        with as_owner(target):
             connection.connect(f"/proc/self/fd/{directory}/{name}")
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         listener = struct.unpack("3i", credentials)[0]
@@ -128,23 +129,6 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
     except BaseException:
         connection.close()
         raise
-
-
-@contextmanager
-def _as_owner(target: Status) -> Iterator[None]:
-    """As root, connects as the JVM's own user: what HotSpot 8 and user namespaces insist on."""
-    if os.geteuid() != 0 or (target.uid, target.gid) == (0, os.getegid()):
-        yield
-        return
-    gid = os.getegid()
-    with suppress(OSError):
-        os.setegid(target.gid)
-        os.seteuid(target.uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(gid)
 
 
 def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
@@ -225,7 +209,8 @@ def _create_trigger(target: Status, tmp: int) -> tuple[int, str]:
                 # The working directory may be gone, read-only, or on a file system root may not write.
                 opened = os.open(f"/proc/{target.pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             where = opened if directory is None else directory
-            _create(name, where, target)
+            with as_owner(target):  # the JVM looks at no one else's file
+                _create(name, where)
             return where, name
         except OSError as error:
             reasons.append(f"{'its working directory' if directory is None else '/tmp'}: {error.strerror}")
@@ -238,18 +223,11 @@ def _create_trigger(target: Status, tmp: int) -> tuple[int, str]:
     )
 
 
-def _create(name: str, directory: int, target: Status) -> None:
+def _create(name: str, directory: int) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
-    # Never take over a file that is there: it may be a hard link someone wants root to give away.
     try:
         descriptor = os.open(name, flags, 0o600, dir_fd=directory)
-    except FileExistsError:
+    except FileExistsError:  # an earlier attempt's, or somebody's trap: never written to
         os.unlink(name, dir_fd=directory)
         descriptor = os.open(name, flags, 0o600, dir_fd=directory)
-    try:
-        if os.geteuid() != target.uid:
-            # The JVM ignores a file of anyone but its own user (and, 11+, root of its namespace).
-            with suppress(OSError):
-                os.fchown(descriptor, target.uid, target.gid)
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)

@@ -13,6 +13,7 @@ from pathlib import Path
 import offheap
 from offheap import checkout
 from offheap.errors import UserError
+from offheap.jvm.owner import as_owner, entered
 from offheap.proc import root
 from offheap.proc.status import Status
 
@@ -23,7 +24,8 @@ _COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/offheap-lib-[^/]+/{re.escape(NAME
 
 def probe_library() -> Path:
     """The library in the installed package, links resolved; UserError when it was not built."""
-    checkout.refresh_probe()
+    with suppress(PermissionError):  # another user's checkout: its library is taken as it is
+        checkout.refresh_probe()
     path = Path(offheap.__file__).resolve().parent / "_lib" / NAME
     if not path.is_file():
         raise UserError(
@@ -46,12 +48,15 @@ def place(target: Status) -> str:
     reasons: list[str] = []
     for folder in ("/tmp", "/var/tmp", "/dev/shm"):
         theirs = root.through(target.pid, folder)
+        if theirs.is_symlink():  # in a container it would lead to our files
+            reasons.append(f"{folder} is a symbolic link")
+            continue
         try:
             flags = os.statvfs(theirs).f_flag
             if flags & (os.ST_NOEXEC | os.ST_RDONLY):
                 reasons.append(f"{folder} is {'noexec' if flags & os.ST_NOEXEC else 'read-only'}")
                 continue
-            return _copy(library, theirs, folder)
+            return _copy(library, target, theirs, folder)
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror}")
     raise UserError(
@@ -80,14 +85,14 @@ def _may_load(target: Status, library: Path) -> bool:
     return folders_open and bool(library.stat().st_mode & stat.S_IROTH)
 
 
-def _copy(library: Path, theirs: Path, folder: str) -> str:
-    made = Path(tempfile.mkdtemp(prefix="offheap-lib-", dir=theirs))
-    try:
-        # Others may pass through and read, only we may write: the JVM runs this file's code.
-        shutil.copyfile(library, made / NAME)
-        os.chmod(made / NAME, 0o444)
-        os.chmod(made, 0o711)
-    except OSError:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+def _copy(library: Path, target: Status, theirs: Path, folder: str) -> str:
+    content = library.read_bytes()
+    with entered(theirs) as entrance, as_owner(target):
+        made = Path(tempfile.mkdtemp(prefix="offheap-lib-", dir=entrance))
+        try:
+            (made / NAME).write_bytes(content)
+            os.chmod(made / NAME, 0o500)
+        except OSError:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
     return f"{folder}/{made.name}/{NAME}"
