@@ -168,8 +168,14 @@ def _threads(
     result: list[list[str]] = [[] for _ in range(count)]
     if len(site):
         width = max(len(recording.threads), 1)
-        pairs, inverse = np.unique(site * width + thread, return_inverse=True)
-        held = np.bincount(inverse, weights=weights)
+        pairs = site * width + thread
+        if count * width <= 4 * len(site):
+            held = np.bincount(pairs, weights=weights)
+            pairs = np.flatnonzero(held)
+            held = held[pairs]
+        else:  # a table of every site and every thread would be mostly empty
+            pairs, inverse = np.unique(pairs, return_inverse=True)
+            held = np.bincount(inverse, weights=weights)
         for index in np.lexsort((-held, pairs // width)).tolist():
             number, row = divmod(int(pairs[index]), width)
             if len(result[number]) < most and row < len(recording.threads):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from offheap.cli.reading import read
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -26,9 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.answer import answer
     from offheap.analysis.leaks import suspects
-    from offheap.recording import load
 
-    recording = load(args.recording)
+    recording = read(args.recording)
     found = suspects(recording)
     words = answer(recording.info, found)
     if args.json:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from offheap.cli.reading import read
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show what a recording holds, what it lost and what it could not see."
@@ -17,9 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.stats import stats
-    from offheap.recording import load
 
-    result = stats(load(args.recording))
+    result = stats(read(args.recording))
     if args.json:
         from offheap.report import json
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from offheap.cli.leaks import positive
+from offheap.cli.reading import read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.summary import summary
-    from offheap.recording import load
 
-    recording = load(args.recording)
+    recording = read(args.recording)
     result = summary(recording)
     if args.json:
         from offheap.report import json

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from offheap.cli.reading import read
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show live bytes as a tree of callers, the outermost first, Java and native joined."
@@ -25,9 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.tree import tree
-    from offheap.recording import load
 
-    recording = load(args.recording)
+    recording = read(args.recording)
     result = tree(recording, args.least)
     if args.json:
         from offheap.report import json
