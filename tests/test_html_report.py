@@ -214,6 +214,9 @@ def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: R
 def test_a_suspect_opens_to_its_whole_stack_and_copies_it(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking, permissions=["clipboard-read", "clipboard-write"])
     rows = page.locator("tr.suspect")
+    assert rows.count() == 1  # what does not leak is a click away
+    assert "steady" in page.inner_text("#more")
+    page.click("#more")
     assert rows.count() == len(suspects(leaking))
     first = rows.first.locator("button.open")
     assert first.get_attribute("aria-expanded") == "true"  # the leak is open from the start
@@ -282,6 +285,20 @@ def test_inverted_puts_the_allocator_on_top_and_another_measure_changes_the_tota
     assert f"{len(leaking.live):,} blocks" in described()
 
 
+def test_a_source_without_a_stack_weighs_nothing(open_report: Open, leaking: Recording) -> None:
+    page = open_report(leaking)
+    page.locator(".flame canvas").click(position={"x": 20, "y": 50})
+    page.select_option("#source", "mmap")
+    assert page.locator("#reset").is_disabled()  # what was zoomed holds none of it
+    page.focus(".flame canvas")
+    page.keyboard.press("Home")
+    assert "0 B" in plain(page.inner_text(".tooltip"))
+    page.select_option("#source", "malloc")
+    page.focus(".flame canvas")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text(".tooltip .name") == "java.lang.Thread.run"
+
+
 def test_a_half_typed_pattern_is_said_to_be_none(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking)
     page.fill("#search", "a(")
@@ -316,8 +333,8 @@ def test_a_bare_live_file_of_no_jvm_says_what_it_cannot_show(open_report: Open, 
     assert "one snapshot" in page.inner_text("#time")
     unseen = plain(page.inner_text("#coverage"))
     assert "Blocks allocated before the probe was attached are not known." in unseen
-    assert "12 sampled blocks found the live table full" in unseen
-    assert "3 stacks are cut at the depth limit" in unseen
+    assert "so that live memory is understated: 12" in unseen
+    assert "Stacks cut at the depth limit: 3" in unseen
     assert "Java heap" not in unseen
 
 

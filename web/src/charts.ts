@@ -91,6 +91,10 @@ function summary(values: (number | null)[]): string {
 
 function options(line: Line, width: number, readout: HTMLElement, rest: string): uPlot.Options {
   const [stroke, muted, grid] = [colour(line.property), colour("--muted"), colour("--line")];
+  const known = line.bytes.filter((bytes) => bytes !== null);
+  // Not Math.min(...known): a day of snapshots is more arguments than a call may have.
+  const [low, high] = known.reduce(([least, most], bytes) => [Math.min(least, bytes), Math.max(most, bytes)], [Infinity, 0]);
+  const fromZero = byteRange(low, high)[0] === 0;
   const axis = { stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
   return {
     width,
@@ -108,7 +112,13 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
     ],
     series: [
       {},
-      { stroke, width: 2, fill: `color-mix(in srgb, ${stroke} 12%, transparent)`, points: { show: line.time.length < 40, size: 4 } },
+      {
+        stroke,
+        width: 2,
+        // An area says "so much in all", which is true from zero only.
+        ...(fromZero ? { fill: `color-mix(in srgb, ${stroke} 12%, transparent)` } : {}),
+        points: { show: line.time.length < 40, size: 4 },
+      },
     ],
     hooks: {
       setCursor: [

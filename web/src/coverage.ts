@@ -6,18 +6,18 @@ import type { Info, Payload } from "./payload.ts";
 
 /** By the names of recording.h's losses, in lower case. */
 const LOST: Record<string, string> = {
-  lost_blocks: "sampled blocks found the live table full: live memory is understated",
-  lost_ranges: "mappings found the range table full or busy: mapped memory is understated",
-  lost_unmaps: "unmappings were not seen: mapped memory may be overstated",
-  lost_stacks: "samples are filed under no stack, because the stack table was full",
-  lost_methods: "Java frames have no name, because the method table was full",
-  lost_strings: "names are cut, because the string table was full",
-  lost_threads: "blocks are filed under “other threads”",
-  lost_modules: "modules have no row: their frames are raw addresses",
-  lost_unwinds: "samples have a native stack that ends early",
-  lost_java: "samples have no Java frames, because the JVM could not give them",
-  lost_reentries: "sampling points fell inside the probe (signal handlers)",
-  truncated: "stacks are cut at the depth limit",
+  lost_blocks: "Sampled blocks that found the live table full, so that live memory is understated",
+  lost_ranges: "Mappings that found the range table full or busy, so that mapped memory is understated",
+  lost_unmaps: "Unmappings not seen, so that mapped memory may be overstated",
+  lost_stacks: "Samples without a stack, because the stack table was full",
+  lost_methods: "Java frames without a name, because the method table was full",
+  lost_strings: "Names cut, because the string table was full",
+  lost_threads: "Blocks filed under “other threads”",
+  lost_modules: "Modules without a row, whose frames are raw addresses",
+  lost_unwinds: "Samples whose native stack ends early",
+  lost_java: "Samples without Java frames, because the JVM could not give them",
+  lost_reentries: "Sampling points within the probe itself (signal handlers)",
+  truncated: "Stacks cut at the depth limit",
 };
 
 const ENDED: Record<Info["ended"], string> = {
@@ -30,7 +30,7 @@ const ENDED: Record<Info["ended"], string> = {
 export function coverage(payload: Payload): HTMLElement {
   const { info } = payload;
   const losses = Object.entries(info.lost).filter(([name, count]) => count > 0 && name !== "java_joined");
-  const lost = losses.map(([name, count]) => h("li", {}, h("strong", {}, formatCount(count)), ` ${loss(name)}.`));
+  const lost = losses.map(([name, count]) => h("li", {}, `${loss(name)}: `, h("strong", {}, formatCount(count))));
   const unseen = [...info.coverage, ...always(info)].map((text) => h("li", {}, sentence(text)));
   return section(
     "coverage",
@@ -44,15 +44,16 @@ export function coverage(payload: Payload): HTMLElement {
 function always(info: Info): string[] {
   const heap = info.java_version ? "the Java heap, " : "";
   const rss = `only malloc and mmap are followed to their callers: RSS also counts ${heap}program code, mapped files and thread stacks`;
+  const mapped = "a mapping counts in full from mmap to munmap, touched or not: live memory can exceed RSS";
   if (info.mode === "exact") {
-    return [rss];
+    return [rss, mapped];
   }
   const size = formatSize(info.interval_bytes);
-  return [rss, `sampled about every ${size}: sites that hold much less than that may be missing, and every quantity is an estimate`];
+  return [rss, mapped, `sampled about every ${size}: sites that hold much less than that may be missing, and every quantity is an estimate`];
 }
 
 function loss(name: string): string {
-  return LOST[name] ?? LOST[`lost_${name}`] ?? `counted as ${visible(name)}`;
+  return LOST[name] ?? LOST[`lost_${name}`] ?? `Counted as ${visible(name)}`;
 }
 
 /** The process and how it was recorded, folded away. */

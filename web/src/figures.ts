@@ -9,10 +9,13 @@ export function figures(payload: Payload): HTMLElement {
   const { info, live_bytes: live } = payload;
   const { suspect } = headline(payload);
   const interval = formatInterval(live);
+  const certainty = interval ? `95 %: ${interval}` : info.mode === "exact" ? "to the byte" : "";
+  // Who compares the two figures must not take the greater one for a mistake.
+  const more = (live.estimate ?? 0) > (payload.process.rss_bytes.at(-1) || Infinity) ? "with mappings never touched" : "";
   return h(
     "dl",
     { class: "figures" },
-    figure("Live native memory", formatSize(live.estimate), interval ? `95 %: ${interval}` : info.mode === "exact" ? "to the byte" : ""),
+    figure("Live native memory", formatSize(live.estimate), [certainty, more].filter(Boolean).join(", ")),
     suspect &&
       figure(
         `Growth of suspect ${suspect.rank}`,

@@ -17,6 +17,8 @@ const MEASURES = {
 } as const;
 type Measure = keyof typeof MEASURES;
 
+const SOURCES = { all: "malloc and mmap", malloc: "malloc only", mmap: "mmap only" } as const;
+
 export interface FlamePanel {
   element: HTMLElement;
   /** Searches for a name as it stands and brings the panel into view. */
@@ -45,6 +47,11 @@ export function flamePanel(payload: Payload): FlamePanel {
     { id: "measure", "aria-label": "Measure" },
     ...Object.entries(MEASURES).map(([value, { label }]) => h("option", { value }, label)),
   );
+  const source = h(
+    "select",
+    { id: "source", "aria-label": "Source" },
+    ...Object.entries(SOURCES).map(([value, label]) => h("option", { value }, label)),
+  );
   const inverted = h("input", { type: "checkbox", id: "inverted" });
   const search = h("input", {
     type: "search",
@@ -59,10 +66,15 @@ export function flamePanel(payload: Payload): FlamePanel {
   const reset = h("button", { type: "button", id: "reset", title: "Esc" }, "Reset zoom and search");
 
   const chosen = (): Measure => measure.value as Measure;
+  /** Of every stack; those of another source weigh nothing. */
+  const weights = (): number[] => {
+    const all = stacks[chosen()];
+    return source.value === "all" ? all : all.map((weight, stack) => (stacks.kind[stack] === source.value ? weight : 0));
+  };
   const current = (): FlameData => {
     const tree = treeOf(inverted.checked);
     const { label, format } = MEASURES[chosen()];
-    return { tree, values: sumTree(tree, stacks[chosen()]), functions, format, total: `all ${label}` };
+    return { tree, values: sumTree(tree, weights()), functions, format, total: `all ${label}` };
   };
   let data = current();
   const graph = new FlameGraph(data, () => update());
@@ -79,7 +91,7 @@ export function flamePanel(payload: Payload): FlamePanel {
     const hits = Uint8Array.from(functions.name, (name, fn) =>
       pattern.test(name) || pattern.test(functions.module[fn] ?? "") ? 1 : 0,
     );
-    const weight = matchedWeight(data.tree, stacks[chosen()], hits, graph.zoom);
+    const weight = matchedWeight(data.tree, weights(), hits, graph.zoom);
     const whole = data.values[graph.zoom] ?? 0;
     const count = hits.reduce((sum, hit) => sum + hit, 0);
     matched.textContent = `${formatShare(weight, whole)} matched (${MEASURES[chosen()].format(weight)}, ${formatCount(count)} ${count === 1 ? "function" : "functions"})`;
@@ -95,6 +107,7 @@ export function flamePanel(payload: Payload): FlamePanel {
     graph.zoomTo(0);
   };
   measure.addEventListener("change", refresh);
+  source.addEventListener("change", refresh);
   inverted.addEventListener("change", refresh);
   search.addEventListener("input", update);
   reset.addEventListener("click", resetAll);
@@ -106,7 +119,7 @@ export function flamePanel(payload: Payload): FlamePanel {
     h(
       "div",
       { class: "toolbar" },
-      h("label", {}, "Show ", measure),
+      h("label", {}, "Show ", measure, " of ", source),
       h("label", { title: "Allocating functions at the top, their callers below" }, inverted, " inverted"),
       search,
       matched,

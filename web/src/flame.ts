@@ -63,7 +63,8 @@ export class FlameGraph {
 
   /** A new tree (another direction) or new values of the same tree (another measure). */
   show(data: FlameData): void {
-    if (data.tree !== this.data.tree) {
+    // A node of another tree, or one that holds nothing now, is no place to stay.
+    if (data.tree !== this.data.tree || !(data.values[this.zoomed]! > 0)) {
       this.zoomed = 0;
       this.current = 0;
     }

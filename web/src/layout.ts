@@ -32,10 +32,7 @@ export function layout(
   for (const node of ancestorsOf(tree, zoom).reverse()) {
     place({ node, row: tree.depth[node]!, left: 0, width });
   }
-  if (!(values[zoom]! > 0)) {
-    return rows;
-  }
-  const scale = width / values[zoom]!;
+  const scale = values[zoom]! > 0 ? width / values[zoom]! : 0;
   // Level by level, so that each row fills from left to right and a hit is found by bisection.
   let level: Box[] = [{ node: zoom, row: tree.depth[zoom]!, left: 0, width }];
   while (level.length) {

@@ -3,10 +3,11 @@
 import { calleeOf, percent, SEVERITY } from "./answer.ts";
 import { h, nameOf, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "./format.ts";
-import { frameAt, type Payload, type Suspect } from "./payload.ts";
+import { frameAt, type Payload, type Suspect, type Verdict } from "./payload.ts";
 import { stackList } from "./stack-list.ts";
 
-const FIRST = 15;
+const SUSPICIOUS: Verdict[] = ["leak", "growing"];
+const FEW = 8;
 const COLUMNS = ["#", "Verdict", "Allocated by", "Growth", "Live", "Blocks"];
 
 /** `find` shows a function of the given name in the flame graph. */
@@ -19,8 +20,9 @@ export function suspects(payload: Payload, find: (name: string) => void): HTMLEl
   const show = (some: Suspect[]): void => {
     body.append(...some.flatMap((suspect) => row(payload, suspect, find)));
   };
-  show(payload.suspects.slice(0, FIRST));
-  if (payload.suspects[0] && SEVERITY[payload.suspects[0].verdict] !== "good") {
+  const [first, rest] = split(payload.suspects);
+  show(first);
+  if (first[0] && SUSPICIOUS.includes(first[0].verdict)) {
     body.querySelector<HTMLButtonElement>("button.open")?.click();
   }
   const table = h(
@@ -29,8 +31,7 @@ export function suspects(payload: Payload, find: (name: string) => void): HTMLEl
     h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
-  const rest = payload.suspects.slice(FIRST);
-  const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(rest.length)} more`);
+  const more = h("button", { type: "button", id: "more" }, `Show the other sites: ${tally(rest)}`);
   more.addEventListener("click", () => {
     show(rest);
     more.remove();
@@ -38,6 +39,22 @@ export function suspects(payload: Payload, find: (name: string) => void): HTMLEl
   const left = payload.suspect_count - payload.suspects.length;
   const note = `The other ${formatCount(left)} sites are in the flame graph only.`;
   return section("suspects", "Suspects", table, rest.length > 0 && more, left > 0 && h("p", { class: "hint" }, note));
+}
+
+/** What leaks or grows comes first; where nothing does, the few worst sites. */
+function split(all: Suspect[]): [Suspect[], Suspect[]] {
+  const bad = all.filter((suspect) => SUSPICIOUS.includes(suspect.verdict)).length;
+  const cut = bad || FEW;
+  return [all.slice(0, cut), all.slice(cut)];
+}
+
+/** `5 cannot tell yet, 4 steady`, in the order of first appearance. */
+function tally(some: Suspect[]): string {
+  const counts = new Map<Verdict, number>();
+  for (const { verdict } of some) {
+    counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
+  }
+  return Array.from(counts, ([verdict, count]) => `${formatCount(count)} ${verdict}`).join(", ");
 }
 
 function row(payload: Payload, suspect: Suspect, find: (name: string) => void): HTMLElement[] {
@@ -74,7 +91,7 @@ function row(payload: Payload, suspect: Suspect, find: (name: string) => void): 
         "td",
         { class: "verdict" },
         h("span", { class: `badge ${SEVERITY[suspect.verdict]}` }, suspect.verdict),
-        h("span", { class: "note" }, `${percent(suspect.confidence)} sure`),
+        suspect.confidence > 0 && h("span", { class: "note" }, `${percent(suspect.confidence)} sure`),
       ),
       h("td", { class: "site" }, open, place && h("span", { class: "note" }, place)),
       quantity("Growth", formatRate(suspect.growth_bytes_per_second.estimate), formatRateInterval(suspect.growth_bytes_per_second)),

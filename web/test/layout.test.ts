@@ -33,8 +33,9 @@ describe("layout", () => {
     ]);
   });
 
-  it("has no row below when nothing is held", () => {
-    expect(layout(tree, new Float64Array(values.length), 0, 600, 1)).toEqual([]);
+  it("has nothing below the zoomed node when nothing is held", () => {
+    const empty = layout(tree, new Float64Array(values.length), 0, 600, 1);
+    expect(empty).toEqual([[{ node: 0, row: 0, left: 0, width: 600 }]]);
   });
 });
 
