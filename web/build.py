@@ -98,7 +98,10 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the HTML report's template.")
     parser.add_argument("-o", "--output", type=Path, default=_OUTPUT)
-    build(_WEB, parser.parse_args().output)
+    try:
+        build(_WEB, parser.parse_args().output)
+    except BuildError as error:
+        raise SystemExit(f"web/build.py: {error}") from None
 
 
 if __name__ == "__main__":
