@@ -359,3 +359,37 @@ def build(
         series=series,
         process=process,
     )
+
+
+def large(blocks: int, stacks: int, snapshots: int = 20, seed: int = 3) -> Recording:
+    """An exact recording of ten minutes in which every stack leaks: as large as recordings get."""
+    random = np.random.default_rng(seed)
+    chains: list[tuple[Frame, ...]] = [()]
+    for number in range(stacks):
+        name = f"com.example.Codec{number % 300}"
+        # The number's bits choose the callers, so that stacks share frames as those of real programs do.
+        callers = (
+            java(f"com.example.Part{(number >> depth % 13) % 37}.m{depth}", depth + 1) for depth in range(30)
+        )
+        chains.append(
+            (MALLOC, native(f"inner_{number % 50}"), native(f"Java_{name}"), java(f"{name}.call"), *callers)
+        )
+    live = np.zeros(blocks, LIVE)
+    live["stack"] = 1 + random.integers(0, stacks, blocks)
+    live["size"] = random.integers(16, 9000, blocks)
+    live["birth"] = random.uniform(0, 600, blocks)
+    live["probability"] = 1.0
+    times = np.linspace(0, 600, snapshots + 1)[1:]
+    series = np.zeros(snapshots * stacks, SERIES)
+    series["time"] = np.repeat(times, stacks)
+    series["stack"] = np.tile(np.arange(1, stacks + 1), snapshots)
+    cell = np.searchsorted(times, live["birth"]) * stacks + live["stack"].astype(np.int64) - 1
+    for weights, columns in (
+        (None, ("samples", "live_blocks", "allocated_blocks")),
+        (live["size"], ("live_bytes", "allocated_bytes")),
+    ):
+        born = np.bincount(cell, weights=weights, minlength=len(series)).reshape(snapshots, stacks)
+        for column in columns:
+            series[column] = born.cumsum(axis=0).ravel()
+    kinds = [0] + [1] * stacks
+    return build(chains, kinds, ["worker"], live, series, duration=600, interval=0, times=times[:1])
