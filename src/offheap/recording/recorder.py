@@ -111,6 +111,8 @@ class _Recorder:
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
+        # At once, so that whatever is there when we are killed is a recording.
+        self._write_info(self._pid is not None)
         began = time.monotonic()
         deadline = began + duration if duration is not None else float("inf")
         due = began
@@ -154,18 +156,20 @@ class _Recorder:
             self._live_due = started + (time.monotonic() - started) / self._share
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
-        target.replace_info(
-            describe(
-                target.path,
-                self._source.header,
-                alive=alive,
-                duration=self._time,
-                properties=self._source.properties(),
-                command_line=self._command_line,
-            )
-        )
+        self._write_info(alive)
         self._taken += 1
         return snapshot
+
+    def _write_info(self, alive: bool) -> None:
+        info = describe(
+            self._target.path,
+            self._source.header,
+            alive=alive,
+            duration=self._time,
+            properties=self._source.properties(),
+            command_line=self._command_line,
+        )
+        self._target.replace_info(info)
 
     def _progress(self, snapshot: Snapshot) -> Progress:
         row = snapshot.process[0]
