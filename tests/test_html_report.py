@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import recordings
+import zoo as zoo_programs
 from offheap.analysis.leaks import suspects
 from offheap.analysis.results import Estimate
 from offheap.errors import UserError
@@ -30,6 +31,8 @@ from offheap.report.payload import payload
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
+
+    from zoo import Zoo
 
 WEB = Path(__file__).resolve().parents[1] / "web"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -98,7 +101,7 @@ Open = Callable[..., "Page"]
 
 @pytest.fixture
 def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Open]:
-    """Writes the report of a recording and opens it; whatever the page asks of the network, or any
+    """Opens a report, or the one it writes of a recording; whatever the page asks of the network, or any
     error or dialog in it, fails the test."""
     contexts, wrong = [], []
 
@@ -106,9 +109,10 @@ def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Op
         wrong.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def open_(recording: Recording, **context_options: Any) -> Page:
-        path = tmp_path / "report.html"
-        html.write(recording, suspects(recording), path)
+    def open_(source: Recording | Path, **context_options: Any) -> Page:
+        path = source if isinstance(source, Path) else tmp_path / "report.html"
+        if isinstance(source, Recording):
+            html.write(source, suspects(source), path)
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context_options})
         contexts.append(context)
         page = context.new_page()
@@ -425,6 +429,30 @@ def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_mega
     page.fill("#search", "operation77")
     assert "functions" in page.inner_text("#matched")
     page.close()
+
+
+def test_a_real_leak_is_named_with_its_native_and_java_callers(
+    open_report: Open, zoo: Zoo, jres: dict[int, Path], tmp_path: Path
+) -> None:
+    program = zoo_programs.programs()["inflaters"]
+    java = zoo.command(program, jres[max(jres)], rate=200, seconds=8)
+
+    def offheap(*arguments: str) -> str:
+        command = [sys.executable, "-m", "offheap", *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        ).stdout
+
+    offheap("run", "-o", "app.offheap", "--exact", "--", *java)
+    written = json.loads(offheap("report", "app.offheap", "--json"))
+    assert written["path"] == str(tmp_path / "app.html")
+    assert written["bytes"] == (tmp_path / "app.html").stat().st_size
+    page = open_report(tmp_path / "app.html")
+    assert page.inner_text("header .name") == program.main
+    assert page.inner_text("#answer h1") == "Yes, it leaks native memory."
+    names = iter(page.locator("#suspect-1 .stack .name").all_inner_texts())
+    assert all(name in names for name in program.stack)  # in this order
+    assert page.locator("#time canvas").count() == 2
 
 
 # --- the file ---
