@@ -15,8 +15,8 @@
 struct module modules[MODULES_MAX];
 _Atomic uint32_t modules_generation;
 
-/* Which entries are loaded now: the module's start, or 0. */
-static _Atomic uintptr_t starts[MODULES_MAX];
+/* Which entries are loaded now: where the module's dynamic section is, or 0. */
+static _Atomic uintptr_t loaded[MODULES_MAX];
 static _Atomic uint32_t module_count;
 /* Row + 1 in the recording that runs, kept for modules that come back. */
 static uint32_t rows[MODULES_MAX];
@@ -71,24 +71,21 @@ static void image_of_headers(const struct dl_phdr_info *info, struct image *imag
     }
 }
 
-/* The program headers by way of the ELF header, which the first segment begins with as a rule. */
+/* The program headers by way of the ELF header, which the first segment begins with as a rule.  But the object
+ * is one segment only where the kernel left holes between a program's segments; `start` is then 0. */
 static void image_of_object(const struct found_object *object, struct image *image) {
     const struct link_map *map = object->link_map;
-    uintptr_t start = (uintptr_t)object->map_start, end = (uintptr_t)object->map_end;
+    size_t bytes = (size_t)((char *)object->map_end - (char *)object->map_start);
     struct dl_phdr_info info = {.dlpi_addr = map->l_addr, .dlpi_name = map->l_name};
     const ElfW(Ehdr) *elf = object->map_start;
-    if (end - start >= sizeof *elf && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 &&
-        elf->e_phentsize == sizeof(ElfW(Phdr)) && elf->e_phoff < end - start &&
-        elf->e_phnum <= (end - start - elf->e_phoff) / sizeof(ElfW(Phdr))) {
-        info.dlpi_phdr = (const ElfW(Phdr) *)(start + elf->e_phoff);
+    if (bytes >= sizeof *elf && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 &&
+        elf->e_phentsize == sizeof(ElfW(Phdr)) && elf->e_phoff < bytes &&
+        elf->e_phnum <= (bytes - elf->e_phoff) / sizeof(ElfW(Phdr))) {
+        info.dlpi_phdr = (const ElfW(Phdr) *)((char *)object->map_start + elf->e_phoff);
         info.dlpi_phnum = elf->e_phnum;
     }
     image_of_headers(&info, image);
     image->dynamic = map->l_ld;
-    if (!image->start) {
-        image->start = start;
-        image->end = end;
-    }
 }
 
 struct search {
@@ -118,14 +115,29 @@ static bool find_image(uintptr_t pc, struct image *image) {
     return search.found;
 }
 
+static int match_dynamic(struct dl_phdr_info *info, size_t bytes, void *context) {
+    (void)bytes;
+    struct image *wanted = context, image;
+    image_of_headers(info, &image);
+    if (image.dynamic != wanted->dynamic) return 0;
+    *wanted = image;
+    return 1;
+}
+
+static bool complete(struct image *image) {
+    if (!image->start) dl_iterate_phdr(match_dynamic, image);
+    return image->start;
+}
+
 static bool is_image(const struct module *module, const struct image *image) {
-    return module->start == image->start && module->bias == image->bias && module->dynamic == image->dynamic;
+    return module->dynamic == image->dynamic && module->bias == image->bias;
 }
 
 static struct module *registered(const struct image *image) {
     uint32_t count = atomic_load_explicit(&module_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++)
-        if (atomic_load_explicit(&starts[i], memory_order_acquire) == image->start && is_image(&modules[i], image))
+        if (atomic_load_explicit(&loaded[i], memory_order_acquire) == (uintptr_t)image->dynamic &&
+            is_image(&modules[i], image))
             return &modules[i];
     return NULL;
 }
@@ -212,6 +224,7 @@ static void describe(const struct image *image, struct description *description)
     }
     find_path(image, description);
     uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), description->path, strlen(description->path));
+    hash = hash_bytes(hash, &module->start, sizeof module->start);
     hash = hash_bytes(hash, &module->end, sizeof module->end);
     module->identity = hash_bytes(hash, description->build_id, description->build_id_bytes);
 }
@@ -221,7 +234,7 @@ static struct offheap_module *row_of(size_t index) {
 }
 
 static void retire(size_t index) {
-    atomic_store_explicit(&starts[index], 0, memory_order_release);
+    atomic_store_explicit(&loaded[index], 0, memory_order_release);
     if (rows[index] && live) {
         uint32_t tick = live_tick();
         row_of(index)->gone = tick ? tick : 1;
@@ -278,7 +291,7 @@ static struct module *register_image(const struct image *image) {
         }
     }
     if (!module || !modules[index].frame_base) assign_row(index, &description);
-    atomic_store_explicit(&starts[index], image->start, memory_order_release);
+    atomic_store_explicit(&loaded[index], (uintptr_t)image->dynamic, memory_order_release);
     return &modules[index];
 }
 
@@ -289,7 +302,7 @@ enum module_search module_search(uintptr_t pc, const struct module **module) {
     if (*module && (*module)->frame_base) return MODULE_FOUND;
     /* Bounded, because a signal handler may have interrupted the very registration. */
     if (!lock(2000)) return MODULE_UNKNOWN;
-    *module = register_image(&image);
+    *module = complete(&image) ? register_image(&image) : NULL;
     unlock();
     return *module ? MODULE_FOUND : MODULE_UNKNOWN;
 }
@@ -306,7 +319,7 @@ static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
     (void)bytes, (void)context;
     struct image image;
     image_of_headers(info, &image);
-    if (!image.start) return 0;
+    if (!image.start || !image.dynamic) return 0;
     const struct module *module = register_image(&image);
     if (module) met[module_index(module)] = true;
     return 0;
@@ -324,7 +337,7 @@ static void refresh(void) {
     uint32_t before = module_count;
     dl_iterate_phdr(meet, NULL);
     for (size_t i = 0; i < module_count; i++)
-        if (starts[i] && !met[i] && !still_found(i)) retire(i);
+        if (loaded[i] && !met[i] && !still_found(i)) retire(i);
     /* A pc that was in no module may be in a new one. */
     if (module_count != before) atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
     unlock();

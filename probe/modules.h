@@ -14,8 +14,8 @@ struct module {
     const uint8_t *eh_frame_hdr; /* mapped .eh_frame_hdr, or NULL */
     uint64_t eh_frame_hdr_bytes;
     const uint8_t *readable_low, *readable_high; /* the loaded segment around .eh_frame_hdr */
-    const void *dynamic;                         /* with start and bias: which image it is */
-    uint64_t identity;                           /* a hash of path, end and build-id */
+    const void *dynamic;                         /* with the bias: which image it is */
+    uint64_t identity;                           /* a hash of path, extent and build-id */
     /* NATIVE | row << 40 | -bias, so that adding a pc makes its frame; 0: it has no row. */
     _Atomic uint64_t frame_base;
     bool own;  /* liboffheap itself */

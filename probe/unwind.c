@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/auxv.h>
 
 #include "cfi.h"
 #include "frames.h"
@@ -81,7 +82,9 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
     unsigned index = (unsigned)module_index(module);
     const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
     if (!image.header || !cfi_find(&image, at, &miss->row)) {
-        *rule = rule_of_kind(RULE_LOST, index);
+        /* The start file of some C libraries has no rules, but nothing lies beyond it. */
+        bool start = at - (uintptr_t)getauxval(AT_ENTRY) < 128;
+        *rule = rule_of_kind(start ? RULE_ROOT : RULE_LOST, index);
     } else if (miss->row.how[COLUMN_RETURN] == CFI_UNDEFINED) {
         *rule = rule_of_kind(RULE_ROOT, index);
     } else {

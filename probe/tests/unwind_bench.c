@@ -4,7 +4,7 @@
 
 #include "unwind_capture.h"
 
-static __attribute__((noinline, noclone)) double at_depth(int depth, size_t *count) {
+static __attribute__((noinline)) double at_depth(int depth, size_t *count) {
     volatile double cost = depth > 0 ? at_depth(depth - 1, count) : capture_cost(20000, count);
     return cost;
 }

@@ -18,12 +18,12 @@
 
 #include "unwind_capture.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 /* Keeps a call from becoming a jump. */
 #define NO_TAIL_CALL() __asm__ volatile("")
 
 static struct capture capture;
-static size_t compared;
+static size_t compared, rootless;
 
 static NOINLINE void fail(const char *what) {
     fprintf(stderr, "%s: %zu frames (end %d, pc %#lx), expected %zu\n", what, capture.count, (int)capture.end,
@@ -47,9 +47,14 @@ static bool is_sigreturn(uintptr_t pc) {
 #endif
 }
 
+/* Set while a signal may come where there are no rules: backtrace() must know no more. */
+static bool rules_may_miss;
+
 /* Every address, and the end.  The pc that a signal interrupted is written as pc + 1. */
 static void compare(void) {
-    check(capture.end == UNWIND_ROOT, "did not reach the root");
+    bool lost = rules_may_miss && capture.end == UNWIND_LOST;
+    check(lost || capture.end == UNWIND_ROOT, "did not reach the root");
+    rootless += lost;
     check(capture.count == capture.expected_count && capture.count > 1, "another number of frames");
     for (size_t i = 0; i < capture.count; i++) {
         bool interrupted = i && is_sigreturn(capture.expected[i - 1]);
@@ -247,7 +252,7 @@ static NOINLINE void single_step(void) {
     sigaction(SIGTRAP, &action, NULL);
     char text[64];
     int numbers[] = {5, 3, 9, 1, 7, 2};
-    stepping = true;
+    stepping = rules_may_miss = true;
     __asm__ volatile("pushf\n\torl $0x100, (%%rsp)\n\tpopf" ::: "memory", "cc");
     snprintf(text, sizeof text, "%d %s %.3f", 42, "text", 3.14159);
     qsort(numbers, 6, sizeof *numbers, plain_order);
@@ -303,6 +308,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "no such case here: %s\n", which);
         return 2;
     }
-    printf("compared %zu\n", compared);
+    printf("compared %zu rootless %zu\n", compared, rootless);
     return 0;
 }

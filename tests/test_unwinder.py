@@ -1,0 +1,182 @@
+"""The unwinder against glibc's backtrace(), under fuzzing, under races, and on aarch64 under QEMU."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import struct
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from native import PROBE, compile_c
+from offheap import checkout
+
+PROGRAMS = PROBE / "tests"
+UNWINDER = [
+    *(PROBE / f"{name}.c" for name in ("cfi", "cfi_step", "stack_bounds", "mappings", "modules", "unwind")),
+    PROGRAMS / "unwind_live.c",
+    PROGRAMS / "unwind_capture.c",
+]
+LIBRARY_FLAGS = ["-shared", "-fPIC", "-fno-plt", "-fvisibility=hidden", "-fasynchronous-unwind-tables"]
+# As production code is compiled: no frame pointers to fall back on, and PLT stubs that bind lazily.
+PROGRAM_FLAGS = ["-fomit-frame-pointer", "-Wl,-z,lazy", "-Wl,-rpath,$ORIGIN"]
+# As if glibc were older than 2.35, which brought _dl_find_object: dl_iterate_phdr then.
+OLD_GLIBC = [PROGRAMS / "unwind_old_glibc.c"]
+
+CASES = [
+    "recursion",
+    "qsort",
+    "realigned",
+    "large-frame",
+    "signal",
+    "threads",
+    "alternate-stack",
+    "truncated",
+    "generated-code",
+]
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+AARCH64_ROOT = Path("/usr/aarch64-linux-gnu")
+
+
+@dataclass(frozen=True)
+class Programs:
+    folder: Path
+
+    def run(self, program: str, *arguments: str) -> str:
+        command = [self.folder / program, *arguments]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        return outcome.stdout
+
+
+def build(folder: Path, more_sources: list[Path]) -> Programs:
+    library = compile_c(
+        [*UNWINDER, *more_sources],
+        folder / "libcapture.so",
+        flags=[*LIBRARY_FLAGS, "-Wl,-soname,libcapture.so"],
+    )
+    compile_c(
+        [PROGRAMS / "unwind_cases.c", library],
+        folder / "cases",
+        flags=PROGRAM_FLAGS,
+        libraries=["dl", "pthread"],
+    )
+    compile_c([PROGRAMS / "unwind_plugin.c"], folder / "unwind_plugin.so", flags=["-shared", "-fPIC"])
+    return Programs(folder)
+
+
+@pytest.fixture(scope="module", params=["_dl_find_object", "dl_iterate_phdr"])
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    old = request.param == "dl_iterate_phdr"
+    return build(tmp_path_factory.mktemp(request.param), OLD_GLIBC if old else [])
+
+
+def compared(output: str) -> int:
+    word, count, _, rootless = output.split()
+    assert (word, rootless) == ("compared", "0")
+    return int(count)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_frames_are_those_of_backtrace(programs: Programs, case: str) -> None:
+    assert compared(programs.run("cases", case)) >= 1
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the trap flag is x86's")
+def test_after_every_single_instruction(programs: Programs) -> None:
+    count, rootless = map(int, programs.run("cases", "single-step").split()[1::2])
+    assert count > 3000
+    # lld describes no PLT stub, so from inside one nobody, libgcc neither, finds a caller.
+    assert rootless < count / 20
+
+
+def test_reloaded_modules(programs: Programs) -> None:
+    plugin = programs.folder / "unwind_plugin.so"
+    assert compared(programs.run("cases", "reload", str(plugin))) == 101
+
+
+def build_id(path: Path) -> str:
+    """The GNU build-id of a 64-bit little-endian ELF file, as hexadecimal digits ("" without one)."""
+    image = path.read_bytes()
+    (offset,) = struct.unpack_from("<Q", image, 32)
+    size, count = struct.unpack_from("<HH", image, 54)
+    for i in range(count):
+        kind, _, at, _, _, length = struct.unpack_from("<IIQQQQ", image, offset + i * size)
+        end = at + length
+        while kind == 4 and at < end:
+            name, content, note = struct.unpack_from("<III", image, at)
+            at += 12 + (name + 3 & ~3)
+            if note == 3:
+                return image[at : at + content].hex()
+            at += content + 3 & ~3
+    return ""
+
+
+def test_modules_have_path_and_build_id(programs: Programs) -> None:
+    rows = [line.split(" ") for line in programs.run("cases", "modules").splitlines()]
+    paths = [row[4] for row in rows]
+    assert len(set(paths)) == len(paths)
+    assert str(programs.folder / "cases") in paths
+    assert "[vdso]" in paths
+    assert any("/libc.so" in path for path in paths)
+    files = [row for row in rows if row[4] != "[vdso]"]
+    assert len(files) >= 4
+    for start, end, bias, identity, path in files:
+        assert path.startswith("/")
+        assert identity == build_id(Path(path))
+        assert int(bias, 16) <= int(start, 16) < int(end, 16)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_eh_frame_is_harmless(
+    seed: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    program = tmp_path_factory.getbasetemp() / "unwind_fuzz"
+    if not program.exists():
+        sources = [PROGRAMS / "unwind_fuzz.c", PROBE / "cfi.c", PROBE / "cfi_step.c"]
+        compile_c(sources, program, sanitizer="address,undefined")
+    outcome = subprocess.run([program, "300000", str(seed)], capture_output=True, text=True, timeout=120)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    _, sections, _, rules, _, callers = outcome.stdout.split()
+    assert int(sections) >= 3
+    assert int(rules) > 100_000  # damage as slight as this leaves many entries readable
+    assert int(callers) > 10_000
+
+
+@pytest.mark.parametrize("old_glibc", [False, True], ids=["_dl_find_object", "dl_iterate_phdr"])
+def test_threads_and_reloads_at_once(old_glibc: bool, tmp_path: Path) -> None:
+    sources = [*UNWINDER, *(OLD_GLIBC if old_glibc else [])]
+    library = compile_c(sources, tmp_path / "libcapture.so", sanitizer="thread", flags=LIBRARY_FLAGS)
+    race = [PROGRAMS / "unwind_race.c", library]
+    program = compile_c(race, tmp_path / "race", sanitizer="thread", flags=["-Wl,-rpath,$ORIGIN"])
+    plugin = compile_c(
+        [PROGRAMS / "unwind_plugin.c"], tmp_path / "unwind_plugin.so", flags=["-shared", "-fPIC"]
+    )
+    # gcc 12's TSan does not start where the kernel randomises more address bits than it knows.
+    command = ["setarch", "-R", str(program), "2", str(plugin)]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "WARNING: ThreadSanitizer" not in outcome.stderr, outcome.stderr
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.skipif(QEMU is None, reason="no qemu-aarch64 (Debian's qemu-user-static)")
+@pytest.mark.skipif(
+    not (AARCH64_ROOT / "lib/libgcc_s.so.1").exists(),
+    reason="no aarch64 C library (Debian's libc6-arm64-cross and libgcc-s1-arm64-cross)",
+)
+def test_aarch64(tmp_path: Path) -> None:
+    compile_native = checkout.build_script().compile_native
+    common = ["-std=c17", "-O2", "-D_GNU_SOURCE", "-fno-sanitize=undefined"]
+    library = tmp_path / "libcapture.so"
+    flags = [*common, *LIBRARY_FLAGS, "-Wl,-soname,libcapture.so", "-o", str(library)]
+    compile_native([*map(str, UNWINDER), *flags], machine="aarch64")
+    flags = [*common, *PROGRAM_FLAGS, "-o", str(tmp_path / "cases"), "-ldl", "-lpthread"]
+    compile_native([str(PROGRAMS / "unwind_cases.c"), str(library), *flags], machine="aarch64")
+    for case in CASES:
+        command = [str(QEMU), "-L", str(AARCH64_ROOT), str(tmp_path / "cases"), case]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert outcome.returncode == 0, f"{case}: {outcome.stdout}{outcome.stderr}"
+        assert compared(outcome.stdout) >= 1
