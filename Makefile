@@ -23,7 +23,8 @@ demo: $(VENV)/.installed ## leak on purpose, find it, write the report
 test: $(VENV)/.test jres debian-packages ## all tests but the slow ones
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-slow: $(VENV)/.test jres debian-packages ## the repeated runs behind docs/measurements.md
+test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
+	$(BIN)/python benchmarks/zoo.py --runs 10
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines

@@ -1,0 +1,109 @@
+"""How often is the leak found?  The zip leak on every JDK, by run and by attach, at the default interval.
+
+    .venv/bin/python benchmarks/zoo.py --runs 10
+
+Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  Found means: it is the
+first suspect, its verdict is "leak", and its stack names zlib, the JDK's method and the application's two,
+without a gap.  Writes the table between the markers of docs/measurements.md; status 1 if any run missed it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import test_zoo  # noqa: E402
+import zoo as zoo_programs  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- benchmarks/zoo.py -->", "<!-- end -->"
+SECONDS = 20.0
+AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of `runs` recordings: how many had the leak first, with the verdict, with the whole stack."""
+
+    case: test_zoo.Case
+    runs: int
+    first: int
+    verdict: int
+    stack: int
+
+    @property
+    def found_always(self) -> bool:
+        return self.runs == self.first == self.verdict == self.stack
+
+
+def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
+    program = test_zoo.PROGRAMS[case.program]
+    java = zoo_programs.java(case.jre)
+
+    def once(number: int) -> tuple[bool, bool, bool]:
+        with tempfile.TemporaryDirectory(prefix="offheap-zoo-") as folder:
+            recorded = test_zoo.record(case, java, zoo, Path(folder), SECONDS)
+        first = recorded.leaks["suspects"][0]
+        names = [frame["name"] for frame in first["stack"]]
+        try:
+            test_zoo.assert_stack(program, first["stack"])
+            whole = True
+        except AssertionError as error:
+            whole = False
+            print(f"{case}, run {number + 1}: {error}", file=sys.stderr)
+        if first["verdict"] != "leak":
+            print(f"{case}, run {number + 1}: {first['verdict']}: {first['why']}", file=sys.stderr)
+        return program.stack[-1] in names, first["verdict"] == "leak", whole
+
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        results = list(executor.map(once, range(runs)))
+    first, verdict, stack = (sum(column) for column in zip(*results, strict=True))
+    return Tally(case, runs, first, verdict, stack)
+
+
+def write(tallies: list[Tally]) -> None:
+    """Replaces the table between the markers, or adds it at the end."""
+    lines = [
+        BEGIN,
+        f"`python benchmarks/zoo.py --runs {tallies[0].runs}`, {platform.machine()}, "
+        f"{SECONDS:.0f} s each, a sample every 512 KiB:",
+        "",
+        "| JDK | by | runs | first suspect | verdict leak | whole stack |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {t.case.jre} | {t.case.way} | {t.runs} | {t.first} | {t.verdict} | {t.stack} |"
+            for t in tallies
+        ),
+        END,
+    ]
+    text = DOCUMENT.read_text() if DOCUMENT.exists() else "# Measurements\n\n## The zip leak\n\n"
+    table = "\n".join(lines)
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    replaced, count = pattern.subn(lambda _: table, text)
+    DOCUMENT.write_text(replaced if count else f"{text.rstrip()}\n\n{table}\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How often is the leak found?")
+    parser.add_argument("--runs", type=int, default=10)
+    runs = parser.parse_args().runs
+    zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
+    tallies = []
+    for case in test_zoo.INFLATERS:
+        tallies.append(measure(test_zoo.Case(case.program, case.jre, case.way, ()), runs, zoo))
+        print(tallies[-1], flush=True)
+    write(tallies)
+    return 0 if all(tally.found_always for tally in tallies) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
