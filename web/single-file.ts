@@ -1,12 +1,14 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import type { Plugin } from "vite";
 
 /**
  * Puts the one script and the one style sheet of the bundle into its HTML file, renamed to `name`,
  * under a Content-Security-Policy that allows these two, by hash, and nothing else:
  * no request leaves the page, and no text of the payload can become code.
+ * The licences of the `bundled` packages go with it, as they ask for.
  */
-export function singleFile(name: string): Plugin {
+export function singleFile(name: string, bundled: string[]): Plugin {
   return {
     name: "single-file",
     enforce: "post",
@@ -34,6 +36,7 @@ export function singleFile(name: string): Plugin {
         .replace(/\s*<script type="module"[^>]*><\/script>/, "")
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
         // Replacer functions: a replacement string would give "$&" in the code a meaning.
+        .replace("<html", () => `${bundled.map(notice).join("\n")}\n<html`)
         .replace("<title>", () => `<meta http-equiv="Content-Security-Policy" content="${policy}" />\n    <title>`)
         .replace("</head>", () => `  <style>${css}</style>\n  </head>`)
         .replace("</body>", () => `  <script type="module">${code}</script>\n  </body>`);
@@ -46,6 +49,11 @@ export function singleFile(name: string): Plugin {
       this.emitFile({ type: "asset", fileName: name, source: html });
     },
   };
+}
+
+function notice(bundled: string): string {
+  const licence = readFileSync(new URL(`node_modules/${bundled}/LICENSE`, import.meta.url), "utf-8");
+  return `<!-- This page contains ${bundled}:\n\n${licence.trim().replaceAll("--", "- -")}\n-->`;
 }
 
 function hash(text: string): string {

@@ -2,7 +2,7 @@ import { defineConfig } from "vite";
 import { singleFile } from "./single-file.ts";
 
 export default defineConfig({
-  plugins: [singleFile("report.html")],
+  plugins: [singleFile("report.html", ["uplot"])],
   build: {
     target: "es2022",
     assetsInlineLimit: 0,
