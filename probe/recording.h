@@ -17,9 +17,9 @@
  * Two kinds of sections:
  *   append-only  rows [0, used) never change once complete (STRINGS, LINES, FRAMES,
  *                STACKS, PROPERTIES, MODULES, THREADS).  A row of STACKS, PROPERTIES,
- *                MODULES or THREADS is complete when its first field is not 0 (it is
- *                stored last, with release order); rows of STRINGS, LINES and FRAMES
- *                are complete when a complete row refers to them.
+ *                MODULES or THREADS is complete when its first field (MODULES: `end`) is
+ *                not 0: it is stored last, with release order.  Rows of STRINGS, LINES
+ *                and FRAMES are complete when a complete row refers to them.
  *   slots        every row of the capacity may hold something or nothing
  *                (METHODS, KEYS+VALUES, RANGES, COUNTERS).  A reader copies
  *                KEYS, VALUES (or RANGES) twice and keeps the rows that are equal
