@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -119,12 +120,12 @@ def test_probe_loads_into_any_program_and_needs_only_an_old_glibc(wheel: Path, t
 
 def test_cross_build_for_the_other_machine(tmp_path: Path) -> None:
     elf_machines = {"x86_64": 62, "aarch64": 183}
-    for machine, number in elf_machines.items():
-        library = SCRIPT.build_if_changed(tmp_path / machine / "liboffheap.so", machine)
-        header = library.read_bytes()[:20]
-        assert header[:4] == b"\x7fELF"
-        assert int.from_bytes(header[18:20], "little") == number
-        assert max(glibc_versions(library)) <= MANYLINUX2014_GLIBC
+    (other,) = set(elf_machines) - {platform.machine()}
+    library = SCRIPT.build(tmp_path / "liboffheap.so", other)
+    header = library.read_bytes()[:20]
+    assert header[:4] == b"\x7fELF"
+    assert int.from_bytes(header[18:20], "little") == elf_machines[other]
+    assert max(glibc_versions(library)) <= MANYLINUX2014_GLIBC
 
 
 def test_sdist_builds_without_a_compiler_and_holds_the_sources(tree: Path, tmp_path: Path) -> None:
