@@ -254,12 +254,13 @@ bool cfi_step(const struct cfi_image *image, const struct cfi_row *row, const st
     struct unwind_registers caller = *registers;
     for (int column = 0; column < UNWIND_COLUMNS; column++) {
         uintptr_t word;
-        if (column == COLUMN_PC && COLUMN_RETURN != COLUMN_PC) continue;
         if (!find_column(image, row, column, cfa, stack, registers, &word)) return false;
         set(&caller, column, word);
     }
     if (row->how[COLUMN_RETURN] == CFI_SAME && !leaf) return false; /* the caller cannot be where we are */
-    caller.pc = arch_strip(get(&caller, COLUMN_RETURN));
+    /* aarch64 keeps an interrupted pc and x30 apart; else the return register is where to go on. */
+    if (COLUMN_RETURN != COLUMN_PC && row->how[COLUMN_PC] == CFI_SAME) caller.pc = get(&caller, COLUMN_RETURN);
+    caller.pc = arch_strip(caller.pc);
     /* Only a frame that a signal interrupted may have used no stack yet. */
     if (caller.sp % ARCH_STACK_ALIGNMENT || caller.sp > stack->high) return false;
     if (leaf ? caller.sp < registers->sp : caller.sp <= registers->sp) return false;

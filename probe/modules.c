@@ -281,7 +281,7 @@ static struct module *register_image(const struct image *image) {
         while (index < module_count &&
                !(is_image(&modules[index], image) && modules[index].identity == description.module.identity))
             index++;
-        if (index == MODULES_MAX) {
+        if (index == MODULE_NOWHERE) {
             if (live) live_lose(OFFHEAP_LOST_MODULES);
             return NULL;
         }

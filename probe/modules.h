@@ -22,7 +22,7 @@ struct module {
     bool vdso;
 };
 
-enum { MODULES_MAX = 4096 };
+enum { MODULES_MAX = 4096, MODULE_NOWHERE = MODULES_MAX - 1 }; /* the last is none, and stays without a row */
 extern struct module modules[MODULES_MAX];
 
 /* The registered module that covers `pc`, or NULL.  Writes nothing, so it may be asked at any

@@ -46,6 +46,14 @@ static bool readable_pages(uintptr_t low, uintptr_t high) {
     return all;
 }
 
+bool word_readable(uintptr_t address) {
+    int saved = errno;
+    errno = 0;
+    bool can = readable(address);
+    errno = saved;
+    return can;
+}
+
 bool stack_bounds(uintptr_t sp, uintptr_t *high) {
     uintptr_t top = known.high;
     if (top && sp >= known.low && sp < top) {

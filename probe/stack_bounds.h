@@ -10,4 +10,7 @@
  * Signal-safe, keeps errno; a few ns unless the stack is deeper than ever before in this thread. */
 bool stack_bounds(uintptr_t sp, uintptr_t *high);
 
+/* May the word at `address`, a multiple of 8, be read?  Asks the kernel; keeps errno. */
+bool word_readable(uintptr_t address);
+
 #endif

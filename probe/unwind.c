@@ -66,6 +66,29 @@ struct miss {
     bool stepwise; /* no packed rule: `row` through cfi_step() */
 };
 
+#if defined(__aarch64__)
+/* Is `pc` the trampoline that a signal's handler returns to?  Then `row` finds what was interrupted. */
+static bool find_signal_frame(uintptr_t pc, struct cfi_row *row) {
+    uint64_t code[2];
+    uintptr_t word = pc & -(uintptr_t)8;
+    for (int i = 0; i < 2; i++) {
+        if (!word_readable(word + 8 * (uintptr_t)i)) return false;
+        code[i] = ((const uint64_t *)word)[i];
+    }
+    if ((pc % 8 ? code[0] >> 32 | code[1] << 32 : code[0]) != ARCH_SIGNAL_RETURN) return false;
+    *row = (struct cfi_row){.cfa_how = CFI_REGISTER, .cfa_column = COLUMN_SP, .signal_frame = true};
+    for (int column = 0; column < UNWIND_COLUMNS; column++) {
+        row->how[column] = CFI_OFFSET;
+        row->value[column] = SIGNAL_FRAME_X0 + 8 * (19 + column - COLUMN_X19); /* x19-x28 */
+    }
+    row->value[COLUMN_FP] = SIGNAL_FRAME_X0 + 8 * 29;
+    row->value[COLUMN_LR] = SIGNAL_FRAME_X0 + 8 * 30;
+    row->value[COLUMN_SP] = SIGNAL_FRAME_SP;
+    row->value[COLUMN_PC] = SIGNAL_FRAME_PC;
+    return true;
+}
+#endif
+
 /* Out of line: rows are large, and the usual walk shall not pay for their stack space. */
 static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, struct rule *rule, struct miss *miss) {
     miss->stepwise = false;
@@ -73,6 +96,12 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
     switch (module_search(at, &miss->module)) {
     case MODULE_UNKNOWN: return false;
     case MODULE_NONE:
+#if defined(__aarch64__)
+        if (find_signal_frame(at + 1, &miss->row)) {
+            *rule = rule_of_kind(RULE_FRAME, MODULE_NOWHERE);
+            return miss->stepwise = true;
+        }
+#endif
         *rule = rule_of_kind(RULE_OUTSIDE, 0);
         keep(at, key, *rule);
         return true;
@@ -80,6 +109,12 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
     }
     const struct module *module = miss->module;
     unsigned index = (unsigned)module_index(module);
+#if defined(__aarch64__)
+    if (module->vdso && find_signal_frame(at + 1, &miss->row)) {
+        *rule = rule_of_kind(RULE_FRAME, index);
+        return miss->stepwise = true;
+    }
+#endif
     const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
     if (!image.header || !cfi_find(&image, at, &miss->row)) {
         /* The start file of some C libraries has no rules, but nothing lies beyond it. */
@@ -100,7 +135,7 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
 
 static __attribute__((noinline)) bool step_by_row(const struct miss *miss, uintptr_t low, uintptr_t high, bool leaf,
                                                   struct unwind_registers *registers) {
-    const struct module *module = miss->module;
+    const struct module *module = miss->module ? miss->module : &modules[MODULE_NOWHERE];
     const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
     const struct cfi_stack stack = {low, high};
     if (!cfi_step(&image, &miss->row, &stack, leaf, registers)) return false;
