@@ -127,7 +127,7 @@ def print_stats(out: Console, stats: Stats) -> None:
         first, last = stats.rss_bytes
         _print_field(out, "RSS", f"{format_size(first)} at first, {format_size(last)} at last")
     joined = f", {info.joined:,} with their Java frames" if info.java_version else ""
-    _print_field(out, "samples", f"{stats.samples:,}{joined}; {stats.snapshots:,} snapshots")
+    _print_field(out, "samples", f"{stats.samples:,}{joined}; {_plural(stats.snapshots, 'snapshot')}")
     counts = (
         f"{stats.sites:,} sites, {stats.stacks:,} stacks, {stats.frames:,} frames, {stats.threads:,} threads"
     )
@@ -191,7 +191,7 @@ def _print_recording(out: Console, stats: Stats) -> None:
         out,
         "seen",
         f"{format_size(stats.live_bytes.estimate)} live of {format_size(stats.allocated_bytes.estimate)} "
-        f"allocated in {stats.sites:,} sites; {stats.samples:,} samples{joined}",
+        f"allocated in {_plural(stats.sites, 'site')}; {_plural(stats.samples, 'sample')}{joined}",
     )
     _print_gaps(out, stats)
 
@@ -240,6 +240,10 @@ def _mode(info: Info) -> str:
 
 def _count(blocks: Estimate) -> str:
     return f"{_interval(blocks, format_count)} blocks"
+
+
+def _plural(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _interval(value: Estimate, write: Callable[[float], str]) -> str:

@@ -1,0 +1,256 @@
+"""The command-line frame: help, errors, statuses, completion, and the commands that read a recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from offheap import __version__
+from offheap.cli import main as cli
+from offheap.errors import UserError
+
+READING = ("leaks", "summary", "tree", "stats")
+
+
+def offheap(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "offheap", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NO_COLOR": "1", **environment},
+    )
+
+
+def one_line(outcome: subprocess.CompletedProcess[str]) -> str:
+    """The only line of an error: status 2, nothing on stdout."""
+    assert outcome.returncode == 2, outcome
+    assert outcome.stdout == ""
+    (line,) = outcome.stderr.splitlines()
+    assert line.startswith("offheap")
+    return line
+
+
+def test_help_names_every_command() -> None:
+    outcome = offheap("--help")
+    assert outcome.returncode == 0
+    for name, text in cli.COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(text)}$", outcome.stdout, re.MULTILINE)
+    assert "examples:" in outcome.stdout
+    assert max(map(len, outcome.stdout.splitlines())) <= 100
+
+
+def test_no_command_shows_help_and_fails() -> None:
+    outcome = offheap()
+    assert outcome.returncode == 2
+    assert outcome.stdout.startswith("usage: offheap")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "offheap", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    modules = {line.rpartition("|")[2].strip() for line in outcome.stderr.splitlines()}
+    assert "offheap.cli.main" in modules
+    heavy = {
+        "numpy",
+        "duckdb",
+        "rich",
+        "textual",
+        "offheap.recording.model",
+        "importlib.metadata",
+        "subprocess",
+    }
+    assert not heavy & modules
+
+
+def test_help_takes_little_more_than_the_interpreter() -> None:
+    def seconds(*command: str) -> float:
+        best = float("inf")
+        for _ in range(5):
+            before = os.times()
+            subprocess.run([sys.executable, *command], capture_output=True, timeout=60, check=True)
+            after = os.times()
+            used = after.children_user - before.children_user + after.children_system - before.children_system
+            best = min(best, used)
+        return best
+
+    # CPU time of the children, the least of five, against the bare interpreter: load cancels out.
+    assert seconds("-m", "offheap", "--help") < 5 * seconds("-c", "import argparse")
+
+
+def test_version() -> None:
+    assert offheap("--version").stdout == f"offheap {__version__}\n"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    outcome = offheap(name, "--help")
+    assert outcome.returncode == 0, outcome.stderr
+    assert f"offheap {name}" in outcome.stdout
+    assert "examples:" in outcome.stdout
+    assert "\x1b" not in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["lekas"], "did you mean `offheap leaks`?"),
+        (["sumary"], "did you mean `offheap summary`?"),
+        (["frobnicate"], "see `offheap --help`"),
+        (["--frobnicate"], "see `offheap --help`"),
+        (["\x1b[31mred"], r"\x1b[31mred"),
+        (["leaks"], "see `offheap leaks --help`"),
+        (["leaks", "x", "--frob"], "see `offheap leaks --help`"),
+        (["leaks", "x", "--top", "0"], "not a number of 1 or more"),
+        (["tree", "x", "--least", "200%"], "not a share"),
+        (["completion", "cmd.exe"], "see `offheap completion --help`"),
+        (["leaks", "/no/such/recording"], "/no/such/recording does not exist"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], hint: str) -> None:
+    assert hint in one_line(offheap(*arguments))
+
+
+def test_foreign_input_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("hello\n" * 1000)
+    (tmp_path / "folder").mkdir()
+    for name in ("empty", "text", "folder"):
+        for command in READING:
+            one_line(offheap(command, tmp_path / name))
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def dispatch(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "_dispatch", dispatch)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UserError("it is broken", "mend it"), 2, "offheap: it is broken; mend it\n"),
+        (UserError("two\nlines\x1b"), 2, "offheap: two\\x0alines\\x1b\n"),
+        (PermissionError(13, "Permission denied", "/x"), 2, "offheap: /x: Permission denied\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (ZeroDivisionError("oops"), 70, "offheap: internal error: ZeroDivisionError: oops; "),
+    ],
+)
+def test_errors_have_their_status(
+    error: BaseException,
+    status: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("OFFHEAP_DEBUG", raising=False)
+    fail_with(monkeypatch, error)
+    assert cli.main([]) == status
+    complaint = capsys.readouterr().err
+    assert complaint == line or (status == 70 and complaint.startswith(line))
+    assert "Traceback" not in complaint
+
+
+def test_a_defect_shows_its_traceback_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFHEAP_DEBUG", "1")
+    fail_with(monkeypatch, ZeroDivisionError("oops"))
+    with pytest.raises(ZeroDivisionError):
+        cli.main([])
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "offheap", "completion", "zsh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert process.returncode == 141
+    assert complaint == b""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_valid(shell: str, tmp_path: Path) -> None:
+    outcome = offheap("completion", shell)
+    assert outcome.returncode == 0
+    for name in cli.COMMANDS:
+        assert name in outcome.stdout
+    assert "--threads" in outcome.stdout or "threads" in outcome.stdout
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed: its script was not checked by the shell itself")
+    script = tmp_path / "script"
+    script.write_text(outcome.stdout)
+    subprocess.run([shell, "-n", script], check=True, timeout=60)
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    if not shutil.which("bash"):
+        pytest.skip("bash is not installed")
+    script = tmp_path / "script"
+    script.write_text(offheap("completion", "bash").stdout)
+
+    def complete(*words: str) -> list[str]:
+        program = (
+            f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+            "_shtab_offheap; printf '%s\\n' \"${COMPREPLY[@]}\""
+        )
+        done = subprocess.run(
+            ["bash", "--norc", "-O", "extglob", "-c", program], capture_output=True, text=True, timeout=60
+        )
+        return done.stdout.split()
+
+    assert "leaks" in complete("offheap", "le")
+    assert "--threads" in complete("offheap", "leaks", "--t")
+
+
+@pytest.fixture(scope="module")
+def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A live file of a real program, left by a process that ended: this interpreter's own allocations."""
+    folder = tmp_path_factory.mktemp("cli")
+    program = (
+        "import time\nkept = []\nfor _ in range(60):\n kept.append(bytearray(300_000)); time.sleep(0.02)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={folder}"},
+        check=True,
+        timeout=60,
+    )
+    (live_file,) = folder.glob("*.live")
+    return live_file
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_live_file_is_read_by_every_command(command: str, recording: Path) -> None:
+    text = offheap(command, recording)
+    assert text.returncode == 0, text.stderr
+    assert "\x1b" not in text.stdout
+    assert "every block" in text.stdout
+    value = json.loads(offheap(command, recording, "--json").stdout)
+    assert value["schema"] == f"offheap.{command}/1"
+    assert value["recording"]["mode"] == "exact"
+
+
+def test_color_is_for_terminals_only(recording: Path) -> None:
+    assert "\x1b" not in offheap("leaks", recording, "--all", NO_COLOR="").stdout
+    assert "\x1b[" in offheap("leaks", recording, "--all", NO_COLOR="", FORCE_COLOR="1", TERM="xterm").stdout
+
+
+def test_reading_is_not_slow(recording: Path) -> None:
+    start = time.process_time()
+    assert cli.main(["stats", str(recording)]) == 0
+    assert time.process_time() - start < 5

@@ -1,0 +1,241 @@
+"""Text and JSON reports: what they show, that docs/json.md is true, that no name steers a terminal."""
+
+from __future__ import annotations
+
+import io
+import json as standard_json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from offheap.analysis.answer import answer
+from offheap.analysis.leaks import suspects
+from offheap.analysis.stats import stats
+from offheap.analysis.summary import summary
+from offheap.analysis.tree import tree
+from offheap.recording.model import Frame, Recording
+from offheap.report import json, terminal
+from offheap.report.text import place, printable, short_name
+from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, java, native, native_stack
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "json.md"
+DEEP = tuple(f"com.example.Deep.call{i}" for i in range(30))
+
+
+@pytest.fixture(scope="module")
+def shop() -> Recording:
+    process = Process(20, 1)
+    process.add(inflater("com.example.Images.decode", *DEEP, "com.example.Main.main"), Leak(200, 40_000))
+    process.add(inflater("com.example.Images.zip", "com.example.Main.main"), Churn(900, 7160, 0.5))
+    process.add(compiler(), JustInTime(800, 32_768))
+    process.add(native_stack("map_segment"), Leak(2, 1 << 20), kind=2)
+    recording = process.record()
+    return replace(
+        recording,
+        info=replace(
+            recording.info,
+            lost={"lost_blocks": 3, "lost_unwinds": 1},
+            coverage=("one thing", "another thing"),
+        ),
+    )
+
+
+def written(recording: Recording, report: str, **options: Any) -> str:
+    """What a report prints on a pipe."""
+    out = Console(file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False)
+    figures = stats(recording)
+    match report:
+        case "leaks":
+            found = suspects(recording)
+            terminal.print_leaks(out, found, answer(recording.info, found), figures, **options)
+        case "summary":
+            terminal.print_summary(out, summary(recording), figures, **options)
+        case "tree":
+            terminal.print_tree(out, tree(recording), figures, **options)
+        case "stats":
+            terminal.print_stats(out, figures)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_leaks_answers_first_then_shows_the_stack(shop: Recording) -> None:
+    text = written(shop, "leaks")
+    lines = text.splitlines()
+    assert lines[0].startswith("Leaking: ")
+    assert "LEAK" in text
+    assert "STEADY" not in text
+    assert "Not shown: 1 startup, 1 steady" in text or "Not shown: 1 steady, 1 startup" in text
+    assert any(line.startswith("    > java    com.example.Images.decode  Images.java:10") for line in lines)
+    assert any(re.match(r" +\.\.\. \d+ more frames \(--full\)", line) for line in lines)
+    assert "3 sampled blocks not recorded, the live table was full" in text
+    assert "1 sample whose native stack ended early" in text
+    assert re.search(r"^not seen +one thing\n +another thing$", text, re.MULTILINE)
+
+
+def test_a_folded_stack_hides_as_many_frames_as_it_says(shop: Recording) -> None:
+    folded, full = written(shop, "leaks", top=1), written(shop, "leaks", top=1, full=True)
+    (count,) = re.findall(r"\.\.\. (\d+) more frames", folded)
+    frames = re.compile(r"^ +>? *(?:native|java|jvm) ", re.MULTILINE)
+    assert len(frames.findall(folded)) + int(count) == len(frames.findall(full)) == 38
+    assert "more frames" not in full
+
+
+def test_options_of_leaks(shop: Recording) -> None:
+    assert len(re.findall(r"^#\d", written(shop, "leaks", top=1), re.MULTILINE)) == 1
+    everything = written(shop, "leaks", everything=True)
+    assert len(re.findall(r"^#\d", everything, re.MULTILINE)) == 4
+    assert "the JVM's own" in everything
+    assert "threads" in written(shop, "leaks", threads=True)
+
+
+@pytest.mark.parametrize("report", ["leaks", "stats"])
+def test_lines_of_figures_fit_eighty_columns(shop: Recording, report: str) -> None:
+    assert max(map(len, written(shop, report).splitlines())) <= 80
+
+
+def test_summary_shows_sites_and_their_sum(shop: Recording) -> None:
+    text = written(shop, "summary", top=2)
+    assert "com.example.Images.decode" in text
+    assert "in 2 more sites" in text
+
+
+def test_tree_shows_callers_first(shop: Recording) -> None:
+    text = written(shop, "tree")
+    assert (
+        text.index("java.lang.Thread.run") < text.index("com.example.Main.main") < text.index("inflateInit2_")
+    )
+
+
+def test_an_empty_recording_is_reported() -> None:
+    recording = Process(5).record()
+    for report in ("leaks", "summary", "tree", "stats"):
+        assert written(recording, report)
+    found = suspects(recording)
+    for value in (
+        json.leaks(recording.info, found, answer(recording.info, found)),
+        json.summary(summary(recording)),
+        json.tree(tree(recording)),
+        json.stats(stats(recording)),
+    ):
+        assert standard_json.loads(json.dumps(value)) == value
+
+
+HOSTILE = "com.example.\x1b[2J\x1b]0;owned\x07[bold]Evil\u202e\u200b\r\n<script>.run"
+
+
+def test_names_do_not_steer_the_terminal() -> None:
+    process = Process(20, 1)
+    process.add(
+        (*inflater("com.example.A.a")[:5], Frame(HOSTILE, "java", "", "Evil\x1b[31m.java", 3)),
+        Leak(200, 40_000),
+        thread="\x1b[31mthread\x9b",
+    )
+    recording = process.record()
+    recording = replace(
+        recording, info=replace(recording.info, main_class=HOSTILE, path=HOSTILE, command_line=(HOSTILE,))
+    )
+    for report, options in (
+        ("leaks", {"threads": True, "full": True}),
+        ("summary", {"full": True}),
+        ("tree", {}),
+        ("stats", {}),
+    ):
+        text = written(recording, report, **options)
+        assert all(character.isprintable() or character == "\n" for character in text)
+        assert r"\x1b[2J" in text
+        assert "[bold]" in text, "markup is shown, not obeyed"
+    value = json.leaks(recording.info, suspects(recording), "")
+    assert value["suspects"][0]["stack"][-1]["name"] == HOSTILE, "JSON has the name as it is"
+    assert "\x1b" not in json.dumps(value)
+
+
+@given(st.text(max_size=60))
+def test_any_text_becomes_printable(text: str) -> None:
+    assert printable(text).isprintable()
+    assert printable(text) == text or not text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("os::malloc(unsigned long, MEMFLAGS)", "os::malloc"),
+        ("Foo::get(int) const", "Foo::get"),
+        ("(anonymous namespace)::work(int)", "(anonymous namespace)::work"),
+        ("(anonymous namespace)::work", "(anonymous namespace)::work"),
+        ("Call::operator()(int)", "Call::operator()"),
+        ("inflateInit2_", "inflateInit2_"),
+        ("operator new(unsigned long)", "operator new"),
+        ("std::map<int, std::less<int> >::insert(int)", "std::map<int, std::less<int> >::insert"),
+    ],
+)
+def test_native_names_lose_their_parameters(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+@given(st.text(alphabet="ab<>():, &operator", max_size=200))
+def test_any_name_is_shortened_to_something(name: str) -> None:
+    short = short_name(name)
+    assert len(short) <= max(len(name), 73)
+    assert bool(short) == bool(name)
+
+
+def test_places() -> None:
+    assert place(Frame("f", "native", "libz.so", "/src/zlib/inflate.c", 12)) == "inflate.c:12"
+    assert place(native("f", "libz.so")) == "libz.so"
+    assert place(java("a.B.c", 3)) == "B.java:3"
+    assert place(java("a.B.c")) == "B.java"
+    assert place(Frame("gap", "unknown")) == ""
+
+
+def documented(schema: str) -> dict[str, Any]:
+    """The example of docs/json.md for a schema."""
+    section = DOCUMENT.read_text().partition(f"## {schema}\n")[2]
+    example = section.partition("```json\n")[2].partition("```")[0]
+    value: dict[str, Any] = standard_json.loads(example.replace("{...}", "{}"))
+    assert value["schema"] == schema
+    return value
+
+
+def shape(value: Any) -> Any:
+    """Keys in order and types; of a list the shape of its first element; any number is a number."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items() if key not in ("recording", "lost")}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return (
+        "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+    )
+
+
+def test_docs_show_what_json_prints(shop: Recording) -> None:
+    shop = replace(shop, info=replace(shop.info, jvm_flags=("-Xmx1g",), command_line=("java",)))
+    found = suspects(shop)
+    real = {
+        "offheap.leaks/1": json.leaks(shop.info, found, answer(shop.info, found)),
+        "offheap.summary/1": json.summary(summary(shop)),
+        "offheap.tree/1": json.tree(tree(shop)),
+        "offheap.stats/1": json.stats(stats(shop)),
+    }
+    for schema, value in real.items():
+        value = standard_json.loads(json.dumps(value))
+        assert shape(documented(schema)) == shape(value), schema
+        assert next(iter(value)) == "schema"
+    assert list(documented("offheap.leaks/1")["recording"]) == list(json.recording(shop.info))
+
+
+def test_tree_in_json_points_to_parents(shop: Recording) -> None:
+    nodes = json.tree(tree(shop))["nodes"]
+    for index, node in enumerate(nodes):
+        assert node["parent"] is None or node["parent"] < index
+        if node["parent"] is not None:
+            assert node["live_blocks"] <= nodes[node["parent"]]["live_blocks"] + 1
+
+
+def test_lost_samples_are_summed(shop: Recording) -> None:
+    assert json.recording(shop.info)["lost"] == {"samples": 3, "lost_blocks": 3, "lost_unwinds": 1}
