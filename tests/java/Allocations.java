@@ -8,7 +8,11 @@ import java.util.List;
 import java.util.zip.Inflater;
 import sun.misc.Unsafe;
 
-/** Native memory by four ways, each kept, each from a method of its own. Arguments: how often, then whether to wait. */
+/**
+ * Native memory by four ways, each kept, each from a method of its own. Argument: how often.
+ *
+ * <p>-Dwait=true: only after a line on stdin, and again before the end. -Dvirtual=true: on a virtual thread.
+ */
 public class Allocations {
     static final List<Object> kept = new ArrayList<>();
 
@@ -37,6 +41,15 @@ public class Allocations {
         }
     }
 
+    static Thread start(Runnable work) throws Exception {
+        if (Boolean.getBoolean("virtual")) {
+            return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, work);
+        }
+        Thread thread = new Thread(work, "allocating thread with a long name");
+        thread.start();
+        return thread;
+    }
+
     public static void main(String[] args) throws Exception {
         Field field = Unsafe.class.getDeclaredField("theUnsafe");
         field.setAccessible(true);
@@ -45,22 +58,20 @@ public class Allocations {
         file.deleteOnExit();
         try (RandomAccessFile access = new RandomAccessFile(file, "rw")) {
             access.setLength(70_000);
-            boolean attached = args.length > 1;
-            if (attached) {
+            if (Boolean.getBoolean("wait")) {
                 System.out.println("ready");
                 System.in.read();
             }
-            Thread thread = new Thread(() -> {
+            Thread thread = start(() -> {
                 try {
                     all(unsafe, access.getChannel(), Integer.parseInt(args[0]));
                 } catch (Exception error) {
                     throw new RuntimeException(error);
                 }
-            }, "allocating thread with a long name");
-            thread.start();
+            });
             thread.join();
             System.out.println("done");
-            if (attached) System.in.read();
+            if (Boolean.getBoolean("wait")) System.in.read();
         }
     }
 }

@@ -44,9 +44,9 @@ public class Unloading {
         return new WeakReference<>(plugin);
     }
 
-    /** Arguments: copies, and after how many of them to collect garbage. */
+    /** Arguments: copies, after how many of them to collect garbage, and milliseconds to wait before. */
     public static void main(String[] args) throws Exception {
-        int copies = Integer.parseInt(args[0]), round = Integer.parseInt(args[1]);
+        int copies = Integer.parseInt(args[0]), round = Integer.parseInt(args[1]), pause = Integer.parseInt(args[2]);
         byte[] code;
         try (InputStream in = Unloading.class.getResourceAsStream("Unloading$Plugin.class")) {
             code = in.readAllBytes();
@@ -54,7 +54,10 @@ public class Unloading {
         List<WeakReference<Class<?>>> plugins = new ArrayList<>();
         for (int i = 0; i < copies; i++) {
             plugins.add(once(code));
-            if (i % round == round - 1) System.gc();
+            if (i % round == round - 1) {
+                Thread.sleep(pause);
+                System.gc();
+            }
         }
         System.gc();
         System.out.println(plugins.stream().filter(plugin -> plugin.get() == null).count() + " unloaded");

@@ -1,0 +1,373 @@
+"""Java frames of native allocations: joined, named, with lines, whichever way the probe came in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from native import compile_c
+from offheap import recording
+from offheap.jvm.attach import AttachedVM
+from offheap.recording.live_file import LiveFile
+from offheap.recording.model import Frame, Recording
+
+SOURCES = Path(__file__).parent / "java"
+VERSIONS = (11, 17, 21, 25)
+TIMES = 40
+
+# enum probe_error of probe/probe.h
+OK, BAD_OPTIONS, ALREADY_RECORDING, NOT_RECORDING, PRELOADED = 0, 101, 102, 106, 109
+
+# What each way to native memory looks like, innermost first, from the last native function outward.
+INFLATER_INIT = "Java_java_util_zip_Inflater_init"
+UNSAFE = (  # below it Unsafe_AllocateMemory0, which JDK 25 leaves by a tail call
+    "jdk.internal.misc.Unsafe.allocateMemory0",
+    "jdk.internal.misc.Unsafe.allocateMemory",
+)
+CHAINS = {
+    "Allocations.inflater": (
+        INFLATER_INIT,
+        "java.util.zip.Inflater.init",
+        "java.util.zip.Inflater.<init>",
+        "java.util.zip.Inflater.<init>",
+        "Allocations.inflater",
+        "Allocations.all",
+    ),
+    "Allocations.unsafe": (
+        *UNSAFE,
+        "sun.misc.Unsafe.allocateMemory",
+        "Allocations.unsafe",
+        "Allocations.all",
+    ),
+    "Allocations.direct": (
+        *UNSAFE,
+        "java.nio.DirectByteBuffer.<init>",
+        "java.nio.ByteBuffer.allocateDirect",
+        "Allocations.direct",
+        "Allocations.all",
+    ),
+}
+THREAD = "allocating thread with a long name"
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("classes")
+    sources = [str(SOURCES / f"{name}.java") for name in ("Allocations", "Unloading", "Ticking")]
+    command = [str(jdk / "bin" / "javac"), "--release", "11", "-nowarn", "-d", str(folder), *sources]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@dataclass(frozen=True)
+class Live:
+    """What is live below some methods."""
+
+    sizes: list[int]  # of every block
+    threads: set[str]
+    stacks: list[list[Frame]]
+
+
+def live_below(found: Recording, *methods: str) -> Live:
+    """The live blocks whose stacks contain all of these methods."""
+    numbers = [
+        number
+        for number in range(len(found.stack_kinds))
+        if set(methods) <= {frame.name for frame in found.stack(number)}
+    ]
+    rows = found.live[np.isin(found.live["stack"], numbers)]
+    return Live(
+        [int(size) for size in rows["size"]],
+        {found.threads[number] for number in rows["thread"]},
+        [found.stack(int(number)) for number in np.unique(rows["stack"])],
+    )
+
+
+def names(stack: list[Frame]) -> list[str]:
+    return [frame.name for frame in stack]
+
+
+def contains(stack: list[Frame], chain: tuple[str, ...]) -> bool:
+    return any(tuple(names(stack)[i : i + len(chain)]) == chain for i in range(len(stack)))
+
+
+def line_of(source: str, text: str) -> int:
+    return next(n for n, line in enumerate((SOURCES / source).read_text().splitlines(), 1) if text in line)
+
+
+def check_allocations(found: Recording, thread: str = THREAD) -> None:
+    """THEN every block that Allocations keeps is there, and its stack has no unknown frame in it."""
+    # The second function: linking a call site, for one, also allocates below the first.
+    inflaters = live_below(found, "Allocations.inflater", INFLATER_INIT)
+    unsafe = live_below(found, "Allocations.unsafe", "jdk.internal.misc.Unsafe.allocateMemory0")
+    direct = live_below(found, "Allocations.direct", "jdk.internal.misc.Unsafe.allocateMemory0")
+    mapper = "sun.nio.ch.UnixFileDispatcherImpl.map0"  # since JDK 21
+    mapped = live_below(found, "Allocations.mapped", mapper)
+    if not mapped.stacks:
+        mapped = live_below(found, "Allocations.mapped", "sun.nio.ch.FileChannelImpl.map0")
+
+    assert len(inflaters.sizes) == 2 * TIMES  # zlib's z_stream and its state
+    assert len(unsafe.sizes) == TIMES
+    assert set(unsafe.sizes) <= {4001, 4008}  # JDK 11 rounds up to words
+    assert len(direct.sizes) == TIMES
+    assert set(direct.sizes) <= {3001, 3008}
+    assert len(mapped.sizes) == TIMES
+    assert all(70_000 <= size <= 73_728 for size in mapped.sizes)
+
+    for method, live in zip(CHAINS, (inflaters, unsafe, direct), strict=True):
+        assert [names(stack) for stack in live.stacks if not contains(stack, CHAINS[method])] == []
+    for live in (inflaters, unsafe, direct, mapped):
+        assert [names(stack) for stack in live.stacks if any(f.kind == "unknown" for f in stack)] == []
+        assert live.threads == {thread}
+    lines = {f.line for stack in inflaters.stacks for f in stack if f.name == "Allocations.inflater"}
+    assert lines == {line_of("Allocations.java", "new Inflater()")}
+
+
+def run(
+    command: Sequence[object], environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    outcome = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert outcome.returncode == 0, outcome.stderr + outcome.stdout
+    return outcome
+
+
+def preload(library: Path, live_file: Path, options: str = "interval=0") -> dict[str, str]:
+    return {"LD_PRELOAD": str(library), "OFFHEAP": f"{options},file={live_file}"}
+
+
+@contextlib.contextmanager
+def waiting(command: Sequence[object]) -> Iterator[subprocess.Popen[str]]:
+    """A JVM that has said "ready"."""
+    process = subprocess.Popen(
+        [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(process: subprocess.Popen[str]) -> str:
+    """Sends an empty line, returns the line that answers it."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stacks_join_when_preloaded(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file = tmp_path / "recording.live"
+    run([jre(version), "-Xmx64m", "-cp", classes, "Allocations", TIMES], preload(probe_library, live_file))
+    found = recording.load(live_file)
+    check_allocations(found)
+    assert found.info.properties["java.version"].startswith(str(version))
+    assert found.info.properties["sun.java.command"] == f"Allocations {TIMES}"
+    assert found.info.command_line[1:3] == ("-Xmx64m", "-cp")
+    assert "DestroyJavaVM" in found.threads  # by its Java name, longer than the kernel's
+    # Whatever began in JNI found its Java frames: only the VM's own work (deoptimization) may miss them.
+    for number in range(len(found.stack_kinds)):
+        stack = found.stack(number)
+        gaps = [i for i, frame in enumerate(stack) if frame.name.startswith("Java frames missing")]
+        assert [names(stack) for i in gaps if stack[i - 1].kind != "jvm"] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stacks_join_by_agentpath(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file = tmp_path / "recording.live"
+    agent = f"-agentpath:{probe_library}=interval=0,file={live_file}"
+    run([jre(version), "-Xmx64m", agent, "-cp", classes, "Allocations", TIMES])
+    found = recording.load(live_file)
+    assert found.info.entry == "agentpath"
+    check_allocations(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stacks_join_after_attach_and_again(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.live", tmp_path / "second.live"
+    with waiting([jre(version), "-Xmx64m", "-Dwait=true", "-cp", classes, "Allocations", TIMES]) as process:
+        vm = AttachedVM(process.pid)
+
+        def agent(options: str) -> int:
+            return vm.load_agent(str(probe_library), options)
+
+        assert agent("stop") == NOT_RECORDING
+        assert agent("start,nonsense=1") == BAD_OPTIONS
+        assert agent(f"start,interval=0,file={first}") == OK
+        assert agent(f"start,interval=0,file={second}") == ALREADY_RECORDING
+        assert agent("status") == OK
+        assert agent("stop") == OK
+        assert agent("status") == NOT_RECORDING
+        assert agent(f"start,interval=0,file={second}") == OK
+        assert ask(process) == "done\n"
+        assert agent("stop") == OK
+    found = recording.load(second)
+    check_allocations(found)
+    assert recording.load(first).info.properties["java.version"].startswith(str(version))
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        (11, "-Xint"),
+        (17, "-Xcomp -XX:TieredStopAtLevel=1"),
+        (21, "-Xcomp -XX:-TieredCompilation"),
+        (17, "-XX:+UseZGC"),
+        (25, "-XX:+UseZGC"),
+        (25, "-XX:+UseShenandoahGC"),
+        (21, "-XX:+UseParallelGC -Xcheck:jni"),
+        (25, "-XX:+UseSerialGC -Xcheck:jni -XX:-UsePerfData"),
+    ],
+)
+def test_stacks_join_however_java_runs(
+    version: int, options: str, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file = tmp_path / "recording.live"
+    command = [jre(version), "-Xmx128m", *options.split(), "-cp", classes, "Allocations", TIMES]
+    outcome = run(command, preload(probe_library, live_file))
+    check_allocations(recording.load(live_file))
+    assert "in native method" not in outcome.stdout + outcome.stderr  # -Xcheck:jni's complaints
+
+
+@pytest.mark.parametrize("version", [21, 25])
+def test_stacks_of_virtual_threads(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file = tmp_path / "recording.live"
+    run(
+        [jre(version), "-Xmx64m", "-Dvirtual=true", "-cp", classes, "Allocations", TIMES],
+        preload(probe_library, live_file),
+    )
+    found = recording.load(live_file)
+    inflaters = live_below(found, "Allocations.inflater", INFLATER_INIT)
+    assert len(inflaters.sizes) == 2 * TIMES
+    for stack in inflaters.stacks:
+        assert contains(stack, CHAINS["Allocations.inflater"])
+        assert "java.lang.VirtualThread.run" in names(stack)
+
+
+@pytest.mark.parametrize("version", [11, 17, 25])
+def test_names_outlive_their_classes(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file = tmp_path / "recording.live"
+    copies = 500
+    # 50 ms between the last allocation and the collection: the agent thread names at once, not some time.
+    command = [jre(version), "-Xmx64m", "-XX:+UseSerialGC", "-cp", classes, "Unloading", copies, 100, 50]
+    outcome = run(command, preload(probe_library, live_file))
+    assert outcome.stdout == f"{copies} unloaded\n"
+    found = recording.load(live_file)
+    plugins = live_below(found, "Unloading$Plugin.allocateInPlugin", INFLATER_INIT)
+    assert len(plugins.sizes) == 2 * copies
+    assert {
+        line for stack in plugins.stacks for f in stack if (line := f.line) and "allocateIn" in f.name
+    } == {line_of("Unloading.java", "keep(new Inflater())")}
+    with LiveFile(live_file) as raw:
+        unnamed = [row for row in raw.methods(np.arange(1 << 16)) if row["state"] in (1, 3)]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("version", [11, 17, 25])
+def test_jvm_created_without_a_launcher(
+    version: int,
+    jre: Callable[[int], Path],
+    jdk: Path,
+    classes: Path,
+    probe_library: Path,
+    tmp_path: Path,
+) -> None:
+    """GIVEN a program linked with libjvm WHEN it creates a JVM THEN that is met once complete."""
+    server = jre(version).parent.parent / "lib" / "server"
+    embedder = compile_c(
+        [SOURCES / "embedder.c"],
+        tmp_path / "embedder",
+        flags=(
+            *(f"-I{jdk / 'include'}", f"-I{jdk / 'include' / 'linux'}"),
+            *(str(server / "libjvm.so"), f"-Wl,-rpath,{server}", "-Wl,--allow-shlib-undefined"),
+        ),
+    )
+    live_file = tmp_path / "recording.live"
+    outcome = run([embedder, classes, "Allocations", TIMES], preload(probe_library, live_file))
+    assert outcome.stdout == "done\ndestroyed\n"
+    check_allocations(recording.load(live_file))
+
+
+def test_preload_and_agentpath_are_one_recording(
+    jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    live_file, other = tmp_path / "recording.live", tmp_path / "other.live"
+    agent = f"-agentpath:{probe_library}=interval=0,file={other}"
+    run(
+        [jre(17), "-Xmx64m", agent, "-cp", classes, "Allocations", TIMES],
+        preload(probe_library, live_file),
+    )
+    assert not other.exists()
+    check_allocations(recording.load(live_file))
+
+
+def test_stopping_a_preloaded_probe_and_starting_it_again(
+    jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.live", tmp_path / "second.live"
+    command = [jre(17), "-Xmx64m", "-Dwait=true", "-cp", classes, "Allocations", TIMES]
+    variables = [f"{key}={value}" for key, value in preload(probe_library, first).items()]
+    with waiting(["env", *variables, *command]) as process:
+        vm = AttachedVM(process.pid)
+        assert vm.load_agent(str(probe_library), "start") == ALREADY_RECORDING
+        assert vm.load_agent(str(probe_library), "stop") == PRELOADED
+        assert vm.load_agent(str(probe_library), f"start,interval=0,file={second}") == OK
+        assert ask(process) == "done\n"
+    check_allocations(recording.load(second))
+
+
+def test_a_program_without_a_jvm_gets_no_thread(probe_library: Path, tmp_path: Path) -> None:
+    command = ["cat", "/proc/self/status"]
+    outcome = run(command, preload(probe_library, tmp_path / "recording.live"))
+    assert "Threads:\t1\n" in outcome.stdout
+    assert (tmp_path / "recording.live").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_attach_hardly_stops_the_program(
+    version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    """WHEN attached 10 times with 2,000 classes THEN a ticking thread is under 20 ms late at the median."""
+    delays = []
+    with waiting([jre(version), "-Xmx128m", "-XX:+UseSerialGC", "-cp", classes, "Ticking", 2000]) as process:
+        vm = AttachedVM(process.pid)
+        for turn in range(10):
+            time.sleep(0.3)
+            ask(process)
+            assert vm.load_agent(str(probe_library), f"start,file={tmp_path / str(turn)}.live") == OK
+            time.sleep(0.1)
+            delays.append(int(ask(process)) / 1e6)
+            assert vm.load_agent(str(probe_library), "stop") == OK
+    print(f"JDK {version}: {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms")
+    assert statistics.median(delays) < 20
