@@ -208,6 +208,9 @@ static void describe(const struct image *image, struct description *description)
     module->dynamic = image->dynamic;
     module->own = (uintptr_t)&module_count >= image->start && (uintptr_t)&module_count < image->end;
     module->vdso = image->start == getauxval(AT_SYSINFO_EHDR);
+    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)image->start;
+    if (segment_of(image, image->start, sizeof *elf) && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 && elf->e_entry)
+        module->entry = image->bias + elf->e_entry;
     for (size_t i = 0; i < image->header_count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
         uintptr_t at = image->bias + header->p_vaddr;

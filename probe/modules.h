@@ -11,6 +11,7 @@
 struct module {
     uintptr_t start, end; /* mapped */
     uintptr_t bias;
+    uintptr_t entry; /* where the kernel starts a program, or the dynamic linker */
     const uint8_t *eh_frame_hdr; /* mapped .eh_frame_hdr, or NULL */
     uint64_t eh_frame_hdr_bytes;
     const uint8_t *readable_low, *readable_high; /* the loaded segment around .eh_frame_hdr */

@@ -2,7 +2,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/auxv.h>
 
 #include "cfi.h"
 #include "frames.h"
@@ -117,8 +116,8 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
 #endif
     const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
     if (!image.header || !cfi_find(&image, at, &miss->row)) {
-        /* The start file of some C libraries has no rules, but nothing lies beyond it. */
-        bool start = at - (uintptr_t)getauxval(AT_ENTRY) < 128;
+        /* What the kernel starts has no rules in ld.so, nor with some compilers; nothing lies beyond it. */
+        bool start = module->entry && at - module->entry < 128;
         *rule = rule_of_kind(start ? RULE_ROOT : RULE_LOST, index);
     } else if (miss->row.how[COLUMN_RETURN] == CFI_UNDEFINED) {
         *rule = rule_of_kind(RULE_ROOT, index);
