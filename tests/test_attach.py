@@ -127,16 +127,13 @@ def test_an_impostor_on_the_socket_is_not_asked(jre: Callable[[int], Path], wait
 
 
 @pytest.mark.parametrize("version", [11, 25])
-def test_without_a_writable_working_directory(
-    version: int, jre: Callable[[int], Path], waiting_classes: Path
-) -> None:
+def test_without_a_working_directory(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         work = Path(f"/proc/{jvm.pid}/cwd").resolve()
         for file in work.iterdir():
             file.rename(f"/tmp/{work.name}.{file.name}")
         work.rmdir()
         try:
-            # .attach_pid goes to /tmp then.
             assert f"JDK {version}." in AttachedVM(jvm.pid).jcmd("VM.version")
         finally:
             work.mkdir()

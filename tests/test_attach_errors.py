@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -197,6 +198,21 @@ def _zig(arguments: Sequence[str]) -> None:
             timeout=150,
             env=environment,
         )
+
+
+def test_a_tmp_that_cannot_be_written(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make a mount namespace")
+    classes = Path("/var/tmp") / waiting_classes.name
+    shutil.copytree(waiting_classes, classes)
+    wrapper = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && cd / && exec "$0" "$@"')
+    try:
+        with waiting_jvm(jdk / "bin" / "java", classes, wrapper=wrapper) as jvm:
+            line = refusal(tmp_path, jvm.pid)
+            assert "Read-only file system" in line
+            assert jvm.answers()
+    finally:
+        shutil.rmtree(classes)
 
 
 def test_an_output_that_exists(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Reaching the socket on which a HotSpot JVM takes attach requests, making it listen if need be.
 
 A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only when asked: whoever may
-signal it leaves a file .attach_pid<pid> in its working directory or in /tmp, and sends
-SIGQUIT.  Without that file the same signal means a thread dump, and without a handler
-it kills: everything here is about never sending it in vain.
+signal it leaves a file .attach_pid<pid> there too, and sends SIGQUIT.  Without that file
+the same signal means a thread dump, and without a handler it kills: everything here is
+about never sending it in vain.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from offheap.proc.status import Status
 
 # A JVM installs its handlers some 50-100 ms after exec.
 HANDLER_SECONDS = 2.0
+_STARTING_SECONDS = 5.0
+_AGAIN_SECONDS = 0.5
 _POLL_SECONDS = 0.005
 
 
@@ -136,11 +138,13 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
     listening = _await_handler(target, directory, min(deadline, time.monotonic() + HANDLER_SECONDS))
     if listening:
         return listening
-    trigger, name = _create_trigger(target, directory)
+    name = _create_trigger(target, directory)
     try:
         _signal(target)
-        # Once more half-way, as one that came in the JVM's first moments may be lost.
-        again = (time.monotonic() + deadline) / 2
+        # Once more, as a JVM that starts removes what it takes for the socket of an earlier one.  Not
+        # soon with others: two signals that wait for a stalled JVM make it print its threads.
+        starting = target.uptime_seconds < _STARTING_SECONDS
+        again = time.monotonic() + (_AGAIN_SECONDS if starting else (deadline - time.monotonic()) / 2)
         while (connection := _try_connect(target, directory, remove_stale=False)) is None:
             now = time.monotonic()
             if now > deadline:
@@ -157,9 +161,7 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
         return connection
     finally:
         with suppress(OSError):
-            os.unlink(name, dir_fd=trigger)
-        if trigger != directory:
-            os.close(trigger)
+            os.unlink(name, dir_fd=directory)
 
 
 def _await_handler(target: Status, directory: int, deadline: float) -> socket.socket | None:
@@ -198,36 +200,24 @@ def _signal(target: Status) -> None:
         ) from None
 
 
-def _create_trigger(target: Status, tmp: int) -> tuple[int, str]:
-    """Makes .attach_pid<pid>; returns (descriptor of its directory, name).  The descriptor may be `tmp`."""
+def _create_trigger(target: Status, directory: int) -> str:
+    """Makes .attach_pid<pid> in the JVM's /tmp and returns its name.
+
+    The JVM would also look in its working directory, and jcmd prefers that.  But a JVM that
+    starts works in /tmp/hsperfdata_USER for a moment and deletes what it does not know there;
+    and one whose /tmp cannot be written could not make its socket either.
+    """
     name = f".attach_pid{target.namespace_pid}"
-    reasons: list[str] = []
-    for directory in (None, tmp):
-        opened = -1
-        try:
-            if directory is None:
-                # The working directory may be gone, read-only, or on a file system root may not write.
-                opened = os.open(f"/proc/{target.pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            where = opened if directory is None else directory
-            with as_owner(target):  # the JVM looks at no one else's file
-                _create(name, where)
-            return where, name
-        except OSError as error:
-            reasons.append(f"{'its working directory' if directory is None else '/tmp'}: {error.strerror}")
-            if opened >= 0:
-                os.close(opened)
-    refresh(target, "attaching")
-    raise UserError(
-        f"PID {target.pid} cannot be asked to listen: no file can be made in {', '.join(reasons)}",
-        "make its /tmp writable, or start it with `offheap run`",
-    )
-
-
-def _create(name: str, directory: int) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
     try:
-        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
-    except FileExistsError:  # an earlier attempt's, or somebody's trap: never written to
-        os.unlink(name, dir_fd=directory)
-        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
-    os.close(descriptor)
+        with as_owner(target):  # the JVM looks at no one else's file
+            with suppress(FileNotFoundError):  # an earlier attempt's, or somebody's trap
+                os.unlink(name, dir_fd=directory)
+            os.close(os.open(name, flags, 0o600, dir_fd=directory))
+    except OSError as error:
+        refresh(target, "attaching")
+        raise UserError(
+            f"PID {target.pid} cannot be asked to listen: no file can be made in its /tmp ({error.strerror})",
+            "make its /tmp writable, or start it with `offheap run`",
+        ) from None
+    return name
