@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offheap import cxx_names
 from offheap.analysis import frames
 from offheap.analysis.results import Suspect
 from offheap.quantities import format_duration, format_rate, format_size
-from offheap.recording.model import Info
+from offheap.recording.model import Frame, Info
 
 
 def answer(info: Info, suspects: Sequence[Suspect]) -> str:
@@ -41,9 +42,14 @@ def answer(info: Info, suspects: Sequence[Suspect]) -> str:
 def describe(suspect: Suspect) -> str:
     """`1.2 MiB/min through java.util.zip.Inflater.init, called by com.example.Foo.bar`."""
     rate = format_rate(suspect.growth_bytes_per_second.estimate)
-    stack = suspect.site.stack
-    inner = frames.boundary(stack)
-    through = stack[inner if inner is not None else frames.allocating(stack)] if stack else suspect.blamed
-    if through.name == suspect.blamed.name:
-        return f"{rate} allocated by {suspect.blamed.name}"
-    return f"{rate} through {through.name}, called by {suspect.blamed.name}"
+    blamed = short(suspect.blamed)
+    inner = frames.boundary(suspect.site.stack)
+    through = short(suspect.site.stack[inner]) if inner is not None else blamed
+    if through == blamed:
+        return f"{rate} allocated by {blamed}"
+    return f"{rate} through {through}, called by {blamed}"
+
+
+def short(frame: Frame) -> str:
+    """The frame's name as a sentence can bear it."""
+    return frame.name if frame.kind == "java" else cxx_names.short(frame.name)

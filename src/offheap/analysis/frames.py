@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from offheap import cxx_names
 from offheap.recording.model import Frame
 
 # Functions that allocate for their caller, whatever the caller wants: C, C++, Rust and GLib
@@ -15,7 +16,7 @@ _WRAPPER = re.compile(
     (?: malloc | calloc | realloc | reallocarray | memalign | aligned_alloc | posix_memalign | valloc
       | pvalloc | mmap(?:64)? | mremap | strdup | strndup | v?asprintf | getline | getdelim )(?:\(.*)? $
     | __(?:v?asprintf\w* | mmap(?:64)? | strdup | strndup | getdelim) $
-    | operator\ new | void\*\ operator\ new
+    | operator\ new | void\*\ operator\ new | operator_new_impl
     | (?:[a-z_]*x|g_|zend_|apr_)(?:malloc|calloc|realloc|strdup|new)\w* $
     | zcalloc | zlib_alloc | z_alloc | default_zalloc
     | (?:[\w:<>,\ *&]+\ )? (?:std | __gnu_cxx)::(?:__\w+::)?(?:new_allocator | __new_allocator | allocator
@@ -38,9 +39,9 @@ _RUNTIME_MODULE = re.compile(
     r"(?:ld-linux|ld-|libc[.-]|libpthread|libdl[.-]|librt|libm[.-]|libstdc\+\+|libc\+\+|libgcc_s|"
     r"libz\.|libjemalloc|libtcmalloc|libmimalloc|liboffheap)"
 )
-_RUNTIME_NAME = re.compile(
-    r"(?:[\w:<>,*& ]+ )?(?:std|__gnu_cxx|__cxxabiv1)::|_dl_|dlopen|pthread_create|start_thread$|clone3?$"
-)
+_RUNTIME_NAME = re.compile(r"_dl_|dlopen|pthread_create|start_thread$|clone3?$")
+# A template of the standard library is compiled into the application's own module.
+_RUNTIME_SOURCE = re.compile(r".*/(?:c\+\+|libcxx|libcxxabi|libstdc\+\+-v3)/")
 
 # The JDK's own native libraries: when no Java frame is known, they act for the JVM.
 _JDK_MODULE = re.compile(
@@ -130,4 +131,15 @@ def blamed(stack: Sequence[Frame]) -> Frame:
 def _is_runtime(frame: Frame) -> bool:
     if frame.kind != "native":
         return False
-    return is_wrapper(frame) or bool(_RUNTIME_MODULE.match(frame.module) or _RUNTIME_NAME.match(frame.name))
+    return (
+        is_wrapper(frame)
+        or cxx_names.is_standard(frame.name)
+        or any(
+            pattern.match(text)
+            for pattern, text in (
+                (_RUNTIME_MODULE, frame.module),
+                (_RUNTIME_NAME, frame.name),
+                (_RUNTIME_SOURCE, frame.file),
+            )
+        )
+    )

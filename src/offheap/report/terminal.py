@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from offheap import cxx_names
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
-from offheap.report.text import place, printable, short_name
+from offheap.report.text import place, printable
 
 _INNER, _OUTER = 12, 3  # frames that a folded stack keeps at its ends, and after the blamed one
 _LABEL = 11  # columns
@@ -175,13 +176,17 @@ def _frame(frame: Frame, full: bool, mark: bool = True) -> Text:
     text = Text()
     if mark:
         text.append(f"{frame.kind:<7} ", _KINDS[frame.kind])
-    text.append(printable(frame.name if full else short_name(frame.name)))
+    text.append(printable(_name(frame, full)))
     where = printable(place(frame))
     if where and not (frame.kind in ("native", "jvm") and frame.name.startswith(where)):
         text.append(f"  {where}", "dim")
     if frame.inlined:
         text.append("  inlined", "dim")
     return text
+
+
+def _name(frame: Frame, full: bool) -> str:
+    return frame.name if full or frame.kind == "java" else cxx_names.short(frame.name)
 
 
 def _print_recording(out: Console, stats: Stats) -> None:
@@ -262,7 +267,7 @@ def _rates(value: Estimate) -> str:
         for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"))
         if largest * seconds >= 10 * 1024 or unit == "h"
     )
-    return f"{_interval(value, lambda rate: format_size(rate * seconds))} per {unit}"
+    return _interval(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")
 
 
 def _hint(cut: bool, everything: bool) -> str:
