@@ -66,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.interval == 0 and not args.exact:
         raise UserError("--interval 0 means nothing", "use --exact to record every block")
+    if args.every is not None and args.every <= 0:
+        raise UserError("--every 0 means nothing", "give a time such as 1s")
     pid = discovery.resolve(args.target)
     output = args.output or default_output(pid)
     if os.path.lexists(output):
