@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import statistics
 import subprocess
 import time
@@ -57,6 +58,12 @@ CHAINS = {
     ),
 }
 THREAD = "allocating thread with a long name"
+
+
+@pytest.fixture(scope="module")
+def probe_library(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy: if the library were built again during a test, an attach would load a second one."""
+    return Path(shutil.copy(probe_library, tmp_path_factory.mktemp("probe")))
 
 
 @pytest.fixture(scope="module")
