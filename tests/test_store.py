@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from offheap.recording import load
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
 from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module
+from offheap.recording.naming import Chain
 from offheap.recording.parts import MERGED, parts
 from offheap.recording.store import RecordingWriter, writer
 
@@ -326,3 +328,76 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
     file.write_bytes(raw)
     with contextlib.suppress(UserError):
         load(path)
+
+
+# How large, how fast.
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A million live blocks on 10,000 stacks of 40 frames, an hour of snapshots."""
+    random = np.random.default_rng(1)
+    count, frames, depth, blocks = 10_000, 20_000, 40, 1_000_000
+    target = writer(tmp_path_factory.mktemp("large") / "large.offheap")
+    chains: dict[int, Chain] = {}
+    for n in range(frames):
+        if n % 3:
+            chains[n] = (
+                Frame(f"com.example.shop.part{n % 50}.Class{n % 900}.method{n}", "java", "", "A.java", n),
+            )
+        else:
+            chains[n] = (Frame(f"std::vector<Part{n}>::grow(unsigned long)", "native", f"lib{n % 9}.so"),)
+    target.append_frames(chains, {n: n for n in chains})
+    # Callers are shared: the outer a frame, the fewer there are of it.
+    widths = np.geomspace(frames, 1, depth)
+    members = (random.random((count, depth)) * widths).astype(np.int64)
+    target.append_stacks(
+        Stacks(np.arange(count), np.ones(count, np.uint8), np.full(count, depth), members.ravel())
+    )
+    live = np.zeros(blocks, LIVE)
+    live["stack"] = count * random.random(blocks) ** 3
+    live["thread"] = random.integers(0, 200, blocks)
+    live["size"] = np.exp(random.normal(5, 2, blocks)).astype(np.uint64) + 1
+    live["birth"] = 3600 * np.sort(random.random(blocks))
+    live["probability"] = 1.0
+    target.replace_threads([f"pool-1-thread-{n}" for n in range(200)])
+    target.replace_live(live)
+    for time in np.linspace(0, 3600, 60):
+        rows = np.zeros(1000, SERIES)
+        rows["time"], rows["stack"] = time, np.sort(random.choice(count, 1000, replace=False))
+        rows["live_bytes"] = rows["allocated_bytes"] = 1e4 * time + random.integers(0, 1000, 1000)
+        rows["live_blocks"] = rows["allocated_blocks"] = rows["samples"] = rows["live_bytes"] // 100
+        target.append_rows("series", rows)
+        target.append_rows("process", process(float(time)))
+    target.replace_info(info(mode="exact", interval_bytes=0, duration_seconds=3600.0))
+    target.finish()
+    target.close()
+    return target.path
+
+
+@pytest.mark.parametrize(
+    ("program", "megabytes"),
+    [
+        (
+            [
+                "-c",
+                "import sys; from offheap.recording import load; assert len(load(sys.argv[1]).live) == 10**6",
+            ],
+            300,
+        ),
+        (["-m", "offheap", "leaks"], 400),
+    ],
+)
+def test_a_million_blocks_on_ten_thousand_stacks(large: Path, program: list[str], megabytes: int) -> None:
+    with open(os.devnull, "w") as nothing:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, *program, str(large)],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)],
+        )
+    _, status, used = os.wait4(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert used.ru_maxrss / 1024 < megabytes
+    # The promise is 3 s on a quiet machine; CPU seconds, and as many again for a slow one.
+    assert used.ru_utime + used.ru_stime < 6.0

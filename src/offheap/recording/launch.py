@@ -207,7 +207,7 @@ def make_folder(exact: bool) -> Path:
             free = os.statvfs(parent)
             # A comma would end the probe's option.
             if free.f_bavail * free.f_frsize >= room and "," not in parent:
-                folder = Path(tempfile.mkdtemp(prefix="offheap-run-", dir=parent))
+                folder = Path(tempfile.mkdtemp(prefix=f"offheap-run-{os.getpid()}-", dir=parent))
                 if os.geteuid() == 0:
                     # A start script may change to a user of its own; the name cannot be guessed.
                     folder.chmod(0o1733)
