@@ -37,6 +37,7 @@ _CLASSES: dict[Verdict, int] = {
 _FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
 _SHORTEST = 3.0  # seconds of a site's own time
 _SLOWING = 0.6
+_FEWEST_STEPS = 6
 # 97.5 % quantiles of Student's t by degrees of freedom.
 _T = (0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 
@@ -187,7 +188,12 @@ def _rate(history: History, amount: Estimate, start: int, end: int) -> Estimate:
     seconds = max(history.seconds(start, end), 1e-9)
     steps = history.steps(start, end)
     mean, low, high = amount.estimate / seconds, amount.low / seconds, amount.high / seconds
-    scatter = _standard_error(steps) * (_T[min(len(steps) - 1, len(_T) - 1)] if steps else 0.0)
+    if history.live and len(steps) < _FEWEST_STEPS and not history.freed_since(start).estimate:
+        # A busy recorder leaves too few snapshots for their scatter to tell.  A site that freed
+        # nothing grows by its births alone: what they vary by is known.
+        scatter = 1.96 * abs(mean) / math.sqrt(max(history.sampled(start, end), 1))
+    else:
+        scatter = _standard_error(steps) * (_T[min(len(steps) - 1, len(_T) - 1)] if steps else 0.0)
     return Estimate(mean, min(low, mean - scatter), max(high, mean + scatter))
 
 
