@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "elf_image.h"
@@ -13,6 +14,7 @@
 #include "methods.h"
 #include "probe.h"
 #include "stack_bounds.h"
+#include "system.h"
 #include "vm_layout.h"
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
@@ -27,7 +29,7 @@ struct call_trace {
     jint count; /* of frames, or why there are none */
     struct call_frame *frames;
 };
-enum { NOT_WALKABLE = -4 };
+enum { COLLECTING_GARBAGE = -2, NOT_WALKABLE = -4 };
 typedef void walk_function(struct call_trace *trace, jint depth, void *ucontext);
 typedef jint created_vms_function(JavaVM **vms, jint room, jint *count);
 
@@ -174,6 +176,18 @@ static bool leave_stub(const struct anchor *anchor) {
     return true;
 }
 
+/* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code run on
+ * meanwhile.  They could not return to Java before the collection has ended, so letting one wait
+ * a little costs nothing of what it could still do there; a long collection costs the frames.
+ * Never inside the VM: there a safepoint would wait for us. */
+static bool wait_for_collector(int round) {
+    enum { ROUNDS = 100 };
+    if (round >= ROUNDS) return false;
+    /* Not nanosleep(3), which is a cancellation point: malloc is none. */
+    syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 150000}, NULL);
+    return true;
+}
+
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined) {
     *joined = false;
     JNIEnv *env = current_env();
@@ -184,10 +198,12 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
     ucontext_t context;
     fill_context(&context, at);
     jint depth = max < DEPTH ? (jint)max : DEPTH;
-    struct anchor anchor;
+    struct anchor anchor = {0};
     bool in_vm = open_anchor(env, &anchor);
     if (in_vm) complete_anchor(&anchor, at);
-    java.walk(&trace, depth, &context);
+    int round = 0;
+    do java.walk(&trace, depth, &context);
+    while (trace.count == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round++));
     if (trace.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) java.walk(&trace, depth, &context);
     if (in_vm) restore_anchor(&anchor);
 
