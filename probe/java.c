@@ -179,10 +179,10 @@ static bool leave_stub(const struct anchor *anchor) {
 /* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code run on
  * meanwhile.  They could not return to Java before the collection has ended, so letting one wait
  * a little costs nothing of what it could still do there; a long collection costs the frames.
- * Never inside the VM: there a safepoint would wait for us. */
+ * Never inside the VM (or where that cannot be told): there a safepoint would wait for us. */
 static bool wait_for_collector(int round) {
     enum { ROUNDS = 100 };
-    if (round >= ROUNDS) return false;
+    if (round >= ROUNDS || !java.env_in_thread) return false;
     /* Not nanosleep(3), which is a cancellation point: malloc is none. */
     syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 150000}, NULL);
     return true;
