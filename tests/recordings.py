@@ -303,7 +303,8 @@ def _series(
     changed = np.concatenate(
         ([rows["samples"][0] > 0], (np.diff(rows["samples"]) > 0) | (np.diff(rows["live_bytes"]) != 0))
     )
-    return rows[changed]
+    selected: NDArray[np.void] = rows[changed]
+    return selected
 
 
 def build(

@@ -1,4 +1,4 @@
-"""The 95 % intervals against the truth, through the real probe: 100 seeded runs of a program that knows it."""
+"""The 95 % intervals against the truth through the real probe: 100 seeded runs of a program that knows it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ def numbers(*stacks: tuple[Frame, ...], kinds: tuple[int, ...] = ()) -> list[int
     process = Process(duration=1)
     for index, stack in enumerate(stacks):
         process.add(stack, Leak(rate=10, size=1000), kind=kinds[index] if kinds else 1)
-    return group(process.record(exact=True)).of_stack[1:].tolist()
+    found: list[int] = group(process.record(exact=True)).of_stack[1:].tolist()
+    return found
 
 
 def test_all_mallocs_of_one_jni_call_are_one_site() -> None:

@@ -65,10 +65,7 @@ def format_size(size: float) -> str:
     while prefix < len(_PREFIXES) - 1 and round(value) >= 1024:
         value /= 1024
         prefix += 1
-    if prefix == 0:
-        figures = f"{value:.0f}"
-    else:
-        figures = f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    figures = f"{value:.1f}" if prefix and value < 99.95 else f"{value:.0f}"
     if not figures.strip("0."):
         sign = ""
     return f"{sign}{figures} {_PREFIXES[prefix]}"
