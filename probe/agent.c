@@ -258,7 +258,6 @@ int agent_start(void) {
     pthread_mutex_lock(&agent.changing);
     if (!atomic_load(&agent.wanted)) {
         methods_start();
-        properties_of_process();
         agent.recording++;
         atomic_store(&agent.wanted, true);
     }

@@ -31,6 +31,7 @@
 #include "live_file.h"
 #include "modules.h"
 #include "next.h"
+#include "properties.h"
 #include "ranges.h"
 #include "sampler.h"
 #include "stacks.h"
@@ -124,6 +125,7 @@ static void cover(enum offheap_entry entry) {
 }
 
 static void describe_process(void) {
+    properties_of_process();
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length > 0) {

@@ -11,7 +11,7 @@
 enum { COMMAND_LINE_BYTES = 16 << 10 }; /* longer ones (class paths) are cut */
 
 static void command_line(void) {
-    static char text[COMMAND_LINE_BYTES]; /* agent_start's lock guards it */
+    static char text[COMMAND_LINE_BYTES]; /* probe_start's lock guards it */
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     size_t length = 0;
