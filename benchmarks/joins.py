@@ -1,0 +1,117 @@
+"""Do native stacks that Java called join their Java frames?  Every sample after start-up, on every JDK.
+
+    .venv/bin/python benchmarks/joins.py
+
+Records programs of the zoo with every block (exact) and takes the samples after the first three seconds
+whose stack has a JNI function (Java_...) in it.  Joined means: the next frame outwards is a Java method and
+no frame after it is unknown.  Writes the table between the markers of docs/measurements.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+from offheap import recording  # noqa: E402
+from offheap.recording.model import Frame, Recording  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- benchmarks/joins.py -->", "<!-- end of joins -->"
+PROGRAMS = ("inflaters", "unsafe", "mapped-buffers", "churn")
+START_UP_SECONDS = 3.0
+SECONDS = 12.0
+
+
+@dataclass
+class Joins:
+    """Samples with a JNI function in their stack, and those of them that joined."""
+
+    samples: int = 0
+    joined: int = 0
+    all_samples: int = 0
+
+
+def joins(stack: list[Frame]) -> bool | None:
+    """None: no JNI function; otherwise whether Java frames follow it without a gap."""
+    jni = [i for i, frame in enumerate(stack) if frame.kind != "java" and frame.name.startswith("Java_")]
+    if not jni:
+        return None
+    beyond = stack[jni[-1] + 1 :]
+    return bool(beyond) and beyond[0].kind == "java" and all(frame.kind != "unknown" for frame in beyond)
+
+
+def count(found: Recording, tally: Joins) -> None:
+    """Adds the samples taken after start-up."""
+    latest, early = {}, {}
+    for row in found.series:
+        latest[int(row["stack"])] = int(row["samples"])
+        if row["time"] <= START_UP_SECONDS:
+            early[int(row["stack"])] = int(row["samples"])
+    for stack, samples in latest.items():
+        new = samples - early.get(stack, 0)
+        tally.all_samples += new
+        joined = joins(found.stack(stack))
+        if joined is not None:
+            tally.samples += new
+            tally.joined += new if joined else 0
+            if new and not joined:
+                print(new, [frame.name for frame in found.stack(stack)], file=sys.stderr)
+
+
+def measure(version: int, zoo: zoo_programs.Zoo) -> Joins:
+    tally = Joins()
+    for name in PROGRAMS:
+        program = zoo_programs.programs()[name]
+        with tempfile.TemporaryDirectory(prefix="offheap-joins-") as folder:
+            output = Path(folder) / "joins.offheap"
+            command = zoo.command(program, zoo_programs.java(version), rate=200)
+            run = zoo_programs.offheap("run", "--exact", "--every", "1s", "-o", output, "--", *command)
+            with zoo_programs.Running(run) as running:
+                time.sleep(SECONDS)
+                running.stop_leaking()
+                running.exit()
+            found = recording.load(output)
+            assert np.count_nonzero(found.series["time"] <= START_UP_SECONDS), "no snapshot of the start-up"
+            count(found, tally)
+    return tally
+
+
+def main() -> int:
+    zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
+    lines = [
+        BEGIN,
+        "`python benchmarks/joins.py`: every block of " + ", ".join(PROGRAMS) + f", {SECONDS:.0f} s each:",
+        "",
+        "| JDK | samples after start-up | with a JNI function | joined | share |",
+        "|---|---|---|---|---|",
+    ]
+    complete = True
+    for version in zoo_programs.JRE_VERSIONS:
+        tally = measure(version, zoo)
+        share = 100 * tally.joined / max(tally.samples, 1)
+        lines.append(
+            f"| {version} | {tally.all_samples} | {tally.samples} | {tally.joined} | {share:.4f} % |"
+        )
+        print(lines[-1], flush=True)
+        complete &= tally.joined == tally.samples > 0
+    table = "\n".join([*lines, END])
+    text = DOCUMENT.read_text()
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    replaced, found = pattern.subn(lambda _: table, text)
+    heading = "## Do native stacks join their Java frames?"
+    DOCUMENT.write_text(replaced if found else f"{text.rstrip()}\n\n{heading}\n\n{table}\n")
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
