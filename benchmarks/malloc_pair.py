@@ -1,0 +1,167 @@
+"""What one malloc and its free cost under offheap and under its peers, in ns of thread CPU.
+
+    .venv/bin/python benchmarks/malloc_pair.py            print the tables
+    .venv/bin/python benchmarks/malloc_pair.py --write    and put them into docs/benchmarks.md
+    .venv/bin/python benchmarks/malloc_pair.py --quick    one short round of everything
+
+Each figure is the least of the rounds and, in brackets, their median.  All variants take turns, one
+process each; malloc_pair.c says what a process does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import document
+import rounds
+import variants
+from variants import Variant
+
+from offheap import checkout
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/malloc_pair.py"
+DEPTH = 5
+TIME_LIMIT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What malloc_pair.c is asked to do, and how the table calls it."""
+
+    title: str
+    kind: str
+    threads: int = 1
+    window: int = 1000
+    depth: int = DEPTH
+
+
+PAIRS = [
+    Workload("1 thread", "pair"),
+    Workload("2 threads", "pair", threads=2),
+    Workload("8 threads", "pair", threads=8),
+    Workload("1 thread, 200,000 live", "pair", window=200_000),
+    Workload("2 threads, 200,000 live", "pair", threads=2, window=200_000),
+    Workload("8 threads, 200,000 live", "pair", threads=8, window=200_000),
+]
+OTHERS = [
+    Workload("16 B-1 MiB", "mixed"),
+    Workload("realloc 16 B-4 KiB, 9 calls", "realloc"),
+    Workload("freed by another thread", "cross", threads=2),
+    Workload("8 threads, freed by others", "cross", threads=8),
+]
+DEPTHS = [Workload(f"depth {depth}", "pair", depth=depth) for depth in (5, 20, 40)]
+
+
+@dataclass(frozen=True)
+class Bench:
+    program: Path
+    scratch: Path
+    rounds: int
+    milliseconds: float
+
+    def once(self, variant: Variant, workload: Workload) -> float | None:
+        """ns a pair, or None if the variant's library is missing or the process failed under it."""
+        if not variant.present:
+            return None
+        words = [workload.kind, workload.threads, workload.window, workload.depth, self.milliseconds]
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            environment = {**os.environ, **variant.environment_in(Path(folder))}
+            outcome = subprocess.run(
+                [self.program, *map(str, words)],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=TIME_LIMIT_SECONDS,
+            )
+        if outcome.returncode != 0:
+            print(f"{variant.name}, {workload.title}: {outcome.stderr[-500:]}", file=sys.stderr)
+            return None
+        return float(outcome.stdout.split()[-1])
+
+    def table(self, compared: Sequence[Variant], workloads: Sequence[Workload]) -> list[str]:
+        columns = []
+        for workload in workloads:
+            quick = [variant for variant in compared if not variant.slow]
+            slow = [variant for variant in compared if variant.slow]
+            costs = dict(
+                zip(quick, rounds.alternate(quick, self.rounds, self._measure(workload)), strict=True)
+            )
+            costs.update(zip(slow, rounds.alternate(slow, 1, self._measure(workload)), strict=True))
+            columns.append(costs)
+            print(f"{workload.title}: {', '.join(f'{v.name} {costs[v]}' for v in compared)}", flush=True)
+        rows = [
+            [variant.name, *(_cell(variant, costs[variant]) for costs in columns)] for variant in compared
+        ]
+        return document.table(["ns a pair", *(workload.title for workload in workloads)], rows)
+
+    def _measure(self, workload: Workload) -> Callable[[Variant], float | None]:
+        return lambda variant: self.once(variant, workload)
+
+
+def _cell(variant: Variant, cost: rounds.Cost | None) -> str:
+    if cost:
+        return str(cost)
+    return "failed" if variant.present else "absent"
+
+
+def compile_program(folder: Path) -> Path:
+    """As production code is compiled: optimised, and without frame pointers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "malloc_pair"
+    source = Path(__file__).with_suffix(".c")
+    flags = ["-std=c17", "-O2", "-fomit-frame-pointer", "-fno-sanitize=undefined", "-Wall", "-Wextra"]
+    checkout.build_script().compile_native([str(source), *flags, "-lpthread", "-o", str(program)])
+    return program
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="ns of thread CPU that a malloc and its free cost")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--milliseconds", type=float, default=60, help="of CPU for each figure and thread")
+    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
+    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
+    parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+
+    library = options.library or checkout.build_script().build_if_changed()
+    peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    compared = [variants.BASE, *variants.offheap(library), *variants.async_profiler(peers)]
+    compared += variants.allocators()
+    if options.only is not None:
+        compared = [v for v in compared if v is variants.BASE or options.only in v.name]
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+        bench = Bench(
+            compile_program(ROOT / "build" / "benchmarks"),
+            Path(scratch),
+            1 if options.quick else options.rounds,
+            5 if options.quick else options.milliseconds,
+        )
+        lines = [
+            f"`python benchmarks/malloc_pair.py --rounds {bench.rounds}`: {document.machine()}; "
+            f"{variants.versions()}.",
+            "Least of the rounds (median); gperftools once.",
+            "",
+            *bench.table(compared, PAIRS),
+            "",
+            *bench.table(compared, OTHERS),
+            "",
+            *bench.table([v for v in compared if v is variants.BASE or v.depths], DEPTHS),
+        ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

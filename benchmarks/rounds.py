@@ -1,0 +1,44 @@
+"""Variants of one measurement, alternating: what else the machine does meets all of them alike."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Variant = TypeVar("Variant")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of the rounds of one variant: the least and the median, in the unit of the measurement."""
+
+    least: float
+    median: float
+
+    def __str__(self) -> str:
+        digits = 1 if self.least < 100 else 0
+        return f"{self.least:,.{digits}f} ({self.median:,.{digits}f})"
+
+
+def alternate(
+    variants: Sequence[Variant], rounds: int, measure: Callable[[Variant], float | None]
+) -> list[Cost | None]:
+    """Each variant's cost; None for one whose measurement answered None once.
+
+    Every round measures every variant, each time beginning with another one.
+    """
+    measured: list[list[float] | None] = [[] for _ in variants]
+    for turn in range(rounds):
+        for i in range(len(variants)):
+            index = (turn + i) % len(variants)
+            results = measured[index]
+            if results is None:
+                continue
+            figure = measure(variants[index])
+            if figure is None:
+                measured[index] = None
+            else:
+                results.append(figure)
+    return [Cost(min(results), statistics.median(results)) if results else None for results in measured]
