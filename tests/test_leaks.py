@@ -293,5 +293,5 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
     )
     found, seconds, kibibytes = outcome.stdout.split()
     assert int(found) == 10_000
-    assert float(seconds) < 5
+    assert float(seconds) < 2
     assert int(kibibytes) < 400 * 1024

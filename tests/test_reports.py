@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from offheap.analysis.answer import answer
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.stats import stats
 from offheap.analysis.summary import summary
 from offheap.analysis.tree import tree
@@ -46,22 +46,34 @@ def shop() -> Recording:
     )
 
 
-def written(recording: Recording, report: str, **options: Any) -> str:
+def written(
+    recording: Recording, report: str, *, top: int = 10, everything: bool = False, **options: Any
+) -> str:
     """What a report prints on a pipe."""
     out = Console(file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False)
     figures = stats(recording)
     match report:
         case "leaks":
-            found = suspects(recording)
-            terminal.print_leaks(out, found, answer(recording.info, found), figures, **options)
+            found = ranking(recording)
+            words = answer(recording.info, found)
+            shown = [s for s in found if everything or s.verdict in ("leak", "growing")][:top]
+            terminal.print_leaks(out, shown, words, figures, found.counts(), everything=everything, **options)
         case "summary":
-            terminal.print_summary(out, summary(recording), figures, **options)
+            terminal.print_summary(out, summary(recording), figures, top=top, **options)
         case "tree":
             terminal.print_tree(out, tree(recording), figures, **options)
         case "stats":
             terminal.print_stats(out, figures)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
+
+
+def leaks(recording: Recording) -> dict[str, Any]:
+    """What `offheap leaks --json --all` prints."""
+    found = ranking(recording)
+    head = json.leaks(recording.info, answer(recording.info, found), found.counts())
+    value: dict[str, Any] = standard_json.loads("".join(json.stream(head, suspects=map(json.suspect, found))))
+    return value
 
 
 def test_leaks_answers_first_then_shows_the_stack(shop: Recording) -> None:
@@ -116,9 +128,8 @@ def test_an_empty_recording_is_reported() -> None:
     recording = Process(5).record()
     for report in ("leaks", "summary", "tree", "stats"):
         assert written(recording, report)
-    found = suspects(recording)
     for value in (
-        json.leaks(recording.info, found, answer(recording.info, found)),
+        leaks(recording),
         json.summary(summary(recording)),
         json.tree(tree(recording)),
         json.stats(stats(recording)),
@@ -150,7 +161,7 @@ def test_names_do_not_steer_the_terminal() -> None:
         assert all(character.isprintable() or character == "\n" for character in text)
         assert r"\x1b[2J" in text
         assert "[bold]" in text, "markup is shown, not obeyed"
-    value = json.leaks(recording.info, suspects(recording), "")
+    value = leaks(recording)
     assert value["suspects"][0]["stack"][-1]["name"] == HOSTILE, "JSON has the name as it is"
     assert "\x1b" not in json.dumps(value)
 
@@ -191,9 +202,8 @@ def shape(value: Any) -> Any:
 
 def test_docs_show_what_json_prints(shop: Recording) -> None:
     shop = replace(shop, info=replace(shop.info, jvm_flags=("-Xmx1g",), command_line=("java",)))
-    found = suspects(shop)
     real = {
-        "offheap.leaks/1": json.leaks(shop.info, found, answer(shop.info, found)),
+        "offheap.leaks/1": leaks(shop),
         "offheap.summary/1": json.summary(summary(shop)),
         "offheap.tree/1": json.tree(tree(shop)),
         "offheap.stats/1": json.stats(stats(shop)),
@@ -228,3 +238,31 @@ def test_docs_name_every_schema_that_is_printed() -> None:
     # meta.json of a recording is described in docs/recording-format.md.
     missing = {schema for schema in printed if schema not in DOCUMENT.read_text()} - {"offheap.recording/1"}
     assert not missing
+
+
+def test_the_answer_of_a_ranking_is_that_of_all_suspects(shop: Recording) -> None:
+    quiet = Process(20, 1)
+    quiet.add(inflater("com.example.Zip.churn"), Churn(1000, 7160, 0.2))
+    short = Process(2, 1)
+    short.add(inflater("com.example.Zip.open"), Leak(100, 40_000))
+    for recording in (shop, quiet.record(), short.record(), Process(5).record()):
+        found = ranking(recording)
+        few = found[: found.counts()["leak"] + found.counts()["growing"]]
+        whole = answer(recording.info, suspects(recording))
+        assert answer(recording.info, few, found.live_bytes()) == whole
+
+
+def test_notable_are_what_matters_and_the_largest_others() -> None:
+    process = Process(20, 1)
+    for index in range(6):
+        stack = (*inflater(f"com.example.Zip{index}.churn"), java("com.example.Main.main"))
+        process.add(stack, Churn(300 * (index + 1), 7160, 1.0))
+    process.add(inflater("com.example.Shop.serve"), Leak(200, 40_000))
+    found = ranking(process.record())
+    assert found.verdicts.count("leak") == 1
+    notable = list(found.notable(4))
+    assert [suspect.rank for suspect in notable] == sorted(suspect.rank for suspect in notable)
+    assert notable[0].verdict == "leak"
+    others = sorted(found[1:], key=lambda suspect: -suspect.site.live_bytes.estimate)
+    assert {suspect.rank for suspect in notable[1:]} == {suspect.rank for suspect in others[:3]}
+    assert list(found.notable(100)) == suspects(process.record())

@@ -392,13 +392,19 @@ print(used.ru_utime + used.ru_stime, int(peak) / 1024, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("command", "megabytes"), [("load", 300), ("leaks", 400)])
+@pytest.mark.parametrize(
+    ("command", "megabytes"),
+    [("load", 300), ("leaks", 400), ("leaks --json", 400), ("leaks --json --all", 400)],
+)
 def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, megabytes: int) -> None:
     outcome = subprocess.run(
-        [sys.executable, "-c", READING, command, str(large)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", READING, *command.split(), str(large)],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert outcome.returncode == 0, outcome.stderr
     seconds, peak = map(float, outcome.stderr.split())
     assert peak < megabytes
-    # The promise is 3 s on a quiet machine; CPU seconds, and as many again for a slow one.
-    assert seconds < 6.0
+    # The promise is 3 s on a quiet machine; CPU seconds, and half as many again for a busy one.
+    assert seconds < (4.5 if "--all" not in command else 9.0), "writing 60 MB of JSON is not promised"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 _QUALIFIERS = ("", "const", "volatile", "&", "&&", "const &", "[clone .cold]")
+_BRACKETS = re.compile("[<>]")
 
 
 def without_parameters(name: str) -> str:
@@ -21,17 +24,21 @@ def without_parameters(name: str) -> str:
 
 def without_templates(name: str) -> str:
     """`std::map<int, Foo<long> >::insert` -> `std::map<…>::insert`."""
-    kept, depth = [], 0
-    for index, character in enumerate(name):
-        operator = name[max(index - 9, 0) : index].rstrip("<>=-").endswith("operator")
-        if character == "<" and not operator:
+    kept, depth, start = [], 0, 0
+    for match in _BRACKETS.finditer(name):
+        index, bracket = match.start(), match[0]
+        if name[max(index - 9, 0) : index].rstrip("<>=-").endswith("operator"):
+            continue
+        if bracket == "<":
             if depth == 0:
+                kept.append(name[start:index])
                 kept.append("<…>")
             depth += 1
-        elif character == ">" and not operator and depth:
+        elif depth:
             depth -= 1
-        elif depth == 0:
-            kept.append(character)
+            start = index + 1
+    if depth == 0:
+        kept.append(name[start:])
     return "".join(kept)
 
 

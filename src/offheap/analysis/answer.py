@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from offheap import cxx_names
 from offheap.analysis import frames
-from offheap.analysis.results import Suspect
+from offheap.analysis.results import Suspect, Verdict
 from offheap.quantities import format_duration, format_rate, format_size
 from offheap.recording.model import Frame, Info
 
 
-def answer(info: Info, suspects: Sequence[Suspect]) -> str:
-    """One or two sentences for the first screen of every report."""
+def answer(info: Info, suspects: Sequence[Suspect], live_bytes: Mapping[Verdict, float] | None = None) -> str:
+    """One or two sentences for the first screen of every report.
+
+    With `live_bytes`, of all sites by verdict, `suspects` need only be those that leak or grow.
+    """
     leaks = [suspect for suspect in suspects if suspect.verdict == "leak"]
     growing = [suspect for suspect in suspects if suspect.verdict == "growing"]
     if leaks:
@@ -29,14 +32,21 @@ def answer(info: Info, suspects: Sequence[Suspect]) -> str:
             f"Growing, and not shown to be a leak {over}: {describe(growing[0])}. "
             "A longer recording tells more."
         )
-    if not suspects:
+    if live_bytes is None:
+        live_bytes = _live_bytes(suspects)
+    if not live_bytes:
         return f"Nothing was recorded {over}: no sampled block was allocated."
-    unclear = [suspect for suspect in suspects if suspect.verdict == "cannot tell yet"]
-    held = sum(suspect.site.live_bytes.estimate for suspect in unclear)
-    whole = sum(suspect.site.live_bytes.estimate for suspect in suspects)
-    if unclear and held > 0.5 * whole:
+    whole = sum(live_bytes.values())
+    if live_bytes.get("cannot tell yet", 0.0) > 0.5 * whole:
         return f"Cannot tell yet: too little was seen {over}. Record longer, or with a smaller --interval."
     return f"No leak found {over}: no site's live memory grows beyond chance ({format_size(whole)} live)."
+
+
+def _live_bytes(suspects: Sequence[Suspect]) -> dict[Verdict, float]:
+    held: dict[Verdict, float] = {}
+    for suspect in suspects:
+        held[suspect.verdict] = held.get(suspect.verdict, 0.0) + suspect.site.live_bytes.estimate
+    return held
 
 
 def describe(suspect: Suspect) -> str:

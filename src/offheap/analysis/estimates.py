@@ -36,112 +36,164 @@ count are so small that hardly one was sampled: no sample holds that knowledge; 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.results import Estimate
 
+Floats = NDArray[np.float64]
+
 _Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
 
 NONE = Estimate(0.0, 0.0, 0.0)
 
 
-def _gamma_quantile(mean: float, variance: float, z: float) -> float:
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Estimates by number: thousands of sites are judged and few are shown, as objects of their own."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    def at(self, number: int) -> Estimate:
+        return Estimate(float(self.estimate[number]), float(self.low[number]), float(self.high[number]))
+
+    def over(self, divisor: Floats) -> Estimates:
+        """Divided, as by seconds; divisors are above zero."""
+        return Estimates(self.estimate / divisor, self.low / divisor, self.high / divisor)
+
+    def where(self, mask: NDArray[np.bool_], others: Estimates) -> Estimates:
+        """These where `mask` says so, the others elsewhere."""
+        return Estimates(
+            np.where(mask, self.estimate, others.estimate),
+            np.where(mask, self.low, others.low),
+            np.where(mask, self.high, others.high),
+        )
+
+    def within(self, below: Floats, above: Floats) -> Estimates:
+        """With intervals at least as wide as these distances from the estimate."""
+        return Estimates(
+            self.estimate,
+            np.minimum(self.low, self.estimate - below),
+            np.maximum(self.high, self.estimate + above),
+        )
+
+    def less(self, lost: Estimates) -> Estimates:
+        """`difference`, each with each."""
+        estimate = self.estimate - lost.estimate
+        below = np.hypot(self.estimate - self.low, lost.high - lost.estimate)
+        above = np.hypot(self.high - self.estimate, lost.estimate - lost.low)
+        return Estimates(estimate, estimate - below, estimate + above)
+
+
+def zeros(count: int) -> Estimates:
+    return Estimates(np.zeros(count), np.zeros(count), np.zeros(count))
+
+
+def _gamma_quantile(mean: Floats, variance: Floats, z: float) -> Floats:
     """Quantile, at the normal quantile `z`, of the gamma distribution of that mean and variance.
 
     Wilson and Hilferty (1931): the cube root of a gamma variable is nearly normal.
     """
     relative = variance / mean / mean  # 1/shape
-    root = 1 - relative / 9 + z * math.sqrt(relative) / 3
-    return mean * max(root, 0.0) ** 3
+    root = 1 - relative / 9 + z * np.sqrt(relative) / 3
+    quantile: Floats = mean * np.maximum(root, 0.0) ** 3
+    return quantile
 
 
-def _interval(
-    seen: float,
-    unseen: float,
-    variance: float,
-    block: float,
-    most: tuple[float, float] | None = None,
-) -> Estimate:
+def _intervals(
+    seen: Floats, unseen: Floats, variance: Floats, block: Floats, most: tuple[Floats, Floats] | None = None
+) -> Estimates:
     """`block`: what a typical block is worth; `most`: m', v' above, those of a typical block if None."""
     total = seen + unseen
-    if unseen <= 1e-12 * seen or variance <= 0:  # exact, or rounding
-        return Estimate(total, total, total)
-    share, scale = unseen / total, variance / unseen
-    more = (scale * share, scale * scale * share)
-    most = most or more
-    low = _gamma_quantile(unseen + more[0] / 2, variance + more[1] / 2, -_Z) - block / 2
-    high = _gamma_quantile(unseen + most[0], variance + most[1], _Z) + block / 2
-    return Estimate(total, seen + min(max(low, 0.0), unseen), seen + max(high, unseen))
+    exact = (unseen <= 1e-12 * seen) | (variance <= 0)  # or rounding
+    if exact.all():
+        return Estimates(total, total, total)
+    # Where nothing is unseen any numbers do: they are not used.
+    unseen, variance, whole = (np.where(exact, 1.0, values) for values in (unseen, variance, total))
+    share, scale = unseen / whole, variance / unseen
+    typical = (scale * share, scale * scale * share)
+    mean, spread = (np.where(exact, 1.0, values) for values in most) if most else typical
+    low = _gamma_quantile(unseen + typical[0] / 2, variance + typical[1] / 2, -_Z) - block / 2
+    high = _gamma_quantile(unseen + mean, variance + spread, _Z) + block / 2
+    low = seen + np.minimum(np.maximum(low, 0.0), unseen)
+    high = seen + np.maximum(high, unseen)
+    return Estimates(total, np.where(exact, total, low), np.where(exact, total, high))
 
 
-def of_blocks(amounts: NDArray[np.float64], probabilities: NDArray[np.float64]) -> Estimate:
+def of_blocks(amounts: Floats, probabilities: Floats) -> Estimate:
     """The total of `amounts` (bytes, or ones) over the sampled blocks and those not sampled.
 
     Both arrays have one entry a sampled block; probabilities are in (0, 1].
     """
-    return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1)[0]
+    return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1).at(0)
 
 
-def of_groups(
-    groups: NDArray[np.int64],
-    amounts: NDArray[np.float64],
-    probabilities: NDArray[np.float64],
-    count: int,
-) -> list[Estimate]:
+def of_groups(groups: NDArray[np.integer], amounts: Floats, probabilities: Floats, count: int) -> Estimates:
     """of_blocks for each group 0..count-1; `groups` has the group of every sampled block.
 
     Quickest where they come sorted by group.
     """
-    result = [NONE] * count
     if not len(groups):
-        return result
+        return zeros(count)
     if (groups[1:] < groups[:-1]).any():
         order = np.argsort(groups, kind="stable")
         amounts, probabilities, groups = amounts[order], probabilities[order], groups[order]
     starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
     missing = amounts * (1 - probabilities) / probabilities
     variances = missing * amounts / probabilities
-    columns = (
-        groups[starts],
+    unseen = np.add.reduceat(missing, starts)
+    found = _intervals(
         np.add.reduceat(amounts, starts),
-        np.add.reduceat(missing, starts),
+        unseen,
         np.add.reduceat(variances, starts),
-        np.add.reduceat(missing * amounts, starts),
-        np.maximum.reduceat(missing, starts),
-        np.maximum.reduceat(variances, starts),
+        np.add.reduceat(missing * amounts, starts) / np.where(unseen > 0, unseen, 1.0),
+        (np.maximum.reduceat(missing, starts), np.maximum.reduceat(variances, starts)),
     )
-    for group, seen, unseen, variance, squares, mean, square in zip(
-        *(column.tolist() for column in columns), strict=True
+    result = zeros(count)
+    members = groups[starts]
+    for column, values in (
+        (result.estimate, found.estimate),
+        (result.low, found.low),
+        (result.high, found.high),
     ):
-        block = squares / unseen if unseen > 0 else 0.0
-        result[group] = _interval(seen, unseen, variance, block, (mean, square))
+        column[members] = values
     return result
 
 
+def of_many_sums(seen: Floats, unseen: Floats, variance: Floats, samples: Floats) -> Estimates:
+    """The intervals of blocks of which only sums over the samples were kept: see above for each."""
+    return _intervals(seen, unseen, variance, np.where(samples > 0, seen / np.maximum(samples, 1), 0.0))
+
+
 def of_sums(seen: float, unseen: float, variance: float, samples: float) -> Estimate:
-    """The interval of blocks of which only sums over the samples were kept: see above for each."""
-    return _interval(seen, unseen, variance, seen / samples if samples > 0 else 0.0)
+    """of_many_sums of one group."""
+    return of_many_sums(*(np.array([value], np.float64) for value in (seen, unseen, variance, samples))).at(0)
 
 
-def of_totals(total: float, variance: float, samples: float) -> Estimate:
-    """The interval of a total of which only sums were kept (the probe's counters per stack).
+def of_many_totals(total: Floats, variance: Floats, samples: Floats) -> Estimates:
+    """The intervals of totals of which only sums were kept (the probe's counters per stack).
 
     For n equal blocks variance = total^2 (1-p)/n, which gives p and so what was seen, total * p;
     unequal blocks have a larger variance, and then nothing counts as surely seen.
     """
-    if total <= 0:
-        return NONE
-    relative = variance / total / total
-    if relative < 1e-15 or samples <= 0:
-        return Estimate(total, total, total)
-    unseen = total * min(relative * samples, 1.0)
-    return of_sums(total - unseen, unseen, variance, samples)
+    total = np.maximum(total, 0.0)
+    relative = variance / np.where(total > 0, total, 1.0) ** 2
+    exact = (total <= 0) | (relative < 1e-15) | (samples <= 0)
+    unseen = np.where(exact, 0.0, total * np.minimum(relative * samples, 1.0))
+    return of_many_sums(total - unseen, unseen, variance, samples)
 
 
-def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:
-    """Bytes and blocks of which not one was sampled: 0, and at most what 95 % of such draws hide.
+def of_totals(total: float, variance: float, samples: float) -> Estimate:
+    """of_many_totals of one."""
+    return of_many_totals(*(np.array([value], np.float64) for value in (total, variance, samples))).at(0)
+
+
+def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
+    """Bytes of which at most so many are where not one block was sampled: what 95 % of such draws hide.
 
     N blocks of s bytes all escape with probability exp(-N s/interval), which is 5 % at
     N s = 3 intervals (the rule of three).  `block_bytes` is the size such blocks have, 0 if not
@@ -149,10 +201,17 @@ def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, E
     (interval_bytes 0) none is none.
     """
     most = 3.0 * max(interval_bytes, 0.0)
+    known = block_bytes > 0
+    block = np.where(known, block_bytes, 1.0)
+    return np.where(known, np.floor(most / block) * block, most)
+
+
+def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:
+    """Bytes and blocks of which not one was sampled: 0, and at most what `hidden` says."""
+    most = float(hidden(interval_bytes, np.array([block_bytes]))[0])
     if block_bytes <= 0:
         return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, math.inf if most else 0.0)
-    blocks = float(math.floor(most / block_bytes))
-    return Estimate(0.0, 0.0, blocks * block_bytes), Estimate(0.0, 0.0, blocks)
+    return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, float(round(most / block_bytes)))
 
 
 def total(parts: list[Estimate]) -> Estimate:

@@ -8,94 +8,141 @@ survivors born until then is what has been freed since, of which the sampled par
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import estimates
-from offheap.analysis.results import Estimate
+from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.sites import Grouping, latest_rows
 from offheap.recording.model import Recording
 
 ERAS = 24
 _FEWEST_SNAPSHOTS = 5
 
+Boundaries = NDArray[np.int64]  # one a site
+
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """One site, in bytes, by boundary: n + 1 of them, between n eras."""
+class Histories:
+    """All sites: tables of bytes, a row a site, a column a boundary (n + 1 of them between n eras).
 
-    times: list[float]  # seconds since the start
-    first: int  # the boundary before the site's first known allocation
-    born: list[float]  # live at the end and born until the boundary
-    seen: list[float]  # of which sampled
-    variance: list[float]  # of `born`
-    samples: list[float]  # sampled blocks in `born`
-    live: list[float]  # live at the boundary; empty without snapshots
-    live_variance: list[float]
+    Methods take one boundary a site, or one for all, and give a value a site.
+    """
+
+    times: Floats  # of the boundaries: seconds since the start
+    first: Boundaries  # the boundary before each site's first known allocation
+    born: Floats  # live at the end and born until the boundary
+    seen: Floats  # of which sampled
+    variance: Floats  # of `born`
+    samples: Floats  # sampled blocks in `born`
+    live: Floats | None  # live at the boundary; None without snapshots
+    live_variance: Floats | None
     interval_bytes: int
-    block_bytes: float  # a typical block, 0 if none was sampled alive
+    block_bytes: Floats  # a typical block of each site, 0 if none was sampled alive
 
-    def at(self, share: float) -> int:
-        """The boundary nearest to this share of the site's own time, from `first` to the end."""
-        target = self.times[self.first] + share * (self.times[-1] - self.times[self.first])
-        after = bisect_left(self.times, target, self.first + 1, len(self.times) - 1)
-        return after - (target - self.times[after - 1] < self.times[after] - target)
+    @property
+    def end(self) -> int:
+        return len(self.times) - 1
 
-    def seconds(self, start: int, end: int) -> float:
-        return self.times[end] - self.times[start]
+    def at(self, share: float) -> Boundaries:
+        """The boundary nearest to this share of each site's own time, from `first` to the end."""
+        start = self.times[self.first]
+        target = start + share * (self.times[-1] - start)
+        after = np.clip(np.searchsorted(self.times, target, "left"), self.first + 1, self.end)
+        nearer = target - self.times[after - 1] < self.times[after] - target
+        boundary: Boundaries = np.where(nearer, after - 1, after)
+        return boundary
 
-    def survivors(self, start: int, end: int) -> Estimate:
+    def seconds(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        result: Floats = self.times[end] - self.times[start]
+        return result
+
+    def survivors(self, start: Boundaries | int, end: Boundaries | int) -> Estimates:
         """Bytes alive at the end of the recording and born between two boundaries."""
-        samples = self.samples[end] - self.samples[start]
-        if not samples:
-            return estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
-        seen = self.seen[end] - self.seen[start]
-        unseen = max(self.born[end] - self.born[start] - seen, 0.0)
-        return estimates.of_sums(seen, unseen, max(self.variance[end] - self.variance[start], 0.0), samples)
+        samples = self.sampled(start, end)
+        none = samples == 0
+        seen = self._between(self.seen, start, end)
+        unseen = np.maximum(self._between(self.born, start, end) - seen, 0.0)
+        variance = np.maximum(self._between(self.variance, start, end), 0.0)
+        found = estimates.of_many_sums(seen, unseen, variance, samples)
+        zero = np.zeros(len(none))
+        return Estimates(zero, zero, self._hidden()).where(none, found)
 
-    def sampled(self, start: int, end: int) -> int:
-        return int(self.samples[end] - self.samples[start])
+    def sampled(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        """How many sampled blocks `survivors` are estimated from."""
+        return self._between(self.samples, start, end)
 
-    def freed_since(self, boundary: int) -> Estimate:
+    def live_at(self, boundary: Boundaries | int) -> Floats:
+        if self.live is None:
+            raise ValueError("without snapshots what was live is not known")
+        return self._column(self.live, boundary)
+
+    def freed_since(self, boundary: Boundaries | int) -> Estimates:
         """Bytes alive at a boundary and freed since."""
-        alive = self.live[boundary]
-        freed = max(alive - self.born[boundary], 0.0)
-        variance = max(self.live_variance[boundary] - self.variance[boundary], 0.0)
-        if freed <= 1e-9 * alive or (variance <= 0 and self.interval_bytes):
-            # None of the sampled ones; some of the others perhaps, but no more than there was.
-            hidden = estimates.none_sampled(self.interval_bytes, self.block_bytes)[0]
-            return Estimate(0.0, 0.0, min(hidden.high, alive))
-        return estimates.of_sums(0.0, freed, variance, 1.0) if variance else Estimate(freed, freed, freed)
+        alive = self.live_at(boundary)
+        freed = np.maximum(alive - self._column(self.born, boundary), 0.0)
+        assert self.live_variance is not None
+        variance = self._column(self.live_variance, boundary) - self._column(self.variance, boundary)
+        variance = np.maximum(variance, 0.0)
+        none = freed <= 1e-9 * alive
+        if self.interval_bytes:
+            none |= variance <= 0
+        zero = np.zeros(len(freed))
+        # None of the sampled ones; some of the others perhaps, but no more than there was.
+        nothing = Estimates(zero, zero, np.minimum(self._hidden(), alive))
+        return nothing.where(none, estimates.of_many_sums(zero, freed, variance, np.ones(len(freed))))
 
-    def net(self, start: int) -> Estimate:
+    def net(self, start: Boundaries | int) -> Estimates:
         """Growth in bytes from a boundary to the end: born since and alive, less freed since."""
-        return estimates.difference(self.survivors(start, len(self.times) - 1), self.freed_since(start))
+        return self.survivors(start, self.end).less(self.freed_since(start))
 
-    def steps(self, start: int, end: int) -> list[float]:
-        """Growth in bytes per second, era by era: of live bytes, or of survivors without snapshots."""
-        return self._rates(self.live or self.born, start, end)
+    def scatter(self, start: Boundaries, end: Boundaries | int) -> tuple[Floats, NDArray[np.int64]]:
+        """Standard error of growth in bytes per second, era by era, and how many eras there are.
 
-    def births(self, start: int, end: int) -> list[float]:
-        """Bytes per second that survive, by the era of their birth."""
-        return self._rates(self.born, start, end)
+        Growth of live bytes, or of survivors without snapshots; 0 where there are fewer than two eras.
+        """
+        return self._scatter(self.live if self.live is not None else self.born, start, end)
 
-    def filled(self, start: int, end: int) -> int:
+    def births_scatter(self, start: Boundaries, end: Boundaries | int) -> tuple[Floats, NDArray[np.int64]]:
+        """The same of the rate at which survivors were born."""
+        return self._scatter(self.born, start, end)
+
+    def filled(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.int64]:
         """How many eras left sampled survivors."""
-        counts = self.samples[start : end + 1]
-        return sum(after > before for before, after in pairwise(counts))
+        filled: NDArray[np.int64] = ((np.diff(self.samples) > 0) & self._eras(start, end)).sum(axis=1)
+        return filled
 
-    def _rates(self, amounts: list[float], start: int, end: int) -> list[float]:
-        return [
-            (amounts[i + 1] - amounts[i]) / (self.times[i + 1] - self.times[i]) for i in range(start, end)
-        ]
+    def _scatter(
+        self, table: Floats, start: Boundaries | int, end: Boundaries | int
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        rates, within = np.diff(table) / np.diff(self.times), self._eras(start, end)
+        count = within.sum(axis=1)
+        mean = (rates * within).sum(axis=1) / np.maximum(count, 1)
+        squares = ((rates - mean[:, None]) ** 2 * within).sum(axis=1)
+        error = np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
+        return np.where(count < 2, 0.0, error), count
+
+    def _eras(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.bool_]:
+        era = np.arange(self.end)
+        after = era >= np.broadcast_to(start, len(self.first))[:, None]
+        before = era < np.broadcast_to(end, len(self.first))[:, None]
+        return after & before
+
+    def _between(self, table: Floats, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        return self._column(table, end) - self._column(table, start)
+
+    def _column(self, table: Floats, boundary: Boundaries | int) -> Floats:
+        values: Floats = table[np.arange(len(table)), boundary]
+        return values
+
+    def _hidden(self) -> Floats:
+        return estimates.hidden(self.interval_bytes, self.block_bytes)
 
 
-def histories(recording: Recording, grouping: Grouping) -> list[History]:
-    """By site number."""
+def histories(recording: Recording, grouping: Grouping) -> Histories:
+    """Of every site, by number."""
     times, snapshots = _boundaries(recording)
     count, eras = len(grouping.members), len(times) - 1
     live = recording.live
@@ -105,19 +152,18 @@ def histories(recording: Recording, grouping: Grouping) -> list[History]:
     era = np.clip(np.searchsorted(times, live["birth"], "left") - 1, 0, eras - 1)
     cell = site * eras + era
 
-    def by_era(weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def by_era(weights: Floats | None) -> Floats:
         table = np.bincount(cell, weights=weights, minlength=count * eras)
-        return table.astype(np.float64).reshape(count, eras)
+        return table.astype(np.float64, copy=False).reshape(count, eras)
 
     weighted = size / probability
     born, seen, samples = by_era(weighted), by_era(size), by_era(None)
     variance = by_era(weighted * weighted * (1 - probability))
 
-    first = np.full(count, eras)
-    np.minimum.at(first, site, era)
+    first = np.where(samples.any(axis=1), (samples > 0).argmax(axis=1), eras)
     total, total_samples = born.sum(axis=1), samples.sum(axis=1)
-    block = seen.sum(axis=1) / np.maximum(total_samples, 1)
-    at: NDArray[np.float64] | None = None
+    at: Floats | None = None
+    at_variance: Floats | None = None
     if snapshots:
         at, at_variance, began = _at_boundaries(recording, grouping, times)
         # The live set is newer than the last snapshot by the time it took to read: it is the end.
@@ -133,35 +179,25 @@ def histories(recording: Recording, grouping: Grouping) -> list[History]:
             minlength=count,
         )
         first[total < 0.9 * allocated] = 0
-    first = np.minimum(first, eras - 1)
 
-    def running(table: NDArray[np.float64]) -> list[list[float]]:
-        rows: list[list[float]] = np.pad(table.cumsum(axis=1), ((0, 0), (1, 0))).tolist()
-        return rows
+    def running(table: Floats) -> Floats:
+        return np.pad(table.cumsum(axis=1), ((0, 0), (1, 0)))
 
-    boundaries: list[float] = times.tolist()
-    columns = [running(table) for table in (born, seen, variance, samples)]
-    empty: list[list[float]] = [[]] * count
-    lives = at.tolist() if at is not None else empty
-    variances = at_variance.tolist() if at is not None else empty
-    return [
-        History(
-            times=boundaries,
-            first=int(first[number]),
-            born=columns[0][number],
-            seen=columns[1][number],
-            variance=columns[2][number],
-            samples=columns[3][number],
-            live=lives[number],
-            live_variance=variances[number],
-            interval_bytes=recording.info.interval_bytes,
-            block_bytes=float(block[number]),
-        )
-        for number in range(count)
-    ]
+    return Histories(
+        times=times,
+        first=np.minimum(first, eras - 1),
+        born=running(born),
+        seen=running(seen),
+        variance=running(variance),
+        samples=running(samples),
+        live=at,
+        live_variance=at_variance,
+        interval_bytes=recording.info.interval_bytes,
+        block_bytes=seen.sum(axis=1) / np.maximum(total_samples, 1),
+    )
 
 
-def _boundaries(recording: Recording) -> tuple[NDArray[np.float64], bool]:
+def _boundaries(recording: Recording) -> tuple[Floats, bool]:
     """Era boundaries from 0 to the end, and whether each is a snapshot.
 
     At snapshots where there are enough of them: between two, what was live is not known.
@@ -182,8 +218,8 @@ def _boundaries(recording: Recording) -> tuple[NDArray[np.float64], bool]:
 
 
 def _at_boundaries(
-    recording: Recording, grouping: Grouping, times: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    recording: Recording, grouping: Grouping, times: Floats
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Live bytes and their variance by site and boundary, and the boundary before the first allocation."""
     series = recording.series
     count = len(grouping.members)

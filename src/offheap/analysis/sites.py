@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import estimates, frames
+from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.results import Estimate, Site
 from offheap.recording.model import Recording
 
@@ -81,72 +82,125 @@ def group(recording: Recording) -> Grouping:
     return Grouping(of_stack, members)
 
 
+@dataclass(frozen=True)
+class SiteTable:
+    """All sites in arrays by number; a Site is made where one is shown.
+
+    live_order    indices into the recording's live blocks, site by site
+    live_offsets  site n has live_order[live_offsets[n]:live_offsets[n + 1]]
+    """
+
+    recording: Recording
+    grouping: Grouping
+    live_bytes: Estimates
+    live_blocks: Estimates
+    allocated_bytes: Estimates
+    allocated_blocks: Estimates
+    stack_bytes: Floats  # live, by stack
+    live_order: NDArray[np.int64]
+    live_offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.grouping.members)
+
+    def shown(self, number: int) -> int:
+        """The member with the most live bytes: the stack that stands for the site."""
+        members = self.grouping.members[number]
+        return members[0] if len(members) == 1 else max(members, key=self.stack_bytes.__getitem__)
+
+    def is_mapped(self, number: int) -> bool:
+        return bool(self.recording.stack_kinds[self.grouping.members[number][0]] == MMAP)
+
+    def site(self, number: int) -> Site:
+        return Site(
+            kind="mmap" if self.is_mapped(number) else "malloc",
+            stack=tuple(self.recording.stack(self.shown(number))),
+            stacks=tuple(self.grouping.members[number]),
+            live_bytes=self.live_bytes.at(number),
+            live_blocks=self.live_blocks.at(number),
+            allocated_bytes=self.allocated_bytes.at(number),
+            allocated_blocks=self.allocated_blocks.at(number),
+            threads=self._threads(number),
+        )
+
+    def _threads(self, number: int, most: int = 8) -> tuple[str, ...]:
+        """The names of the threads that allocated what is live, most bytes first."""
+        rows = self.live_order[self.live_offsets[number] : self.live_offsets[number + 1]]
+        live = self.recording.live[rows]
+        held = np.bincount(live["thread"], weights=live["size"] / live["probability"])
+        threads = np.flatnonzero(held[: len(self.recording.threads)])
+        first = threads[np.argsort(-held[threads], kind="stable")][:most]
+        return tuple(self.recording.threads[thread] for thread in first.tolist())
+
+
+def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
+    """What every site holds and ever allocated; zeros for one that never allocated while recording."""
+    grouping = grouping or group(recording)
+    count = len(grouping.members)
+    # numpy sorts 16-bit numbers in linear time.
+    narrow = grouping.of_stack.astype(np.uint16 if count <= 1 << 16 else np.int64)
+    site = narrow[recording.live["stack"]]
+    order = np.argsort(site, kind="stable")
+    site = site[order]
+    size = recording.live["size"][order].astype(np.float64)
+    probability = recording.live["probability"][order]
+    live_bytes = estimates.of_groups(site, size, probability, count)
+    live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
+    in_bytes, in_blocks = allocations(recording, grouping.of_stack, count)
+
+    unseen = (live_blocks.estimate == 0) & (in_blocks.estimate > 0)
+    block = np.where(unseen, in_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
+    most = estimates.hidden(recording.info.interval_bytes, block)
+    live_bytes.high[unseen] = most[unseen]
+    known = unseen & (block > 0)
+    live_blocks.high[unseen] = np.where(most[unseen] > 0, np.inf, 0.0)
+    live_blocks.high[known] = np.round(most[known] / block[known])
+    weights = recording.live["size"] / recording.live["probability"]
+    stack_bytes = np.bincount(recording.live["stack"], weights, minlength=len(grouping.of_stack))
+    return SiteTable(
+        recording=recording,
+        grouping=grouping,
+        live_bytes=live_bytes,
+        live_blocks=live_blocks,
+        allocated_bytes=_at_least(in_bytes, live_bytes),
+        allocated_blocks=_at_least(in_blocks, live_blocks),
+        stack_bytes=stack_bytes.astype(np.float64, copy=False),
+        live_order=order,
+        live_offsets=np.concatenate(([0], np.cumsum(np.bincount(site, minlength=count)))),
+    )
+
+
 def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     """Every site that holds or ever held memory, in the order of the grouping's numbers.
 
     A site that never allocated while recording has zeros everywhere.
     """
-    grouping = grouping or group(recording)
-    count = len(grouping.members)
-    site = grouping.of_stack[recording.live["stack"]]
-    order = np.argsort(site, kind="stable")
-    site, live = site[order], recording.live[order]
-    size = live["size"].astype(np.float64)
-    probability = live["probability"]
-    live_bytes = estimates.of_groups(site, size, probability, count)
-    live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
-    stack_bytes = np.bincount(
-        live["stack"], weights=size / probability, minlength=len(grouping.of_stack)
-    ).tolist()
-    names = _threads(recording, site, live["thread"], size / probability, count)
-    ever = allocated(recording, grouping.of_stack, count)
-
-    result = []
-    for number, stacks in enumerate(grouping.members):
-        allocated_bytes, allocated_blocks = ever[number]
-        in_bytes, in_blocks = live_bytes[number], live_blocks[number]
-        if in_blocks.estimate == 0 and allocated_blocks.estimate > 0:
-            block = allocated_bytes.estimate / allocated_blocks.estimate
-            in_bytes, in_blocks = estimates.none_sampled(recording.info.interval_bytes, block)
-        shown = max(stacks, key=stack_bytes.__getitem__)
-        result.append(
-            Site(
-                kind="mmap" if recording.stack_kinds[stacks[0]] == MMAP else "malloc",
-                stack=tuple(recording.stack(shown)),
-                stacks=tuple(stacks),
-                live_bytes=in_bytes,
-                live_blocks=in_blocks,
-                allocated_bytes=_at_least(allocated_bytes, in_bytes),
-                allocated_blocks=_at_least(allocated_blocks, in_blocks),
-                threads=names[number],
-            )
-        )
-    return result
+    found = table(recording, grouping)
+    return [found.site(number) for number in range(len(found))]
 
 
-def allocated(recording: Recording, groups: NDArray[np.int64], count: int) -> list[tuple[Estimate, Estimate]]:
+def allocations(recording: Recording, groups: NDArray[np.int64], count: int) -> tuple[Estimates, Estimates]:
     """Bytes and blocks ever allocated, by group 0..count-1; `groups` has the group of every stack."""
     latest = latest_rows(recording)
     stacks = np.flatnonzero(latest >= 0)
     rows = recording.series[latest[stacks]]
     of = groups[stacks]
-    samples, in_bytes, bytes_variance, in_blocks, blocks_variance = (
-        np.bincount(of, weights=rows[name], minlength=count).tolist()
-        for name in (
-            "samples",
-            "allocated_bytes",
-            "allocated_bytes_variance",
-            "allocated_blocks",
-            "allocated_blocks_variance",
-        )
+
+    def total(name: str) -> Floats:
+        return np.bincount(of, weights=rows[name], minlength=count).astype(np.float64, copy=False)
+
+    samples = total("samples")
+    in_bytes = estimates.of_many_totals(total("allocated_bytes"), total("allocated_bytes_variance"), samples)
+    in_blocks = estimates.of_many_totals(
+        total("allocated_blocks"), total("allocated_blocks_variance"), samples
     )
-    return [
-        (
-            estimates.of_totals(in_bytes[group], bytes_variance[group], samples[group]),
-            estimates.of_totals(in_blocks[group], blocks_variance[group], samples[group]),
-        )
-        for group in range(count)
-    ]
+    return in_bytes, in_blocks
+
+
+def allocated(recording: Recording, groups: NDArray[np.int64], count: int) -> list[tuple[Estimate, Estimate]]:
+    """`allocations`, group by group."""
+    in_bytes, in_blocks = allocations(recording, groups, count)
+    return [(in_bytes.at(number), in_blocks.at(number)) for number in range(count)]
 
 
 def latest_rows(recording: Recording) -> NDArray[np.int64]:
@@ -156,34 +210,11 @@ def latest_rows(recording: Recording) -> NDArray[np.int64]:
     return last
 
 
-def _threads(
-    recording: Recording,
-    site: NDArray[np.int64],
-    thread: NDArray[np.uint16],
-    weights: NDArray[np.float64],
-    count: int,
-    most: int = 8,
-) -> list[tuple[str, ...]]:
-    """By site: the names of the threads that allocated what is live, most bytes first."""
-    result: list[list[str]] = [[] for _ in range(count)]
-    if len(site):
-        width = max(len(recording.threads), 1)
-        pairs = site * width + thread
-        if count * width <= 4 * len(site):
-            held = np.bincount(pairs, weights=weights)
-            pairs = np.flatnonzero(held)
-            held = held[pairs]
-        else:  # a table of every site and every thread would be mostly empty
-            pairs, inverse = np.unique(pairs, return_inverse=True)
-            held = np.bincount(inverse, weights=weights)
-        for index in np.lexsort((-held, pairs // width)).tolist():
-            number, row = divmod(int(pairs[index]), width)
-            if len(result[number]) < most and row < len(recording.threads):
-                result[number].append(recording.threads[row])
-    return [tuple(names) for names in result]
-
-
-def _at_least(allocated: Estimate, live: Estimate) -> Estimate:
+def _at_least(allocated: Estimates, live: Estimates) -> Estimates:
     """What is live was allocated: two estimates from different sums must not contradict that."""
-    estimate = max(allocated.estimate, live.estimate)
-    return Estimate(estimate, min(max(allocated.low, live.low), estimate), max(allocated.high, estimate))
+    estimate = np.maximum(allocated.estimate, live.estimate)
+    return Estimates(
+        estimate,
+        np.minimum(np.maximum(allocated.low, live.low), estimate),
+        np.maximum(allocated.high, estimate),
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from offheap.analysis import totals
 from offheap.analysis.results import Estimate
-from offheap.analysis.sites import group
+from offheap.analysis.sites import Grouping, group
 from offheap.quantities import format_count
 from offheap.recording.model import Info, Recording
 
@@ -60,8 +60,8 @@ class Stats:
     coverage: tuple[str, ...]
 
 
-def stats(recording: Recording) -> Stats:
-    """The figures of a recording."""
+def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
+    """The figures of a recording; `grouping` is its sites, if they are known already."""
     live_bytes, live_blocks = totals.live(recording)
     allocated_bytes, allocated_blocks = totals.allocated(recording)
     rss = recording.process["rss_bytes"]
@@ -73,7 +73,7 @@ def stats(recording: Recording) -> Stats:
         allocated_bytes=allocated_bytes,
         allocated_blocks=allocated_blocks,
         samples=totals.samples(recording),
-        sites=sum(any(stack for stack in members) for members in group(recording).members),
+        sites=sum(any(stack for stack in members) for members in (grouping or group(recording)).members),
         stacks=max(len(recording.stack_offsets) - 2, 0),  # without number 0, "no stack"
         frames=len(recording.frames),
         threads=len(recording.threads),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -41,28 +41,29 @@ def print_leaks(
     suspects: Sequence[Suspect],
     answer: str,
     stats: Stats,
+    counts: Mapping[Verdict, int],
     *,
-    top: int = 10,
     everything: bool = False,
     full: bool = False,
     threads: bool = False,
 ) -> None:
-    """The answer, the suspects, what the recording could not see.
+    """The answer, these suspects, what else there is, what the recording could not see.
 
-    Shown are the first `top` that leak or grow, or of all with `everything`; `full` does not fold
-    stacks, `threads` names the allocating threads.
+    `counts` has all sites by verdict; `everything` says that more of any verdict could be shown,
+    else of those that leak or grow; `full` does not fold stacks, `threads` names the allocating threads.
     """
-    leaking = any(suspect.verdict == "leak" for suspect in suspects)
-    out.print(_wrapped(printable(answer), "bold red" if leaking else "bold"))
-    wanted = [s for s in suspects if everything or s.verdict in ("leak", "growing")]
-    for suspect in wanted[:top]:
+    out.print(_wrapped(printable(answer), "bold red" if counts.get("leak") else "bold"))
+    for suspect in suspects:
         out.print()
         _print_suspect(out, suspect, full, threads)
-    left = Counter(suspect.verdict for suspect in suspects) - Counter(s.verdict for s in wanted[:top])
+    left = Counter(counts) - Counter(suspect.verdict for suspect in suspects)
     if left:
         out.print()
         others = ", ".join(f"{count} {verdict}" for verdict, count in left.items())
-        out.print(_wrapped(f"Not shown: {others} ({_hint(len(wanted) > top, everything)})", "dim"))
+        cut = everything or "leak" in left or "growing" in left
+        out.print(
+            _wrapped(f"Not shown: {others} ({'--top N shows more' if cut else '--all shows them'})", "dim")
+        )
     out.print()
     _print_recording(out, stats)
 
@@ -268,7 +269,3 @@ def _rates(value: Estimate) -> str:
         if largest * seconds >= 10 * 1024 or unit == "h"
     )
     return _interval(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")
-
-
-def _hint(cut: bool, everything: bool) -> str:
-    return "--top N shows more" if cut or everything else "--all shows them"

@@ -1,0 +1,303 @@
+"""The verdict on every site at once, in arrays: docs/verdicts.md has the mathematics in words.
+
+Over a site's own time (from its first allocation to the end), with thirds and eras cut by `history`:
+
+growth       over the last two thirds: bytes born since and alive, less bytes freed since.  Its 95 %
+             interval is the wider of what sampling explains and what the scatter between eras explains.
+survivors    blocks alive at the end, by birth.  A leak leaves some from every era; what is only in
+             use leaves young ones; what came at the start leaves old ones.
+slowing      the last third grew less than 0.6 of what the middle third grew, beyond chance.
+
+Without snapshots (a bare live file) growth is the rate at which survivors were born, the youngest
+fifth left out because it holds what is merely in use.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.estimates import Estimates, Floats, zeros
+from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.results import Verdict
+from offheap.analysis.sites import SiteTable
+
+Bools = NDArray[np.bool_]
+
+_FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
+_SHORTEST = 3.0  # seconds of a site's own time
+_SLOWING = 0.6
+_FEWEST_STEPS = 6
+# 97.5 % quantiles of Student's t by degrees of freedom.
+_T = np.array(
+    (0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
+)
+
+
+class Reason(IntEnum):
+    """Why a site got its verdict."""
+
+    NOTHING_LIVE = 0
+    SHORT = 1
+    LEAKS = 2
+    CAME_EARLY = 3
+    JVM_SLOWS = 4
+    SLOWS = 5
+    OLDEST_FREED = 6
+    FEW_OLD = 7
+    HARDLY_OF_LATE = 8
+    FEW_SAMPLES = 9
+    STEADY = 10
+
+
+VERDICTS: dict[Reason, Verdict] = {
+    Reason.NOTHING_LIVE: "freed",
+    Reason.SHORT: "cannot tell yet",
+    Reason.LEAKS: "leak",
+    Reason.CAME_EARLY: "startup",
+    Reason.JVM_SLOWS: "startup",
+    Reason.SLOWS: "growing",
+    Reason.OLDEST_FREED: "growing",
+    Reason.FEW_OLD: "growing",
+    Reason.HARDLY_OF_LATE: "growing",
+    Reason.FEW_SAMPLES: "cannot tell yet",
+    Reason.STEADY: "steady",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """By site number: the verdict's reason, its confidence (0..1), and the figures behind both."""
+
+    reason: NDArray[np.int64]  # Reason
+    confidence: Floats
+    growth: Estimates  # bytes per second
+    grows: Bools
+    old: Estimates  # live bytes born before the last fifth
+    seconds: Floats  # the site's own time
+    first_third: Floats  # seconds
+    last_fifth: Floats  # seconds
+    early_share: Floats  # of live bytes, born in the first third
+    survivors: Floats  # sampled, born in the first two thirds
+    samples: Floats  # sampled and alive
+
+
+def judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
+    """Every site; `by_jvm`: whether HotSpot itself wanted the memory."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return _judge(sites, history, by_jvm)
+
+
+def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
+    end = history.end
+    a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
+    seconds = history.seconds(history.first, end)
+    old = history.survivors(0, late)
+    live, allocated = sites.live_bytes, sites.allocated_bytes
+    snapshots = history.live is not None
+    growth = _growth(history, a)
+    survivors, samples = history.sampled(history.first, b), history.sampled(0, end)
+    first, middle, last = _thirds(history, a, b)
+    populated = _populated(history, a, late)
+    if snapshots:
+        # Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.
+        layer, even = _layer(history, a, b, late)
+        drowned = ~((growth.low > 0) & (last.low > 0)) & (allocated.estimate > 5 * live.estimate)
+        fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
+        layered = drowned & even & fits & (last.high >= layer.estimate)
+        growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
+
+    # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
+    grows = growth.low > 0
+    if snapshots:
+        grows &= _normal(last.estimate, last.low) > 0.9
+    stalled = last.high < 0.5 * growth.estimate
+    slows = _fades(middle, last, _SLOWING) | (
+        (_ratio(first, middle) < 0.4) & (_ratio(middle, last) < _SLOWING)
+    )
+    early_share = _share(history.survivors(0, a).estimate, live.estimate)
+    sure = _normal(growth.estimate, growth.low)
+
+    # Old blocks that had gone before the middle third speak against a leak: this site does free.
+    keeps = ~_fades(middle, first, 0.25)
+    # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
+    bends = (_ratio(first, middle) < 0.7) | (_ratio(middle, last) < 0.7)
+    slows |= by_jvm & grows & bends
+    if not snapshots:
+        # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
+        keeps &= ~_fades(last, middle, 0.8) & (_ratio(last, middle) > 0.5)
+    fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
+    enough = (survivors >= fewest) & (populated >= 0.4)
+    rises = (middle.estimate > 0) & ~stalled
+    early = (early_share >= 0.6) & _crowded(history.sampled(history.first, a), samples)
+    little = _share(growth.estimate * seconds, live.estimate) < 0.2
+    # No growth that chance would not explain: is that because there is none, or too little data?
+    wide = (growth.high * seconds > 0.5 * np.maximum(live.estimate, 1.0)) & (samples < 20)
+    visible = (growth.low > 0) & (survivors >= 2) & rises
+    short = (seconds < _SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
+    # The first that holds.
+    tests: tuple[tuple[Reason, Bools], ...] = (
+        (Reason.NOTHING_LIVE, live.estimate == 0),
+        (Reason.SHORT, short),
+        (Reason.LEAKS, grows & enough & rises & keeps & ~slows),
+        (Reason.CAME_EARLY, early & (~grows | slows | little)),
+        (Reason.JVM_SLOWS, grows & by_jvm & slows),
+        (Reason.SLOWS, visible & slows),
+        (Reason.OLDEST_FREED, visible & ~keeps),
+        (Reason.FEW_OLD, visible & ~enough),
+        (Reason.HARDLY_OF_LATE, visible),
+        (Reason.FEW_SAMPLES, wide & ~early & (allocated.estimate < 4 * live.estimate)),
+    )
+    reason = np.select([holds for _, holds in tests], [name for name, _ in tests], Reason.STEADY)
+
+    flat = _flat(growth, live, seconds)
+    confidence = np.select(
+        [
+            reason == Reason.NOTHING_LIVE,
+            reason == Reason.LEAKS,
+            (reason == Reason.JVM_SLOWS) | ((reason == Reason.CAME_EARLY) & grows),
+            (reason == Reason.CAME_EARLY) | (reason == Reason.STEADY),
+            np.isin(reason, (Reason.SHORT, Reason.FEW_SAMPLES)),
+        ],
+        [
+            np.minimum(1 - _share(live.high, allocated.estimate), 0.99),
+            np.minimum(np.minimum(sure, 1 - 1 / (survivors + 2)), 0.99),
+            0.8 * sure,
+            flat,
+            0.0,
+        ],
+        0.9 * sure,
+    )
+    return Judgements(
+        reason=reason,
+        confidence=confidence,
+        growth=zeros(len(reason)).where(reason == Reason.NOTHING_LIVE, growth),
+        grows=grows,
+        old=old,
+        seconds=seconds,
+        first_third=history.seconds(history.first, a),
+        last_fifth=history.seconds(late, end),
+        early_share=early_share,
+        survivors=survivors,
+        samples=samples,
+    )
+
+
+def _growth(history: Histories, a: Boundaries) -> Estimates:
+    """Bytes per second over the last two thirds, with its 95 % interval."""
+    if history.live is None:
+        until = history.at(0.8)
+        return _rate(
+            history, history.survivors(a, until), a, np.minimum(np.maximum(until, a + 1), history.end)
+        )
+    return _rate(history, history.net(a), a, history.end)
+
+
+def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:
+    seconds = np.maximum(history.seconds(start, end), 1e-9)
+    rate = amount.over(seconds)
+    error, steps = history.scatter(start, end)
+    scatter = error * _student(steps)
+    if history.live is not None:
+        # A busy recorder leaves too few snapshots for their scatter to tell.  A site that freed
+        # nothing grows by its births alone: what they vary by is known.
+        few = (steps < _FEWEST_STEPS) & (history.freed_since(start).estimate == 0)
+        births = 1.96 * np.abs(rate.estimate) / np.sqrt(np.maximum(history.sampled(start, end), 1))
+        scatter = np.where(few, births, scatter)
+    return rate.within(scatter, scatter)
+
+
+def _layer(history: Histories, a: Boundaries, b: Boundaries, late: Boundaries) -> tuple[Estimates, Bools]:
+    """The rate at which survivors were born, and whether all ages have it.
+
+    The youngest fifth is left out: it is merely in use.
+    """
+    one, two, three = (
+        history.survivors(start, end).estimate / history.seconds(start, end)
+        for start, end in ((history.first, a), (a, b), (b, late))
+    )
+    error, steps = history.births_scatter(a, late)
+    scatter = error * _student(steps)
+    layer = history.survivors(a, late).over(history.seconds(a, late)).within(scatter, scatter)
+    ordered = (history.first < a) & (a < b) & (b < late)
+    even = np.minimum(np.minimum(one, two), three) > 0.6 * np.maximum(two, three)
+    return layer, ordered & (layer.low > 0) & even
+
+
+def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates, Estimates, Estimates]:
+    """Bytes per second that each third left: net growth with snapshots, survivors without."""
+
+    def rate(amount: Estimates, start: Boundaries, stop: Boundaries | int) -> Estimates:
+        # Births come by chance too: n of them vary by sqrt(n) even where every block is recorded.
+        chance = 1.96 * np.abs(amount.estimate) / np.sqrt(np.maximum(history.sampled(start, stop), 1))
+        return amount.within(chance, chance).over(np.maximum(history.seconds(start, stop), 1e-9))
+
+    first = rate(history.survivors(history.first, a), history.first, a)
+    if history.live is None:
+        late = np.minimum(np.maximum(history.at(0.8), b + 1), history.end)
+        return first, rate(history.survivors(a, b), a, b), rate(history.survivors(b, late), b, late)
+    net = history.net(a)
+    middle = history.live_at(b) - history.live_at(a)
+    # What freed in both halves is in both: half of the variance each, nearly.
+    below, above = (net.estimate - net.low) * math.sqrt(0.5), (net.high - net.estimate) * math.sqrt(0.5)
+    return (
+        first,
+        rate(Estimates(middle, middle - below, middle + above), a, b),
+        rate(history.net(b), b, history.end),
+    )
+
+
+def _populated(history: Histories, start: Boundaries, end: Boundaries) -> Floats:
+    """The share of eras that left survivors, of those that were expected to with the samples there are."""
+    eras, samples = np.maximum(end - start, 1), history.sampled(start, end)
+    # n samples thrown at random into k eras fill k (1 - (1 - 1/k)^n) of them.
+    expected = eras * (1 - (1 - 1 / eras) ** samples)
+    known = (end > start) & (samples > 0)
+    return np.where(known, history.filled(start, end) / np.where(known, expected, 1.0), 0.0)
+
+
+def _fades(before: Estimates, after: Estimates, share: float) -> Bools:
+    """Whether `after` is below `share` of `before`, beyond chance (one-sided 95 %)."""
+    gap = share * before.estimate - after.estimate
+    error = np.hypot(share * (before.estimate - before.low), after.high - after.estimate) / 1.96
+    fades: Bools = (gap > 1.64 * error) & (gap > 0)
+    return fades
+
+
+def _crowded(early: Floats, samples: Floats) -> Bools:
+    """Whether more samples fell into the first third than chance puts there (two standard deviations)."""
+    crowded: Bools = (samples >= 4) & (early - samples / 3 > 2 * np.sqrt(samples * 2 / 9))
+    return crowded
+
+
+def _ratio(before: Estimates, after: Estimates) -> Floats:
+    return np.where(before.estimate > 0, after.estimate / before.estimate, np.inf)
+
+
+def _student(steps: NDArray[np.int64]) -> Floats:
+    quantiles: Floats = _T[np.clip(steps - 1, 0, len(_T) - 1)]
+    return quantiles
+
+
+def _normal(estimate: Floats, low: Floats) -> Floats:
+    """Probability that the quantity is above zero, from its estimate and lower 95 % limit."""
+    error = (estimate - low) / 1.96
+    known = error > 0
+    deviations = np.where(known, estimate / np.where(known, error, 1.0), 0.0) / math.sqrt(2)
+    # numpy has no error function.
+    below = 0.5 * (1 + np.array([math.erf(value) for value in deviations.tolist()]))
+    return np.where(known, below, np.where(estimate > 0, 1.0, 0.5))
+
+
+def _flat(growth: Estimates, live: Estimates, seconds: Floats) -> Floats:
+    """How sure it is that growth stays under a fifth of what is live, over the site's own time."""
+    limit = 0.2 * live.estimate / np.maximum(seconds, 1e-9)
+    return np.minimum(_normal(limit - growth.estimate, limit - growth.high), 0.99)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    return np.where(whole > 0, np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0), 0.0)
