@@ -23,7 +23,9 @@ COMMANDS: dict[str, str] = {
     "detach": "take the probe out of a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
     "env": "print the variables that start the probe where there is no Python",
+    "live": "watch what holds memory and what grows, in the terminal",
     "leaks": "suspects: sites whose old blocks survive and whose live bytes grow",
+    "diff": "what changed between two recordings, or between two times of one",
     "summary": "live bytes by allocating site",
     "tree": "live bytes as a tree of callers",
     "stats": "what was recorded, over what time, and what was lost",
@@ -34,7 +36,7 @@ COMMANDS: dict[str, str] = {
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
     "record": ("run", "attach", "detach", "ps", "env"),
-    "read a recording": ("leaks", "summary", "tree", "stats", "report"),
+    "read a recording": ("live", "leaks", "diff", "summary", "tree", "stats", "report"),
     "set up": ("completion",),
 }
 

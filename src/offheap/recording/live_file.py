@@ -113,9 +113,11 @@ class LiveFile:
                 parts.append(live_blocks(values, header.intervals, tick))
         for first, count in self._chunks(Section.RANGES):
             before = self._rows(Section.RANGES, first, count)
-            if not before["start"].any():
+            taken = np.flatnonzero(before["start"])
+            if not len(taken):
                 continue
             after = self._rows(Section.RANGES, first, count)
+            before, after = before[taken], after[taken]
             whole = np.dtype(("V", contract.RANGE.itemsize))
             same = before.view(whole) == after.view(whole)
             parts.append(live_ranges(after[same], header.intervals, tick))
@@ -226,10 +228,12 @@ class LiveFile:
         values = self._rows(Section.VALUES, first, count)
         keys_again = self._rows(Section.KEYS, first, count)
         values_again = self._rows(Section.VALUES, first, count)
-        same = (keys != 0) & (keys & 1 == 0) & (keys == keys_again)
-        words, words_again = (rows.view("<u8").reshape(-1, 2) for rows in (values, values_again))
-        same &= (words == words_again).all(axis=1)
-        return keys[same], values[same]
+        # Few slots are taken where blocks are sampled: only those are compared any further.
+        at = np.flatnonzero((keys == keys_again) & (keys != 0))
+        words, words_again = (rows[at].view("<u8").reshape(-1, 2) for rows in (values, values_again))
+        same = (words == words_again).all(axis=1) & (keys[at] & 1 == 0)
+        at = at[same]
+        return keys[at], values[at]
 
     def _frames(self, starts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.uint64]:
         if not depths.any():

@@ -1,0 +1,412 @@
+"""A recording watched while it grows: what each site holds, how fast it grows, how that came about.
+
+A `Watch` asks its source for a look and gives a `View`.  Figures are of the last look.  Sites, names
+and verdicts take longer to work out: they are renewed now and then, within a small share of one CPU,
+and call paths that are newer than that are counted together until then.
+
+Growth is what was born since the beginning of the window and lives, less what has been freed since
+(as in `history`), by the second, with the 95 % interval that sampling explains.  The window is the
+last two thirds of what was watched, as for the verdicts, or begins at the baseline once one is marked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import answer, estimates
+from offheap.analysis.estimates import Estimates
+from offheap.analysis.leaks import suspects
+from offheap.analysis.results import Estimate, Suspect
+from offheap.recording.look import Look
+from offheap.recording.model import SERIES, Info, Recording
+
+Rows = NDArray[Any]
+Floats = NDArray[np.float64]
+Sort = Literal["growth", "live", "blocks", "age", "allocated", "name"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+# Moments kept: enough for the verdict's eras, and for a sparkline.
+_MOMENTS = 48
+# What names and verdicts may take of one CPU.
+_SHARE_OF_CPU = 0.004
+# Shorter, and the rate at which survivors were born says more than two looks.
+_SHORTEST_WINDOW = 3.0  # seconds
+
+
+class Source(Protocol):
+    """What recording.following offers here."""
+
+    def look(self) -> Look | None:
+        """What is new; None when nothing is."""
+
+    def recording(self) -> Recording:
+        """All that the last look knew; its series may be of that look alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The recording at one time.  `rows`: model.SERIES by stack, each with the time it last changed."""
+
+    time: float
+    rss_bytes: int
+    live_bytes: float
+    threads: int
+    rows: Rows
+    by_site: Floats = field(default_factory=lambda: np.zeros(0))  # live bytes, see Names.of_stack
+
+
+@dataclass(frozen=True)
+class Names:
+    """The sites.  `of_stack`: index of a stack's site; len(suspects) for one that has none yet."""
+
+    suspects: tuple[Suspect, ...]
+    of_stack: NDArray[np.int64]
+    answer: str
+
+    def sum(self, stacks: Rows, weights: Floats | None = None) -> Floats:
+        """By site, and one more for stacks without one."""
+        sites = len(self.suspects)
+        known = np.where(stacks < len(self.of_stack), stacks, 0)
+        of = np.where(stacks < len(self.of_stack), self.of_stack[known], sites)
+        return np.bincount(of, weights=weights, minlength=sites + 1).astype(np.float64)
+
+    def place(self, moment: Moment) -> Moment:
+        return replace(moment, by_site=self.sum(moment.rows["stack"], moment.rows["live_bytes"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One site now.
+
+    key        of the site, the same in every View
+    age        mean age of what is live, by bytes, in seconds; None when nothing is
+    growth     bytes per second
+    allocated  bytes since the recording started
+    trend      live bytes, moment by moment
+    """
+
+    key: int
+    suspect: Suspect
+    live_bytes: float
+    live_blocks: float
+    allocated: float
+    age: float | None
+    growth: Estimate
+    trend: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """All there is to show, at one time.
+
+    window    seconds that growth is measured over; 0: it is the rate at which survivors were born
+    baseline  when it was marked, seconds since the recording started; None: no
+    over      nothing more will come
+    """
+
+    info: Info
+    names: Names
+    moments: tuple[Moment, ...]
+    live_bytes: Floats  # by site, and one more
+    live_blocks: Floats
+    allocated: Floats
+    age: Floats  # nan when nothing is live
+    growth: Estimates
+    window: float
+    baseline: float | None
+    over: bool
+    live: Rows
+
+    @property
+    def now(self) -> Moment:
+        return self.moments[-1]
+
+    @property
+    def unnamed_bytes(self) -> float:
+        """Live bytes of call paths that have no site yet."""
+        return float(self.live_bytes[-1])
+
+    def order(
+        self, sort: Sort, label: Callable[[Suspect], str], *, wanted: str = "", reverse: bool = False
+    ) -> list[int]:
+        """Sites by number, largest first (names: from A), of those in which each word of `wanted` occurs."""
+        sites = [n for n in range(len(self.names.suspects)) if _has(self.names.suspects[n], wanted)]
+        if sort == "name":
+            return sorted(sites, key=lambda n: label(self.names.suspects[n]).casefold(), reverse=reverse)
+        chosen = np.array(sites, np.int64)
+        live = self.live_bytes[chosen]
+        key = {
+            # What surely grew: the estimate of a busy site jumps about, that of a leak does not.
+            "growth": np.maximum(self.growth.low[chosen], 0.0),
+            "live": live,
+            "blocks": self.live_blocks[chosen],
+            "age": np.nan_to_num(self.age[chosen]),
+            "allocated": self.allocated[chosen],
+        }[sort]
+        ranked: list[int] = chosen[np.lexsort((-live, -key))].tolist()
+        return ranked[::-1] if reverse else ranked
+
+    def row(self, site: int) -> Row:
+        suspect = self.names.suspects[site]
+        age = float(self.age[site])
+        return Row(
+            key=suspect.site.stacks[0],
+            suspect=suspect,
+            live_bytes=float(self.live_bytes[site]),
+            live_blocks=float(self.live_blocks[site]),
+            allocated=float(self.allocated[site]),
+            age=age if age == age else None,
+            growth=self.growth.at(site),
+            trend=tuple(float(moment.by_site[site]) for moment in self.moments),
+        )
+
+    def find(self, key: int) -> int | None:
+        """The number of the site with this key; None when it is gone."""
+        if key >= len(self.names.of_stack):
+            return None
+        site = int(self.names.of_stack[key])
+        return site if site < len(self.names.suspects) else None
+
+    def live_now(self, site: int) -> tuple[Estimate, Estimate]:
+        """Live bytes and blocks of a site with their intervals."""
+        its = self._live_of(site)
+        probability = its["probability"]
+        return (
+            estimates.of_blocks(its["size"].astype(np.float64), probability),
+            estimates.of_blocks(np.ones(len(its)), probability),
+        )
+
+    def births(self, site: int, eras: int) -> tuple[float, ...]:
+        """Live bytes of a site by when they were allocated: from the recording's start to now, in eras."""
+        its = self._live_of(site)
+        end = max(self.now.time, float(its["birth"].max(initial=0.0)), 0.01)
+        weights = its["size"] / its["probability"]
+        table, _ = np.histogram(its["birth"], bins=eras, range=(0.0, end), weights=weights)
+        return tuple(table.tolist())
+
+    def rate(self, values: Sequence[float]) -> float | None:
+        """How fast a total, given moment by moment, has grown over the window; None if that is not known."""
+        if not self.window:
+            return None
+        start = self.now.time - self.window
+        nearest = min(range(len(self.moments)), key=lambda n: abs(self.moments[n].time - start))
+        seconds = self.now.time - self.moments[nearest].time
+        return (values[-1] - values[nearest]) / seconds if seconds > 0 else None
+
+    def _live_of(self, site: int) -> Rows:
+        return self.live[np.isin(self.live["stack"], self.names.suspects[site].site.stacks)]
+
+
+class Watch:
+    """Follows a source.  Not for two threads at once; a View never changes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names = Names((), np.zeros(1, np.int64), "")
+        self._moments: list[Moment] = []
+        self._spacing = 0.0
+        self._latest: Rows = np.zeros(0, SERIES)
+        self._baseline: Moment | None = None
+        self._due = 0.0  # time.monotonic() from which names may be renewed
+        self._look: Look | None = None
+
+    def advance(self) -> View | None:
+        """The next View; None when the source has nothing new."""
+        look = self._source.look()
+        if look is None:
+            return None
+        self._look = look
+        if look.whole:
+            self._moments, self._spacing, self._latest = [], 0.0, np.zeros(0, SERIES)
+        for moment in self._new_moments(look):
+            self._keep(moment)
+        if look.whole or look.over or time.monotonic() >= self._due:
+            self._learn(look)
+        return self.view()
+
+    def mark(self, view: View | None) -> None:
+        """Growth is measured from this view on; None: over the last two thirds again."""
+        self._baseline = view.now if view else None
+
+    def view(self) -> View:
+        """What the last look showed, against the baseline as it is now."""
+        assert self._look is not None, "advance first"
+        look, names = self._look, self._names
+        live, rows = look.live, self._latest
+        weight = 1.0 / live["probability"]
+        size = live["size"] * weight
+        live_bytes = names.sum(live["stack"], size)
+        births = names.sum(live["stack"], size * live["birth"])
+        now = self._moments[-1].time
+        with np.errstate(invalid="ignore", divide="ignore"):
+            age = np.maximum(now - births / live_bytes, 0.0)
+        start = self._window_start()
+        window = now - start.time if start else 0.0
+        return View(
+            info=look.info,
+            names=names,
+            moments=tuple(self._moments),
+            live_bytes=live_bytes,
+            live_blocks=names.sum(live["stack"], weight),
+            allocated=np.maximum(names.sum(rows["stack"], rows["allocated_bytes"]), live_bytes),
+            age=age,
+            growth=_growth(look, names, start, window) if start else _growth_by_birth(names),
+            window=window,
+            baseline=self._baseline.time if self._baseline else None,
+            over=look.over,
+            live=live,
+        )
+
+    def _window_start(self) -> Moment | None:
+        """Where growth is measured from; None when too little was watched."""
+        first, now = self._moments[0].time, self._moments[-1].time
+        if self._baseline:
+            return self._baseline if now > self._baseline.time else None
+        if now - first < _SHORTEST_WINDOW:
+            return None
+        third = first + (now - first) / 3
+        return min(self._moments, key=lambda moment: abs(moment.time - third))
+
+    def _new_moments(self, look: Look) -> list[Moment]:
+        process, series = look.process, look.series
+        taken = np.unique(np.concatenate((process["time"], series["time"])))
+        if not len(taken):
+            taken = np.array([look.info.duration_seconds])
+        if len(taken) > _MOMENTS:
+            taken = taken[np.unique(np.linspace(0, len(taken) - 1, _MOMENTS).round().astype(int))]
+        moments, start = [], 0
+        for at in taken.tolist():
+            end = int(np.searchsorted(series["time"], at, "right"))
+            self._latest = _renewed(self._latest, series[start:end])
+            start = end
+            row = process[max(int(np.searchsorted(process["time"], at, "right")) - 1, 0) :][:1]
+            moments.append(
+                Moment(
+                    time=at,
+                    rss_bytes=int(row["rss_bytes"].sum()),
+                    live_bytes=float(self._latest["live_bytes"].sum()),
+                    threads=int(row["threads"].sum()),
+                    rows=self._latest,
+                )
+            )
+        return moments
+
+    def _keep(self, moment: Moment) -> None:
+        """Adds a moment; the last is always now, those before lie ever further apart."""
+        moment = self._names.place(moment)
+        if len(self._moments) >= 2 and moment.time - self._moments[-2].time < self._spacing:
+            self._moments[-1] = moment
+        else:
+            self._moments.append(moment)
+        if len(self._moments) > _MOMENTS:
+            last = self._moments[-1]
+            self._moments = self._moments[:-1:2]
+            self._moments.append(last)
+            span = last.time - self._moments[0].time
+            self._spacing = 0.99 * span / (len(self._moments) - 1)
+
+    def _learn(self, look: Look) -> None:
+        """Names, sites and verdicts anew."""
+        began = time.thread_time()
+        recording = self._source.recording()
+        if not look.whole:
+            recording = replace(recording, series=self._series(), process=self._process(recording.process))
+        found = tuple(suspects(recording))
+        of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
+        for number, suspect in enumerate(found):
+            of_stack[list(suspect.site.stacks)] = number
+        self._names = Names(found, of_stack, answer.answer(recording.info, found))
+        self._moments = [self._names.place(moment) for moment in self._moments]
+        self._due = time.monotonic() + (time.thread_time() - began) / _SHARE_OF_CPU
+
+    def _judged(self) -> list[Moment]:
+        """The moments that verdicts rest on: only now, if most of the recording's time was not watched."""
+        late = self._moments[0].time > self._moments[-1].time / 2
+        return self._moments[-1:] if late else self._moments
+
+    def _series(self) -> Rows:
+        """model.SERIES of the moments kept."""
+        parts: list[Rows] = []
+        before: Rows = np.zeros(0)
+        for moment in self._judged():
+            changed = moment.rows["samples"] > 0
+            changed[: len(before)] &= moment.rows["time"][: len(before)] != before
+            part = moment.rows[changed]
+            part["time"] = moment.time
+            parts.append(part)
+            before = moment.rows["time"]
+        return np.concatenate(parts)
+
+    def _process(self, now: Rows) -> Rows:
+        """model.PROCESS of the moments kept."""
+        judged = self._judged()
+        rows = np.repeat(now[-1:], len(judged))
+        for row, moment in zip(rows, judged, strict=True):
+            row["time"], row["rss_bytes"], row["threads"] = moment.time, moment.rss_bytes, moment.threads
+            for name in ("live_bytes", "live_blocks", "allocated_bytes"):
+                row[name] = moment.rows[name].sum()
+        return rows
+
+
+def _renewed(latest: Rows, rows: Rows) -> Rows:
+    """By stack: the latest rows, with these in their places.  A new array: moments share the old one."""
+    count = max(len(latest), int(rows["stack"].max(initial=0)) + 1)
+    renewed = np.zeros(count, SERIES)
+    renewed["stack"] = np.arange(count)
+    renewed[: len(latest)] = latest
+    renewed[rows["stack"]] = rows  # by time: the latest wins
+    return renewed
+
+
+def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimates:
+    """Bytes per second by site, from a moment to the look."""
+    live = look.live
+    size, probability = live["size"].astype(np.float64), live["probability"]
+    weighted = size / probability
+    spread = weighted * weighted * (1 - probability)
+    stack, new = live["stack"], live["birth"] > start.time
+
+    def total(weights: Floats | None, chosen: NDArray[np.bool_]) -> Floats:
+        return names.sum(stack[chosen], None if weights is None else weights[chosen])
+
+    seen, samples = total(size, new), total(None, new)
+    unseen = np.maximum(total(weighted, new) - seen, 0.0)
+    before = names.sum(start.rows["stack"], start.rows["live_bytes"])
+    variance = names.sum(start.rows["stack"], start.rows["live_bytes_variance"])
+    freed = np.maximum(before - total(weighted, ~new), 0.0)
+    freed = np.where(freed <= 1e-9 * before, 0.0, freed)
+    # Of what was freed the sampled part is known: the same sampled blocks, in both variances.
+    freed_variance = np.where(freed > 0, np.maximum(variance - total(spread, ~new), 0.0), 0.0)
+    interval = look.info.interval_bytes
+    block = (seen + total(size, ~new)) / np.maximum(samples + total(None, ~new), 1)
+    most = estimates.hidden(interval, block)
+    none = np.zeros(len(seen))
+    born = estimates.of_many_sums(seen, unseen, total(spread, new), samples).where(
+        samples > 0, Estimates(none, none, most)
+    )
+    gone = estimates.of_many_sums(none, freed, freed_variance, np.ones(len(freed))).where(
+        freed > 0, Estimates(none, none, np.minimum(most, before))
+    )
+    return born.less(gone).over(np.full(len(seen), max(seconds, 1e-9)))
+
+
+def _growth_by_birth(names: Names) -> Estimates:
+    growth = [suspect.growth_bytes_per_second for suspect in names.suspects]
+    columns = ([getattr(g, name) for g in growth] for name in ("estimate", "low", "high"))
+    return Estimates(*(np.array([*column, 0.0]) for column in columns))
+
+
+def _has(suspect: Suspect, wanted: str) -> bool:
+    words = wanted.casefold().split()
+    if not words:
+        return True
+    site = suspect.site
+    parts = [part for frame in site.stack for part in (frame.name, frame.module, frame.file)]
+    text = "\n".join([suspect.verdict, site.kind, *site.threads, *parts]).casefold()
+    return all(word in text for word in words)

@@ -1,0 +1,157 @@
+"""`offheap live`: a recording, or a process under the probe, in the terminal while it grows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+from offheap.quantities import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from offheap.jvm.probe import Started
+
+DEFAULT_INTERVAL = 512 * 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Watch which sites hold memory and which grow: a process that has the probe, its live file, or a "
+        "recording, finished or being written.  With --attach the probe is put into a running JVM and "
+        "taken out again at the end.  Press ? for the keys."
+    )
+    parser.epilog = """examples:
+  offheap live 4711                     a JVM that `offheap run` or `offheap env` started
+  offheap live OrderService --attach    any running JVM
+  offheap live app.offheap              a recording, also while it is being written"""
+    parser.add_argument(
+        "target",
+        metavar="PID|NAME|RECORDING",
+        help="a process, part of a main class or jar name, a recording, or a live file",
+    )
+    parser.add_argument("--attach", action="store_true", help="put the probe in, take it out at the end")
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument(
+        "--interval",
+        type=parse_size,
+        metavar="SIZE",
+        help="with --attach: mean bytes between samples (default 512KiB)",
+    )
+    rate.add_argument("--exact", action="store_true", help="with --attach: every block")
+    parser.add_argument(
+        "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between looks (default 1s)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(os.curdir),
+        metavar="DIR",
+        help="where exports go (default: here)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.every <= 0:
+        raise UserError(f"--every {args.every:g} means nothing", "give a time such as 1s")
+    if args.interval == 0:
+        raise UserError("--interval 0 means nothing", "use --exact to record every block")
+    if (args.exact or args.interval is not None) and not args.attach:
+        raise UserError("--interval and --exact are for --attach alone", "add --attach, or leave them out")
+    if not args.output.is_dir():
+        raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UserError(
+            "`offheap live` needs a terminal", "for a file or a pipe use `offheap leaks` or `offheap summary`"
+        )
+    path = _recording(args.target)
+    if path is not None:
+        if args.attach:
+            raise UserError(f"{path} is a recording, not a process", "leave --attach out")
+        _show(path, args, lambda: False)
+        return 0
+
+    from offheap.jvm import discovery
+
+    pid = discovery.resolve(args.target)
+    if not args.attach:
+        _show(_live_file(pid), args, lambda: False)
+        return 0
+    with _attached(pid, args) as (started, interrupted):
+        _show(started.live_file, args, lambda: bool(interrupted))
+    return 0
+
+
+def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool]) -> None:
+    from offheap.analysis.watching import Watch
+    from offheap.recording.following import follow
+
+    with closing(follow(path)) as source:
+        print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
+        watch = Watch(source)
+        view = watch.advance()
+        assert view is not None, "the first look always finds something"
+        from offheap.report.live import LiveApp
+
+        # Without the mouse the terminal's own selecting and copying goes on working.
+        LiveApp(watch, view, every=args.every, folder=args.output, stop=stop).run(mouse=False)
+
+
+def _recording(target: str) -> Path | None:
+    """The target as a path; None when it means a process.  A number is a PID, whatever lies here."""
+    path = Path(target)
+    if not target.isdecimal() and (path.exists() or "/" in target or path.suffix in (".offheap", ".live")):
+        return path
+    return None
+
+
+def _live_file(pid: int) -> Path:
+    from offheap.recording import live_files
+
+    found = [file for file in live_files.find(pid) if file.recording]
+    if found:
+        return found[0].path
+    raise UserError(
+        f"there is no probe recording in PID {pid}",
+        f"add --attach to put it in while you watch, or record with `offheap attach {pid}`",
+    )
+
+
+@contextmanager
+def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
+    """The probe in the JVM while the context is open; one that was there before stays."""
+    from offheap.cli.attach import interruptible, only_recorder
+    from offheap.jvm import probe
+    from offheap.jvm.attach_listener import NoProcess
+
+    with interruptible() as interrupted:
+        interval = args.interval if args.interval is not None else DEFAULT_INTERVAL
+        started = probe.start(pid, interval=interval, exact=args.exact)
+        ours = started.how == "started"
+        for note in started.notes:
+            print(f"offheap: {note}", file=sys.stderr)
+        try:
+            with only_recorder(started):
+                yield started, interrupted
+        finally:
+            if ours:
+                try:
+                    probe.detach(pid)
+                    _say(f"the probe is out of PID {pid} again")
+                except NoProcess:
+                    _say(f"PID {pid} has ended")
+                except UserError as error:
+                    _say(f"{error}; then take the probe out: offheap detach {pid}")
+                with suppress(OSError):
+                    started.live_file.unlink()
+
+
+def _say(line: str) -> None:
+    # The terminal may be gone: that must not keep the rest from being done.
+    with suppress(OSError):
+        print(f"offheap: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,147 @@
+"""Looks at a recording again and again while it grows, cheaply: a live file, or a recording's directory."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.proc import status
+from offheap.recording import process, stored_recording
+from offheap.recording.assembly import Stacks, assemble
+from offheap.recording.contract import State
+from offheap.recording.info import describe, elapsed
+from offheap.recording.layout import META
+from offheap.recording.live_file import LiveFile
+from offheap.recording.live_recording import symbolizer
+from offheap.recording.look import Look
+from offheap.recording.model import Recording
+from offheap.recording.naming import Chain, Naming
+from offheap.recording.snapshots import Snapshots
+
+# A directory is read whole each time: at most so much of one CPU goes into it.
+_SHARE_OF_CPU = 0.01
+
+
+class FollowedLiveFile:
+    """Reads of a live file only what it must; the process that writes it may end at any time.
+
+    UserError when it is no live file, or damaged.  The file stays readable when its name is removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = LiveFile(path)
+        self._pid = process.find(self._file.header)
+        self._command_line = status.command_line(self._pid) if self._pid is not None else ()
+        self._naming = Naming(self._file, symbolizer(self._pid))
+        self._snapshots = Snapshots(self._file, self._naming)
+        self._stacks: list[Stacks] = []
+        self._chains: dict[int, Chain] = {}
+        self._over = False
+        self._time = 0.0
+        self._last: Look | None = None
+
+    def close(self) -> None:
+        self._file.close()
+
+    def look(self) -> Look | None:
+        """A new snapshot; None once the last one was taken."""
+        if self._over:
+            return None
+        header = self._file.refresh()
+        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        # Asked before the file is read: what the process wrote before it ended is then read below.
+        self._over = not alive or header.state in (State.STOPPED, State.EXITED)
+        # A killed process's heartbeat lies before our last look.
+        self._time = max(self._time, elapsed(header, alive))
+        snapshot = self._snapshots.take(self._time, pid=self._pid if alive else None, final=self._over)
+        if len(snapshot.stacks.numbers):
+            self._stacks.append(snapshot.stacks)
+        self._chains.update(snapshot.chains)
+        births = snapshot.live["birth"]
+        info = describe(
+            self._file.path,
+            self._file.header,
+            alive=alive,
+            duration=max(self._time, float(births.max()) if len(births) else 0.0),
+            properties=self._file.properties(),
+            command_line=self._command_line,
+        )
+        self._last = Look(info, False, self._over, snapshot.live, snapshot.series, snapshot.process)
+        return self._last
+
+    def recording(self) -> Recording:
+        """All that the last look knew, with the rows of that look only as its series."""
+        assert self._last is not None, "look first"
+        last = self._last
+        self._stacks = [_joined(self._stacks)]
+        return assemble(
+            last.info,
+            self._stacks[0],
+            self._chains.items(),
+            self._file.threads(),
+            self._naming.modules(),
+            last.live.copy(),
+            last.series,
+            last.process,
+        )
+
+
+class FollowedDirectory:
+    """A recording's directory, finished or being written.  UserError when it is none, or damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: tuple[int, int] | None = None
+        self._due = 0.0
+        self._recording: Recording | None = None
+
+    def close(self) -> None:
+        pass
+
+    def look(self) -> Look | None:
+        """None when nothing was written since the look before, or it is too early to read it all again."""
+        began = time.monotonic()
+        written = self._stamp()
+        if self._recording is not None and (written == self._written or began < self._due):
+            return None
+        used = time.process_time()
+        self._recording = stored_recording.load(self._path)
+        self._written = written
+        self._due = began + (time.process_time() - used) / _SHARE_OF_CPU
+        its = self._recording
+        return Look(its.info, True, its.info.ended != "recording", its.live, its.series, its.process)
+
+    def recording(self) -> Recording:
+        """The recording as of the last look."""
+        assert self._recording is not None, "look first"
+        return self._recording
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """The recorder replaces meta.json after every snapshot."""
+        try:
+            its = (self._path / META).stat()
+        except OSError:
+            return None
+        return its.st_mtime_ns, its.st_ino
+
+
+def follow(path: Path) -> FollowedLiveFile | FollowedDirectory:
+    """UserError when there is neither a live file nor a recording."""
+    return FollowedDirectory(path) if path.is_dir() else FollowedLiveFile(path)
+
+
+def _joined(parts: list[Stacks]) -> Stacks:
+    def column(name: str, empty: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts]) if parts else empty
+
+    none = Stacks()
+    return Stacks(
+        column("numbers", none.numbers),
+        column("kinds", none.kinds),
+        column("depths", none.depths),
+        column("frames", none.frames),
+    )

@@ -1,0 +1,112 @@
+"""What opens over the table of the live view: one site with its stack, and the help."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import Screen
+
+from offheap.analysis.watching import View
+from offheap.report import live_text
+from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
+
+HELP = """keys
+  up down pgup pgdn home end   move (also k j g G)
+  Enter     the site under the cursor: figures, ages, the whole stack
+  /         filter: sites with all these words in a frame, library, file, thread, verdict
+  Esc       no filter
+  s         sort by the next column: growth, live, blocks, age, allocated, name
+  r         the other way round
+  b         mark a baseline: growth is measured from now on; B takes it away
+  space     pause what is shown; it goes on being recorded
+  e         write the table (CSV) or the stack (text) to a file
+  q         quit
+
+columns
+  live      bytes allocated here and not freed
+  growth    of live bytes over the last two thirds of what was watched, or since the baseline
+  95 % ...  where the true growth lies; sorted by its lower end: what has surely grown
+  blocks    that are live
+  age       of the live bytes, on average
+  over time live bytes since the watch began, zero at the bottom
+  site      the method to look at
+
+in front of a site
+  >  the cursor        !  a leak
+  +  growing           ?  cannot tell yet
+"""
+
+
+class _Overlay(Screen[None]):
+    """A pager over a line of keys."""
+
+    KEYS = ""
+
+    def compose(self) -> ComposeResult:
+        yield Pager(id="pager")
+        yield Lines(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Pager).focus()
+        self.query_one("#keys", Lines).show([(self.KEYS, DIM)])
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+
+class HelpScreen(_Overlay):
+    KEYS = "Esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "close", show=False)]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        lines = HELP.splitlines()
+        self.query_one(Pager).show([(line, PLAIN if line[:1] == " " else BOLD) for line in lines])
+
+
+class SiteScreen(_Overlay):
+    """One site; goes on being renewed while it is open."""
+
+    KEYS = "Esc back  e export  up down pgup pgdn scroll"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,left", "close", show=False),
+        Binding("e", "export", show=False),
+    ]
+
+    class Export(Message):
+        """The stack is wanted in a file."""
+
+        def __init__(self, key: int) -> None:
+            super().__init__()
+            self.key = key
+
+    def __init__(self, key: int, view: View) -> None:
+        super().__init__()
+        self.key = key
+        self._view = view
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.show(self._view)
+
+    def show(self, view: View) -> None:
+        """The site in a newer view; as it was if it has no site there."""
+        site = view.find(self.key)
+        if site is None:
+            return
+        row = view.row(site)
+        head = live_text.site_lines(row, view, site)
+        lines: list[Line] = [(live_text.label(row.suspect), BOLD), *((line, PLAIN) for line in head)]
+        lines.append(("", PLAIN))
+        stack = live_text.stack_lines(row.suspect)
+        lines += [(line, BOLD if line[:1] == ">" else PLAIN) for line in stack]
+        self.query_one(Pager).show(lines)
+
+    def say(self, message: str) -> None:
+        self.query_one("#keys", Lines).show([(message, BOLD)])
+
+    def action_export(self) -> None:
+        self.post_message(self.Export(self.key))

@@ -1,0 +1,329 @@
+"""What the live view says, as plain text: cells of the table, sparklines, the words around them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from offheap import cxx_names
+from offheap.analysis.results import Estimate, Suspect, Verdict
+from offheap.analysis.watching import Row, Sort, View
+from offheap.quantities import format_count, format_duration, format_size
+from offheap.recording.model import Frame, Info
+from offheap.report.text import place, printable
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+# In front of a site; a word in wide tables and for one site.
+MARKS: dict[Verdict, str] = {
+    "leak": "!",
+    "growing": "+",
+    "cannot tell yet": "?",
+    "steady": " ",
+    "startup": " ",
+    "freed": " ",
+}
+_SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4, "TiB"), (1024**5, "PiB"))
+_UNITS = ((1, "s"), (60, "min"), (3600, "h"))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Of the table.  `least`: the terminal's columns from which on it is shown; the last takes the rest."""
+
+    name: str
+    width: int
+    least: int
+    sort: Sort | None = None
+    left: bool = False
+
+
+COLUMNS = (
+    Column("", 2, 0, None, True),
+    Column("live", 8, 0, "live"),
+    Column("growth", 12, 0, "growth"),
+    Column("95 % interval", 15, 72),
+    Column("blocks", 7, 96, "blocks"),
+    Column("age", 6, 64, "age"),
+    Column("allocated", 9, 120, "allocated"),
+    Column("over time", 9, 80, None, True),
+    Column("verdict", 8, 130, None, True),
+    Column("site", 0, 0, "name", True),
+)
+
+
+def columns(width: int) -> tuple[Column, ...]:
+    """Those that fit a terminal of that width."""
+    return tuple(column for column in COLUMNS if width >= column.least)
+
+
+def header(width: int, sort: Sort, reverse: bool) -> str:
+    """The names of the columns, an arrow at the one the table is sorted by."""
+    arrow = "▴" if reverse != (sort == "name") else "▾"
+    cells = [column.name + (arrow if column.sort == sort else "") for column in columns(width)]
+    return _line(width, cells)
+
+
+def table_line(row: Row, width: int) -> str:
+    """A site as a line of exactly `width` columns."""
+    cells = {
+        "": f" {MARKS[row.suspect.verdict]}",
+        "live": short_size(row.live_bytes),
+        "growth": rate(row.growth),
+        "95 % interval": rate_interval(row.growth),
+        "blocks": short_count(row.live_blocks),
+        "age": short_duration(row.age),
+        "allocated": short_size(row.allocated),
+        "over time": sparkline(row.trend, 9),
+        "verdict": _VERDICTS[row.suspect.verdict],
+        "site": label(row.suspect),
+    }
+    return _line(width, [cells[column.name] for column in columns(width)])
+
+
+def label(suspect: Suspect) -> str:
+    """The blamed method without its package: `PriceImport.openFeed`; the function of native code."""
+    frame = suspect.blamed
+    if frame.kind != "java":
+        return printable(cxx_names.short(frame.name))
+    return printable(".".join(frame.name.rsplit(".", 2)[-2:]))
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Bars from zero to the largest value; the latest at the right, fewer values leave room at the left."""
+    if len(values) > width:
+        # The largest of each stretch: a peak must not fall between two columns.
+        cuts = [round(n * len(values) / width) for n in range(width + 1)]
+        values = [max(values[low:high]) for low, high in pairwise(cuts)]
+    top = max(values, default=0.0)
+    if top <= 0:
+        return "".ljust(width)
+    steps = len(_BARS) - 1
+    return "".join(_BARS[round(max(value, 0.0) / top * steps)] for value in values).rjust(width)
+
+
+def rate(growth: Estimate) -> str:
+    """`+1.5 MiB/s`, `-3.0 KiB/min`."""
+    return signed_rate(growth.estimate, _unit(growth))
+
+
+def rate_interval(growth: Estimate) -> str:
+    """`0.9 to 2.1 MiB`, per unit of time of `rate`, 15 columns; "exact" for one without width."""
+    if growth.low == growth.high:
+        return "exact"
+    seconds, _ = _unit(growth)
+    low, high = growth.low * seconds, growth.high * seconds
+    finite = [abs(end) for end in (low, high) if math.isfinite(end)]
+    scale, unit = next((s, u) for s, u in _SIZES if round(max(finite, default=0.0) / s) < 1000)
+    return f"{_figure(low / scale)} to {_figure(high / scale)} {unit}"
+
+
+def signed_rate(bytes_per_second: float, unit: tuple[int, str] | None = None) -> str:
+    """A growth with its sign; 0 has none."""
+    seconds, name = unit or _unit(Estimate(bytes_per_second, bytes_per_second, bytes_per_second))
+    amount = short_size(bytes_per_second * seconds)
+    if amount == "0 B":
+        return "0"
+    return f"{'+' if bytes_per_second > 0 else ''}{amount}/{name}"
+
+
+def short_size(size: float) -> str:
+    """As format_size; a whole number of its unit from 10 on, so that it takes 8 columns at most."""
+    text = format_size(size)
+    number, _, unit = text.rpartition(" ")
+    if number.replace(".", "").lstrip("-").isdigit() and abs(float(number)) >= 10:
+        return f"{float(number):.0f} {unit}"
+    return text
+
+
+def short_count(count: float) -> str:
+    return format_count(count).replace(" M", "M")
+
+
+def short_duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `3 min`, `2.1 h`, `4.0 d`: 6 columns at most."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    for size, name in ((60, "min"), (3600, "h"), (86400, "d")):
+        amount = seconds / size
+        if amount < 99.5 or name == "d":
+            return f"{amount:.0f} {name}" if amount >= 9.95 or name == "min" else f"{amount:.1f} {name}"
+    raise AssertionError("unreachable")
+
+
+def title(info: Info, room: int) -> str:
+    """The process, and how it is recorded; what does not fit is left out from the end."""
+    mode = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
+    java = f"Java {info.java_version}" if info.java_version else ""
+    parts = [printable(part) for part in (f"PID {info.pid}", info.main_class, java, mode) if part]
+    while len("  ".join(parts)) > room and len(parts) > 2:
+        parts.pop()
+    return clipped("  ".join(parts), room)
+
+
+def clipped(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(room - 1, 0)] + "…"
+
+
+def state(info: Info, over: bool) -> str:
+    """Whether it goes on."""
+    words = {
+        "recording": "recording",
+        "detached": "probe taken out",
+        "exited": "process exited",
+        "killed": "process was killed",
+    }[info.ended]
+    if over and info.ended == "recording":
+        words = "recording ended"
+    return f"{words}, {short_duration(info.duration_seconds)}"
+
+
+def totals(view: View, width: int) -> list[str]:
+    """RSS and live bytes, each with its sparkline and growth."""
+    moments = view.moments
+    bars = min(max(width - 44, 8), 48)
+    lines = []
+    for name, values in (
+        ("RSS", [float(moment.rss_bytes) for moment in moments]),
+        ("live", [moment.live_bytes for moment in moments]),
+    ):
+        growth = view.rate(values)
+        grows = "" if growth is None else signed_rate(growth)
+        known = values[-1] > 0 or name == "live"
+        now = format_size(values[-1]) if known else "not known"
+        lines.append(f"{name:<5}{now:>9}  {sparkline(values, bars)}  {grows if known else ''}")
+    return lines
+
+
+def window(view: View) -> str:
+    """What growth is measured over."""
+    if view.baseline is not None:
+        if not view.window:
+            return "growth: since the baseline, marked just now"
+        return f"growth: since the baseline, {short_duration(view.window)} ago"
+    if not view.window:
+        return "growth: of what survived, by its birth"
+    return f"growth: over the last {short_duration(view.window)}"
+
+
+def site_lines(row: Row, view: View, site: int) -> list[str]:
+    """One site in words and figures, above its stack."""
+    suspect = row.suspect
+    live_bytes, live_blocks = view.live_now(site)
+    sure = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
+    what = "mapping" if suspect.site.kind == "mmap" else "block"
+    blocks = f"{_interval(live_blocks, format_count)} {what}{'s' if live_blocks.estimate != 1 else ''}"
+    age = f", on average {format_duration(row.age)} old" if row.age is not None else ""
+    threads = ", ".join(printable(name) for name in suspect.site.threads)
+    lines = [
+        f"{suspect.verdict.upper()}{sure}  ({suspect.site.kind})",
+        f"why        {printable(suspect.why)}",
+        f"live       {_interval(live_bytes, format_size)} in {blocks}{age}",
+        f"growth     {rate(row.growth)} ({rate_interval(row.growth)}); {window(view).partition(': ')[2]}",
+        f"allocated  {format_size(row.allocated)} since the recording started",
+        f"over time  {sparkline(row.trend, 48).strip()}",
+        f"by birth   {sparkline(view.births(site, 48), 48)}  (what is live, oldest first)",
+    ]
+    return [*lines, f"threads    {threads}"] if threads else lines
+
+
+def stack_lines(suspect: Suspect) -> list[str]:
+    """The whole stack, innermost first, `>` at the frame to look at."""
+    stack = suspect.site.stack
+    blamed = next((n for n, frame in enumerate(stack) if frame.name == suspect.blamed.name), -1)
+    return [_frame_line(frame, number == blamed) for number, frame in enumerate(stack)]
+
+
+def table_csv(view: View, order: Sequence[int]) -> str:
+    """The table with all its columns, sizes in bytes and times in seconds, and each site's whole stack."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        (
+            "verdict",
+            "site",
+            "kind",
+            "live_bytes",
+            "live_blocks",
+            "growth_bytes_per_second",
+            "growth_low",
+            "growth_high",
+            "age_seconds",
+            "allocated_bytes",
+            "stack",
+        )
+    )
+    for site in order:
+        row = view.row(site)
+        writer.writerow(
+            (
+                row.suspect.verdict,
+                printable(row.suspect.blamed.name),
+                row.suspect.site.kind,
+                round(row.live_bytes),
+                round(row.live_blocks),
+                f"{row.growth.estimate:.1f}",
+                f"{row.growth.low:.1f}",
+                f"{row.growth.high:.1f}" if math.isfinite(row.growth.high) else "",
+                "" if row.age is None else f"{row.age:.2f}",
+                round(row.allocated),
+                "; ".join(printable(frame.name) for frame in row.suspect.site.stack),
+            )
+        )
+    return out.getvalue()
+
+
+def stack_text(view: View, site: int) -> str:
+    """One site for a ticket: what, how much, the whole stack."""
+    row = view.row(site)
+    head = [title(view.info, 200), state(view.info, view.over), ""]
+    return "\n".join([*head, *site_lines(row, view, site), "", *stack_lines(row.suspect), ""])
+
+
+_VERDICTS: dict[Verdict, str] = {verdict: str(verdict) for verdict in MARKS} | {"cannot tell yet": "unclear"}
+
+
+def _frame_line(frame: Frame, blamed: bool) -> str:
+    name = printable(frame.name if frame.kind == "java" else cxx_names.without_parameters(frame.name))
+    where = printable(place(frame))
+    inlined = "  inlined" if frame.inlined else ""
+    return f"{'>' if blamed else ' '} {frame.kind:<7} {name}{'  ' if where else ''}{where}{inlined}"
+
+
+def _interval(value: Estimate, write: Callable[[float], str]) -> str:
+    estimate, low, high = (write(part) for part in (value.estimate, value.low, value.high))
+    return estimate if low == high else f"{estimate} ({low} to {high})"
+
+
+def _figure(value: float) -> str:
+    if not math.isfinite(value):
+        return "?"
+    text = f"{value:.1f}" if abs(value) < 9.95 else f"{value:.0f}"
+    return "0" if not text.strip("-0.") else text
+
+
+def _unit(growth: Estimate) -> tuple[int, str]:
+    """The unit of time in which the growth reads best."""
+    largest = max(abs(part) for part in (growth.estimate, growth.low, growth.high) if math.isfinite(part))
+    return next(unit for unit in _UNITS if largest * unit[0] >= 10 * 1024 or unit[1] == "h")
+
+
+def _line(width: int, cells: Sequence[str]) -> str:
+    parts = []
+    for column, cell in zip(columns(width), cells, strict=True):
+        if not column.width:
+            parts.append(cell)
+        elif column.left:
+            parts.append(cell[: column.width].ljust(column.width))
+        else:
+            parts.append(cell.rjust(column.width))
+    line = " ".join(parts)
+    return clipped(line, width).ljust(width)
