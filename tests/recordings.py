@@ -62,6 +62,37 @@ class Leak(Behaviour):
 
 
 @dataclass(frozen=True)
+class UnevenLeak(Behaviour):
+    """A leak whose rate changes every second or so, as load and the machine's other work make it."""
+
+    rate: float
+    size: float
+    spread: float = 0.6  # standard deviation of the rate's logarithm
+    start: float = 0.0
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births, time = [np.zeros(0)], self.start
+        while time < duration:
+            end = min(time + random.uniform(0.3, 2.5), duration)
+            births.append(_arrivals(self.rate * np.exp(random.normal(0, self.spread)), time, end, random))
+            time = end
+        joined = np.concatenate(births)
+        return Blocks(joined, np.full(len(joined), np.inf), np.full(len(joined), self.size))
+
+
+@dataclass(frozen=True)
+class Born(Behaviour):
+    """Blocks born at these times, none freed."""
+
+    times: tuple[float, ...]
+    size: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = np.array(self.times)
+        return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
+
+
+@dataclass(frozen=True)
 class Churn(Behaviour):
     """`rate` blocks a second, each freed after a time that is exponential with mean `lifetime`."""
 

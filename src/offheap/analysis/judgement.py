@@ -50,8 +50,9 @@ class Reason(IntEnum):
     OLDEST_FREED = 6
     FEW_OLD = 7
     HARDLY_OF_LATE = 8
-    FEW_SAMPLES = 9
-    STEADY = 10
+    NOTHING_FREED = 9
+    FEW_SAMPLES = 10
+    STEADY = 11
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -64,6 +65,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.OLDEST_FREED: "growing",
     Reason.FEW_OLD: "growing",
     Reason.HARDLY_OF_LATE: "growing",
+    Reason.NOTHING_FREED: "growing",
     Reason.FEW_SAMPLES: "cannot tell yet",
     Reason.STEADY: "steady",
 }
@@ -133,7 +135,14 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
     enough = (survivors >= fewest) & (populated >= 0.4)
     rises = (middle.estimate > 0) & ~stalled
-    early = (early_share >= 0.6) & _crowded(history.sampled(history.first, a), samples)
+    # Who frees nothing and goes on allocating grows, however unevenly: to say that it was only the
+    # start takes more than the chance that put many of a few samples there.
+    freed_nothing = (sites.samples <= samples) & ~by_jvm
+    goes_on = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
+    doubtful = freed_nothing & goes_on
+    flat = _flat(growth, live, seconds)
+    crowded = _crowded(history.sampled(history.first, a), samples, np.where(doubtful, 4.0, 2.0))
+    early = (early_share >= 0.6) & crowded & ~(doubtful & ~grows & (flat < 0.8))
     little = _share(growth.estimate * seconds, live.estimate) < 0.2
     # No growth that chance would not explain: is that because there is none, or too little data?
     wide = (growth.high * seconds > 0.5 * np.maximum(live.estimate, 1.0)) & (samples < 20)
@@ -150,11 +159,11 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         (Reason.OLDEST_FREED, visible & ~keeps),
         (Reason.FEW_OLD, visible & ~enough),
         (Reason.HARDLY_OF_LATE, visible),
+        (Reason.NOTHING_FREED, doubtful & ~early),
         (Reason.FEW_SAMPLES, wide & ~early & (allocated.estimate < 4 * live.estimate)),
     )
     reason = np.select([holds for _, holds in tests], [name for name, _ in tests], Reason.STEADY)
 
-    flat = _flat(growth, live, seconds)
     confidence = np.select(
         [
             reason == Reason.NOTHING_LIVE,
@@ -268,9 +277,9 @@ def _fades(before: Estimates, after: Estimates, share: float) -> Bools:
     return fades
 
 
-def _crowded(early: Floats, samples: Floats) -> Bools:
-    """Whether more samples fell into the first third than chance puts there (two standard deviations)."""
-    crowded: Bools = (samples >= 4) & (early - samples / 3 > 2 * np.sqrt(samples * 2 / 9))
+def _crowded(early: Floats, samples: Floats, deviations: Floats) -> Bools:
+    """Whether the first third has more samples than chance puts there, by so many standard deviations."""
+    crowded: Bools = (samples >= 4) & (early - samples / 3 > deviations * np.sqrt(samples * 2 / 9))
     return crowded
 
 

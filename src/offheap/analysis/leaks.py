@@ -153,6 +153,9 @@ class Ranking(Sequence[Suspect]):
                 return f"live bytes grow by {rate}, but {old}: {amounts}"
             case Reason.HARDLY_OF_LATE:
                 return f"live bytes grow by {rate}, but hardly of late: {amounts}"
+            case Reason.NOTHING_FREED:
+                samples = format_count(judged.samples[number])
+                return f"none of the {samples} sampled blocks was freed and more keep coming: {amounts}"
             case Reason.FEW_SAMPLES:
                 samples = format_count(judged.samples[number])
                 return f"{amounts}, too few samples to tell growth from chance ({samples})"

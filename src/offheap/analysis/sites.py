@@ -96,6 +96,7 @@ class SiteTable:
     live_blocks: Estimates
     allocated_bytes: Estimates
     allocated_blocks: Estimates
+    samples: Floats  # blocks ever sampled, freed or not
     stack_bytes: Floats  # live, by stack
     live_order: NDArray[np.int64]
     live_offsets: NDArray[np.int64]
@@ -147,6 +148,11 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     live_bytes = estimates.of_groups(site, size, probability, count)
     live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
     in_bytes, in_blocks = allocations(recording, grouping.of_stack, count)
+    latest = latest_rows(recording)
+    known_stacks = np.flatnonzero(latest >= 0)
+    samples = np.bincount(
+        grouping.of_stack[known_stacks], recording.series["samples"][latest[known_stacks]], minlength=count
+    )
 
     unseen = (live_blocks.estimate == 0) & (in_blocks.estimate > 0)
     block = np.where(unseen, in_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
@@ -164,6 +170,7 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
         live_blocks=live_blocks,
         allocated_bytes=_at_least(in_bytes, live_bytes),
         allocated_blocks=_at_least(in_blocks, live_blocks),
+        samples=samples.astype(np.float64, copy=False),
         stack_bytes=stack_bytes.astype(np.float64, copy=False),
         live_order=order,
         live_offsets=np.concatenate(([0], np.cumsum(np.bincount(site, minlength=count)))),
