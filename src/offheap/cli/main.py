@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "attach": "load the probe into a running JVM, record, leave it clean again",
     "detach": "take the probe out of a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
+    "where": "every byte of RSS and its owner: heap, metaspace, stacks, malloc, files",
     "env": "print the variables that start the probe where there is no Python",
     "live": "watch what holds memory and what grows, in the terminal",
     "leaks": "suspects: sites whose old blocks survive and whose live bytes grow",
@@ -35,6 +36,7 @@ COMMANDS: dict[str, str] = {
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
+    "look at a process": ("where",),
     "record": ("run", "attach", "detach", "ps", "env"),
     "read a recording": ("live", "leaks", "diff", "summary", "tree", "stats", "report"),
     "set up": ("completion",),

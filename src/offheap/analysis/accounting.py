@@ -1,0 +1,309 @@
+"""Who holds each byte of a process's RSS: pure functions over what /proc and the JVM said.
+
+The books close in this order: what is exact claims first, what is a guess takes what is left.
+1. ranges that the JVM told; stacks by stack pointers; the .bss of ELF images
+2. glibc's arenas, class space and metaspace by their shapes
+3. malloc's large blocks by their headers: later, as class metadata may look like one
+4. further stacks by their shape; the JVM's tags for whole mappings of the kernel's, which may have
+   been merged with a neighbour
+Then each mapping is cut at the borders of these claims.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping as Map
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from offheap.analysis import shapes
+from offheap.analysis.accounts import Holding, Owner, Part
+from offheap.analysis.ranges import Claims, Range
+from offheap.jvm.nmt import Report
+from offheap.jvm.system_map import TaggedMapping
+from offheap.jvm.vm_info import MetaspaceUsage, Place
+from offheap.jvm.vm_info import Part as PlacePart
+from offheap.proc.smaps import Row
+from offheap.proc.threads import Thread
+
+UNNAMED_STACKS = "(threads that ran, or have ended)"
+_PLACES: dict[PlacePart, Owner] = {
+    "heap": "java-heap",
+    "code": "code-cache",
+    "class space": "class-space",
+    "cds": "cds",
+    "gc": "gc",
+}
+_CATEGORIES: dict[str, Owner] = {
+    "Java Heap": "java-heap",
+    "Metaspace": "metaspace",
+    "Class": "class-space",
+    "Code": "code-cache",
+    "GC": "gc",
+    "GCCardSet": "gc",
+    "Card table": "gc",
+    "Thread Stack": "thread-stacks",
+    "Shared class space": "cds",
+}
+_TAGS: dict[str, Owner] = {
+    "JAVAHEAP": "java-heap",
+    "META": "metaspace",
+    "CLASS": "class-space",
+    "CODE": "code-cache",
+    "GC": "gc",
+    "CARDTBL": "gc",
+    "CDS": "cds",
+    "STACK": "thread-stacks",
+}
+_JAR_ENDINGS = (".jar", ".war", ".ear", ".zip", ".jmod", "/modules")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The addresses that an ELF file's segments occupy, .bss included."""
+
+    start: int
+    end: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was gathered about one process; what could not be is empty or None."""
+
+    rows: list[Row]
+    threads: list[Thread] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    metaspace: MetaspaceUsage | None = None
+    nmt: Report | None = None
+    tags: list[TaggedMapping] = field(default_factory=list)
+
+    @property
+    def knows_the_jvm(self) -> bool:
+        """Whether the JVM told all of its mappings, so that what is left is somebody else's."""
+        return bool(self.tags or (self.nmt and self.nmt.regions))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part [start, end) of row number `row`; `owner` None: nobody's."""
+
+    row: int
+    start: int
+    end: int
+    owner: Owner | None
+    name: str
+
+
+def known(evidence: Evidence) -> Claims:
+    """The claims that need no look into the process's memory: steps 1 and 2."""
+    rows = evidence.rows
+    claims = Claims(shapes.stacks(rows, evidence.threads))
+    claims.add(Range(p.start, p.end, _PLACES[p.part], p.name) for p in evidence.places)
+    claims.add(Range(image.start, image.end, "shared-libraries", image.path) for image in evidence.images)
+    if evidence.nmt:
+        split = "Metaspace" in evidence.nmt.categories  # before JDK 16 Class was both
+        for region in evidence.nmt.regions:
+            owner = _CATEGORIES.get(region.category, "jvm-other")
+            if owner == "class-space" and not split:
+                continue  # by its shape first
+            name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
+            claims.add([Range(region.start, region.end, owner, name)])
+    claims.add(shapes.arenas(rows))
+    if evidence.metaspace:
+        if not any(place.part == "class space" for place in evidence.places):
+            claims.add(shapes.class_space(rows, claims, evidence.metaspace))
+        claims.add(shapes.metaspace(rows, claims, evidence.metaspace))
+    claims.add(shapes.mark_stacks(rows))
+    return claims
+
+
+def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
+    """Where glibc's large blocks may be: writable, anonymous, in memory and unclaimed."""
+    return [
+        (start, end)
+        for row in rows
+        if shapes.is_anonymous(row) and row.mapping.permissions.startswith("rw") and row.memory.rss
+        for start, end, holder in claims.cut(row.mapping.start, row.mapping.end)
+        if holder is None
+    ]
+
+
+def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, int]]) -> None:
+    """Adds steps 3 and 4 to what `known` returned; `chunks` are malloc's large blocks."""
+    rows = evidence.rows
+    claims.add(Range(start, end, "malloc", "glibc large blocks") for start, end in chunks)
+    told = shapes.stacks(rows, evidence.threads)
+    claims.add(shapes.other_stacks(rows, told, UNNAMED_STACKS))
+    if evidence.nmt and "Metaspace" not in evidence.nmt.categories:
+        classes = [region for region in evidence.nmt.regions if region.category == "Class"]
+        claims.add(Range(region.start, region.end, "metaspace", "metaspace") for region in classes)
+    exact = {_PLACES[place.part] for place in evidence.places}
+    for tagged in evidence.tags:
+        claims.add([_tagged(tagged, exact)])
+
+
+def divide(rows: Sequence[Row], claims: Claims) -> list[Piece]:
+    """Every row that has memory, cut at the borders of the claims on it."""
+    executable = {
+        (row.mapping.device, row.mapping.inode)
+        for row in rows
+        if row.is_file and "x" in row.mapping.permissions
+    }
+    pieces: list[Piece] = []
+    for number, row in enumerate(rows):
+        mapping = row.mapping
+        if not row.memory.rss:
+            continue
+        by_name = _by_name(row, (mapping.device, mapping.inode) in executable)
+        if by_name:
+            pieces.append(Piece(number, mapping.start, mapping.end, *by_name))
+            continue
+        for start, end, holder in claims.cut(mapping.start, mapping.end):
+            owner, name = (holder.owner, holder.name) if holder else _pathless(row)
+            pieces.append(Piece(number, start, end, owner, name))
+    return pieces
+
+
+def partial(rows: Sequence[Row], pieces: Sequence[Piece]) -> list[int]:
+    """Indices of the pieces whose share of their row must be measured page by page."""
+    return [
+        index
+        for index, piece in enumerate(pieces)
+        if (piece.start, piece.end) != (rows[piece.row].mapping.start, rows[piece.row].mapping.end)
+    ]
+
+
+def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) -> list[int]:
+    """RSS of each piece in bytes; `present` has the pages in memory of those that are `partial`.
+
+    A row's pieces sum to its RSS exactly: pages are only its key, for the page table also shows
+    the shared page of zeros, and is read a moment later.
+    """
+    of_row: defaultdict[int, list[int]] = defaultdict(list)
+    for index, piece in enumerate(pieces):
+        of_row[piece.row].append(index)
+    result = [0] * len(pieces)
+    for row, indices in of_row.items():
+        rss = rows[row].memory.rss
+        weights = [present.get(index, 0) for index in indices]
+        if not sum(weights):
+            weights = [pieces[index].end - pieces[index].start for index in indices]
+        total, given, seen = sum(weights), 0, 0
+        for index, weight in zip(indices, weights, strict=True):
+            seen += weight
+            share = rss * seen // total
+            result[index] = share - given
+            given = share
+    return result
+
+
+def account(
+    evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int]
+) -> tuple[tuple[Holding, ...], tuple[Part, ...]]:
+    """(who holds how much, the largest first; what nobody holds): together exactly the RSS of the rows."""
+    held: defaultdict[Owner | None, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for piece, size in zip(pieces, measured, strict=True):
+        if not size:
+            continue
+        owner = piece.owner
+        if owner is None and evidence.knows_the_jvm:
+            owner = "anonymous"
+        held[owner][piece.name].append(size)
+    unattributed = _parts(held.pop(None, {}))
+    holdings = [
+        Holding(owner, sum(part.bytes for part in parts), parts)
+        for owner, names in held.items()
+        if owner and (parts := _parts(names))
+    ]
+    if evidence.nmt:
+        holdings = [split for holding in holdings for split in _split_malloc(holding, evidence.nmt)]
+    return tuple(sorted(holdings, key=lambda holding: -holding.bytes)), unattributed
+
+
+def _split_malloc(holding: Holding, report: Report) -> list[Holding]:
+    """malloc's pages into what NMT counts in them, never more than there is, and the rest."""
+    if holding.owner != "malloc":
+        return [holding]
+    left = holding.bytes
+    counted: list[Holding] = []
+    groups: dict[Owner, list[tuple[str, int]]] = {"direct-buffers": [], "jvm-malloc": []}
+    for name, category in report.categories.items():
+        # allocateDirect, Unsafe.allocateMemory and FFM arenas: Other, and Internal before JDK 11.
+        group: Owner = "direct-buffers" if name == "Other" else "jvm-malloc"
+        groups[group].append((name, category.malloc + category.arena + category.overhead))
+    for owner, sums in groups.items():
+        parts = []
+        for name, size in sorted(sums, key=lambda pair: -pair[1]):
+            size = min(size, left)
+            left -= size
+            if size:
+                parts.append(Part(name, size, 0))
+        if parts:
+            counted.append(Holding(owner, sum(part.bytes for part in parts), tuple(parts), counted=True))
+    if left:
+        rest = Part("libraries' blocks, and what malloc keeps free", left, 0)
+        counted.append(Holding("malloc", left, (rest,), counted=True))
+    return counted
+
+
+def _parts(names: Map[str, list[int]]) -> tuple[Part, ...]:
+    parts = [Part(name, sum(found), len(found)) for name, found in names.items()]
+    return tuple(sorted(parts, key=lambda part: (-part.bytes, part.name)))
+
+
+def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
+    """One tag, or the only one of several whose place is not known exactly."""
+    owners = {tag: _TAGS.get(tag.partition("-")[0], "jvm-other") for tag in tagged.tags}
+    if len(owners) > 1:
+        owners = {tag: owner for tag, owner in owners.items() if owner not in exact} or owners
+    if len(owners) > 1:
+        return Range(tagged.start, tagged.end, "jvm-other", ", ".join(owners))
+    ((tag, owner),) = owners.items()
+    name = tag.split("-", 2)[-1] if owner == "thread-stacks" else tag
+    return Range(tagged.start, tagged.end, owner, name)
+
+
+def _by_name(row: Row, executable: bool) -> tuple[Owner, str] | None:
+    """The owner of a mapping whose name tells it, whoever claims its addresses."""
+    path = row.mapping.path
+    if path.startswith("/memfd:java_heap"):
+        return "java-heap", "ZGC heap"
+    if row.is_file:
+        return _file(path, executable), path
+    if path == "[heap]":
+        return "malloc", "[heap]"
+    if path.startswith("[stack"):
+        return "thread-stacks", "[stack] of the process's first thread"
+    # glibc 2.39 and later, with glibc.mem.decorate_maps=1.
+    if path.startswith("[anon: glibc: pthread stack"):
+        return "thread-stacks", path.strip("[]")
+    if path.startswith(("[anon: glibc: malloc", "[anon: glibc: loader malloc")):
+        return "malloc", path.strip("[]")
+    if path.startswith("[v") or path == "[uprobes]":
+        return "kernel", path
+    return None
+
+
+def _file(path: str, executable: bool) -> Owner:
+    name = path.rpartition("/")[2]
+    if path.endswith(".jsa"):
+        return "cds"
+    if "/hsperfdata_" in path:
+        return "jvm-other"
+    if path.endswith(_JAR_ENDINGS):
+        return "jars"
+    if executable or name.endswith(".so") or ".so." in name:
+        return "shared-libraries"
+    return "mapped-files"
+
+
+def _pathless(row: Row) -> tuple[Owner | None, str]:
+    """Unclaimed memory: shared memory and what the program itself named are told by their names."""
+    path = row.mapping.path
+    if path.startswith("[anon:"):
+        return "anonymous", path
+    if path and not path.startswith("/anon_hugepage"):
+        return "mapped-files", path
+    return None, "anonymous memory" if "x" not in row.mapping.permissions else "anonymous code"

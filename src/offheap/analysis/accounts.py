@@ -1,0 +1,97 @@
+"""What the accounting of a process's memory returns and reports render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from offheap.proc.cgroup import Cgroup
+from offheap.proc.smaps import Memory
+
+Owner = Literal[
+    "java-heap",
+    "metaspace",
+    "class-space",
+    "code-cache",
+    "cds",
+    "gc",
+    "thread-stacks",
+    "jvm-other",
+    "direct-buffers",
+    "jvm-malloc",
+    "malloc",
+    "shared-libraries",
+    "jars",
+    "mapped-files",
+    "anonymous",
+    "kernel",
+]
+
+TITLES: dict[Owner, str] = {
+    "java-heap": "Java heap",
+    "metaspace": "metaspace",
+    "class-space": "class space",
+    "code-cache": "code cache",
+    "cds": "CDS archives",
+    "gc": "GC structures",
+    "thread-stacks": "thread stacks",
+    "jvm-other": "other memory of the JVM",
+    "direct-buffers": "direct buffers, Unsafe, FFM",
+    "jvm-malloc": "the JVM's malloc",
+    "malloc": "malloc",
+    "shared-libraries": "shared libraries",
+    "jars": "jars and modules",
+    "mapped-files": "mapped files",
+    "anonymous": "anonymous mmap, not the JVM's",
+    "kernel": "kernel's pages",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line below an owner: bytes of RSS under one name, in how many ranges."""
+
+    name: str
+    bytes: int
+    ranges: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one owner holds of RSS.
+
+    counted  False: pages that were found; True: bytes that Native Memory Tracking counts
+             within malloc's pages, which are not found one by one
+    """
+
+    owner: Owner
+    bytes: int
+    parts: tuple[Part, ...]
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """RSS in bytes split so that holdings and unattributed are exactly its sum.
+
+    memory        of the whole process, from the same reading as the holdings
+    sources       what told it, besides /proc
+    missing       sentences: what could not be told, why, and what would tell it
+    cost_bytes    by how much RSS grew while we looked, our questions included; never negative
+    """
+
+    pid: int
+    name: str
+    java_version: str
+    memory: Memory
+    holdings: tuple[Holding, ...]
+    unattributed: tuple[Part, ...]
+    cgroup: Cgroup | None
+    sources: tuple[str, ...]
+    missing: tuple[str, ...]
+    seconds: float
+    cost_bytes: int
+
+    @property
+    def unattributed_bytes(self) -> int:
+        return sum(part.bytes for part in self.unattributed)

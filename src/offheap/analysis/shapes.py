@@ -1,0 +1,214 @@
+"""Ranges told by the shape of mappings alone: what glibc and HotSpot lay out always looks the same.
+
+A shape is taken only where no exact range is known, and only when it fits in every respect.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, pairwise
+
+from offheap.analysis.accounts import Owner
+from offheap.analysis.ranges import Claims, Range
+from offheap.jvm.vm_info import MetaspaceUsage
+from offheap.proc.smaps import Row
+from offheap.proc.threads import Thread
+
+ARENA_BYTES = 64 << 20  # glibc's HEAP_MAX_SIZE on 64-bit machines
+NODE_BYTES = 64 << 20  # a node of HotSpot's metaspace, JDK 16 and later
+NODE_ALIGNMENT = 4 << 20
+_CLOSE = 1 << 20
+_COMBINATIONS = 10_000
+_LARGEST_GUARD = 1 << 20
+_LARGEST_STACK = 1 << 30
+# A kernel before 6.7 merges a stack with what lies above it: then its size is a guess.
+_LIKELY_STACK = 8 << 20
+_ZGC_MARK_STACKS = 0x1500_0000_0000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Addresses [start, end), of which `writable` bytes are open."""
+
+    start: int
+    end: int
+    writable: int
+
+
+def is_anonymous(row: Row) -> bool:
+    """Private memory without a file and without a name: what mmap gives to everyone who asks."""
+    return not row.mapping.path and row.mapping.permissions.endswith("p")
+
+
+def arenas(rows: Sequence[Row]) -> list[Range]:
+    """The heaps of glibc's arenas but the first, which is [heap].
+
+    arena.c reserves 64 MiB at a multiple of 64 MiB with MAP_NORESERVE ("nr") and opens them from the
+    start by mprotect, which keeps that flag; HotSpot commits by a new mmap without it.  Under
+    vm.overcommit_memory=2 the kernel ignores the flag, and no arena is told.
+    """
+    found = []
+    for row in rows:
+        mapping = row.mapping
+        if not is_anonymous(row) or mapping.permissions != "rw-p" or "nr" not in row.flags:
+            continue
+        first = -(-mapping.start // ARENA_BYTES) * ARENA_BYTES
+        for start in range(first, mapping.end, ARENA_BYTES):
+            found.append(Range(start, min(mapping.end, start + ARENA_BYTES), "malloc", "glibc arenas"))
+    return found
+
+
+def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
+    """The stacks that a stack pointer points into, by their threads' names."""
+    starts = [row.mapping.start for row in rows]
+    found = []
+    for thread in threads:
+        pointer = thread.stack_pointer
+        if pointer is None:
+            continue
+        at = bisect_right(starts, pointer) - 1
+        if at < 0 or pointer >= rows[at].mapping.end or not is_anonymous(rows[at]):
+            continue  # the main thread's is [stack]
+        mapping = rows[at].mapping
+        end = mapping.end
+        if mapping.end - mapping.start > _LARGEST_STACK or not _is_stack(rows, at):
+            end = min(end, pointer + _LIKELY_STACK)
+        found.append(Range(mapping.start, end, "thread-stacks", thread.name))
+    return found
+
+
+def other_stacks(rows: Sequence[Row], known: Iterable[Range], name: str) -> list[Range]:
+    """Mappings like stacks: of threads that never stood still, or have ended (glibc keeps some for new ones).
+
+    Linux 6.7 marks what was mapped with MAP_STACK "nh"; before, only the sizes of known stacks tell.
+    """
+    sizes = {found.end - found.start for found in known}
+    return [
+        Range(row.mapping.start, row.mapping.end, "thread-stacks", name)
+        for at, row in enumerate(rows)
+        if is_anonymous(row)
+        and row.mapping.permissions == "rw-p"
+        and _is_guard(rows, at - 1)
+        and (_is_stack(rows, at) or row.mapping.end - row.mapping.start in sizes)
+    ]
+
+
+def class_space(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
+    """The place that is as long as class space, and as committed."""
+    wanted = usage.class_space
+    if wanted is None or not wanted.committed:
+        return []
+    places = _places(rows, claims, wanted.reserved)
+    return _closest(places, 1, wanted.committed, "class-space", "class space")
+
+
+def metaspace(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
+    """Metaspace's nodes: as many places as the JVM has reserved nodes, together as committed as it says.
+
+    Before JDK 16 a node may have any size; then it is found if there is but one.
+    """
+    wanted = usage.non_class
+    count, odd = divmod(wanted.reserved, NODE_BYTES)
+    if count and not odd:
+        places = _places(rows, claims, NODE_BYTES, NODE_ALIGNMENT)
+        found = _closest(places, count, wanted.committed, "metaspace", "metaspace")
+        if found:
+            return found
+    places = _places(rows, claims, wanted.reserved)
+    return _closest(places, 1, wanted.committed, "metaspace", "metaspace")
+
+
+def mark_stacks(rows: Sequence[Row]) -> list[Range]:
+    """ZGC's mark stacks on JDK 11, at an address of their own that NMT does not track."""
+    if not any(row.mapping.path.startswith("/memfd:java_heap") for row in rows):
+        return []
+    return [
+        Range(row.mapping.start, row.mapping.end, "gc", "ZGC mark stacks")
+        for row in rows
+        if row.mapping.start == _ZGC_MARK_STACKS and is_anonymous(row)
+    ]
+
+
+def _closest(places: list[Place], count: int, committed: int, owner: Owner, name: str) -> list[Range]:
+    """The `count` places whose writable bytes are closest to what the JVM says; none if they are not close.
+
+    They are not equal in a JVM that loads classes between our two questions.
+    """
+    best: tuple[Place, ...] = ()
+    least = max(_CLOSE, committed // 50) + 1
+    for chosen in islice(combinations(places, count), _COMBINATIONS):
+        apart = abs(sum(place.writable for place in chosen) - committed)
+        overlap = any(low.end > high.start for low, high in pairwise(chosen))
+        if apart < least and not overlap:
+            best, least = chosen, apart
+    return [Range(place.start, place.end, owner, name) for place in best]
+
+
+def _places(rows: Sequence[Row], claims: Claims, length: int, align: int | None = None) -> list[Place]:
+    """Unclaimed places of `length` that begin with writable memory and end with reserved, in order.
+
+    With `align` they start at its multiples, else where a mapping does or `length` before one ends.
+    """
+    found = set()
+    for at, row in enumerate(rows):
+        if row.mapping.permissions != "rw-p" or not is_anonymous(row) or "nr" in row.flags:
+            continue
+        # The kernel may have merged it with what lies before: a heap whose end is known, blocks of malloc.
+        for start, end, holder in claims.cut(row.mapping.start, row.mapping.end):
+            if holder is not None:
+                continue
+            if align:
+                candidates: Iterable[int] = range(-(-start // align) * align, end, align)
+            else:
+                candidates = [start, *(r.mapping.end - length for r in rows[at + 1 : at + 2])]
+            for place in candidates:
+                if not start <= place < end:
+                    continue
+                writable = _writable(rows, at, place, place + length)
+                if writable and not any(claim for _, _, claim in claims.cut(place, place + length)):
+                    found.add(Place(place, place + length, writable))
+    return sorted(found, key=lambda place: place.start)
+
+
+def _writable(rows: Sequence[Row], at: int, start: int, end: int) -> int:
+    """Writable bytes of [start, end); 0 unless it is all anonymous, private, and partly only reserved."""
+    writable, reserved, here = 0, 0, start
+    for row in rows[at:]:
+        mapping = row.mapping
+        if here >= end:
+            break
+        if (
+            mapping.start > here
+            or mapping.end <= here
+            or not is_anonymous(row)
+            or mapping.permissions not in ("rw-p", "---p")
+        ):
+            return 0
+        size = min(mapping.end, end) - here
+        if mapping.permissions == "rw-p":
+            if "nr" in row.flags:
+                return 0
+            writable += size
+        else:
+            reserved += size
+        here += size
+    return writable if here >= end and reserved else 0
+
+
+def _is_guard(rows: Sequence[Row], at: int) -> bool:
+    """Whether the mapping below is a guard: small, closed, and adjacent."""
+    if at < 0 or at + 1 >= len(rows):
+        return False
+    mapping = rows[at].mapping
+    return (
+        is_anonymous(rows[at])
+        and mapping.permissions == "---p"
+        and mapping.end == rows[at + 1].mapping.start
+        and mapping.end - mapping.start <= _LARGEST_GUARD
+    )
+
+
+def _is_stack(rows: Sequence[Row], at: int) -> bool:
+    return "nh" in rows[at].flags

@@ -1,0 +1,233 @@
+"""One look at a running process: gathers what /proc and the JVM tell, and closes the books on its RSS.
+
+Nothing here stops the process: /proc is read, and of the JVM's diagnostic commands only those are
+sent that need no safepoint.  `detail` adds one that leaves some 5 MiB behind in the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from offheap.analysis import accounting
+from offheap.analysis.accounting import Evidence, Image
+from offheap.analysis.accounts import Accounts
+from offheap.errors import UserError
+from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info
+from offheap.jvm.attach import AttachedVM, AttachError
+from offheap.jvm.attach_listener import NoProcess, TargetGone
+from offheap.proc import cgroup, glibc_chunks, root, smaps, status, threads
+from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
+from offheap.proc.maps import Mapping
+from offheap.proc.pagemap import PAGE, Pagemap
+from offheap.proc.smaps import Row
+from offheap.proc.status import Status
+
+# Each takes a few milliseconds at most, no safepoint, and leaves nothing behind.  VM.metaspace
+# without `basic` would stop the JVM; NMT's detail and VM.info read libjvm's symbols into the JVM
+# and keep them, some 5 MiB, except VM.info on JDK 11.
+_CHEAP = ("GC.heap_info", "Compiler.codecache", "VM.metaspace basic")
+_SUMMARY, _DETAIL = "VM.native_memory summary scale=B", "VM.native_memory detail scale=B"
+_PTRACE = (
+    "thread stacks and malloc's large blocks cannot be told apart from other memory: "
+    "run offheap as root, or with CAP_SYS_PTRACE"
+)
+_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
+
+
+@dataclass
+class _Answers:
+    """What the JVM said, and what it could not."""
+
+    places: list[vm_info.Place] = field(default_factory=list)
+    metaspace: vm_info.MetaspaceUsage | None = None
+    report: nmt.Report | None = None
+    tags: list[system_map.TaggedMapping] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def look(pid: int, *, attach: bool = True, detail: bool = False) -> Accounts:
+    """The accounts of one process, a JVM or not.
+
+    `attach` asks the JVM, too, `detail` also what costs it memory.  UserError when the process
+    cannot be looked at; what could not be told within is in `Accounts.missing`.
+    """
+    began = time.monotonic()
+    process = _status(pid)
+    try:
+        before = smaps.read(pid)
+    except PermissionError:
+        target.check_user(process)
+        raise UserError(f"PID {pid} hides its memory from this user", "run offheap as root") from None
+    except ProcessLookupError:
+        raise TargetGone(pid, "looking at it") from None
+    mappings = [row.mapping for row in before]
+    if not mappings:
+        raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
+    performance = hsperfdata.read(pid, process.namespace_pid, mappings)
+    answers = _ask(process, mappings, detail) if attach else _Answers()
+    if not attach:
+        answers.missing.append(
+            "the JVM was not asked (--no-attach): neither Java heap nor metaspace are told"
+        )
+    try:
+        accounts = _close(process, answers, sum(row.memory.rss for row in before), began)
+    except (ProcessLookupError, FileNotFoundError):
+        raise TargetGone(pid, "looking at it") from None
+    arguments = status.command_line(pid)
+    name = command.main_of(arguments) if target.has_libjvm(mappings) else ""
+    if not name and performance:
+        name = command.main_of_command(performance.java_command)
+    return _named(
+        accounts, command.short(name) or process.name, performance.java_version if performance else ""
+    )
+
+
+def _close(process: Status, answers: _Answers, before: int, began: float) -> Accounts:
+    pid = process.pid
+    found = threads.read(pid)
+    rows = smaps.read(pid)
+    if not rows:
+        raise ProcessLookupError
+    evidence = Evidence(
+        rows, found, _images(pid, rows), answers.places, answers.metaspace, answers.report, answers.tags
+    )
+    claims = accounting.known(evidence)
+    chunks: list[tuple[int, int]] = []
+    try:
+        chunks = glibc_chunks.find(pid, accounting.searchable(rows, claims))
+    except PermissionError:
+        answers.missing.append(_PTRACE)
+    accounting.claim_rest(evidence, claims, chunks)
+    pieces = accounting.divide(rows, claims)
+    present = {}
+    with Pagemap(pid) as pagemap:
+        for index in accounting.partial(rows, pieces):
+            present[index] = pagemap.present(pieces[index].start, pieces[index].end)
+    holdings, unattributed = accounting.account(evidence, pieces, accounting.sizes(rows, pieces, present))
+    answers.missing += _allocators(rows)
+    memory = smaps.total(rows)
+    return Accounts(
+        pid=pid,
+        name=process.name,
+        java_version="",
+        memory=memory,
+        holdings=holdings,
+        unattributed=unattributed,
+        cgroup=cgroup.read(pid),
+        sources=tuple(answers.sources),
+        missing=tuple(answers.missing),
+        seconds=time.monotonic() - began,
+        cost_bytes=max(memory.rss - before, 0),
+    )
+
+
+def _named(accounts: Accounts, name: str, java_version: str) -> Accounts:
+    from dataclasses import replace
+
+    return replace(accounts, name=name, java_version=java_version)
+
+
+def _status(pid: int) -> Status:
+    try:
+        process = status.read(pid)
+    except ProcessLookupError:
+        raise NoProcess(pid) from None
+    if not process.alive:
+        raise NoProcess(pid, f"PID {pid} has ended and only waits for its parent")
+    return process
+
+
+def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers:
+    """What the JVM answers; a refusal is a sentence in `missing`, for /proc tells much without."""
+    answers = _Answers()
+    try:
+        performance = target.check(process.pid).performance
+    except TargetGone:
+        raise
+    except UserError as error:
+        answers.missing.append(f"the JVM was not asked: {error.what}")
+        return answers
+    version = _feature_version(performance.java_version if performance else "")
+    vm = AttachedVM(process.pid, reply_seconds=10)
+    commands = [*_CHEAP, *(("VM.info",) if detail or version == 11 else ())]
+    try:
+        texts = [text for name in commands if (text := _jcmd(vm, name, answers))]
+        report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
+        if report and detail and version < 21:
+            report = nmt.parse(_jcmd(vm, _DETAIL, answers)) or report  # it may track no more than sums
+        # System.map is on JDK 21 and later, and tags only what NMT tracks.
+        mapped = _jcmd(vm, "System.map", answers) if report and version >= 21 else ""
+    except TargetGone:
+        raise
+    except UserError as error:
+        answers.missing.append(f"the JVM did not answer: {error.what}")
+        return answers
+    text = "\n".join(texts)
+    answers.places = vm_info.places(text)
+    answers.metaspace = vm_info.metaspace_usage(text)
+    answers.report = report
+    answers.tags = system_map.parse(mapped)
+    if report is None:
+        answers.sources.remove("VM.native_memory")
+        answers.missing.append(
+            "direct buffers and the JVM's own malloc are not told from other malloc: "
+            "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
+        )
+    if not answers.tags and not (report and report.regions) and not detail:
+        answers.missing.append(
+            "the collector's tables are not told from other anonymous memory: "
+            "--detail asks for them, which costs this JVM some 5 MiB"
+            if version != 11
+            else "the collector's tables are told only in part: --detail asks for more, if NMT is on"
+        )
+    return answers
+
+
+def _jcmd(vm: AttachedVM, name: str, answers: _Answers) -> str:
+    try:
+        text = vm.jcmd(name)
+    except AttachError:
+        return ""  # a command that this JVM does not have
+    answers.sources.append(" ".join(name.split()[:1]))
+    return text
+
+
+def _feature_version(java_version: str) -> int:
+    first = java_version.split(".")[0].split("-")[0].split("+")[0]
+    return int(first) if first.isdecimal() else 0
+
+
+def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
+    """Where each mapped ELF file lies, from its first mapping and its program headers."""
+    images = []
+    seen: set[tuple[str, int]] = set()
+    for row in rows:
+        mapping = row.mapping
+        key = (mapping.device, mapping.inode)
+        if not row.is_file or mapping.offset or key in seen:
+            continue
+        seen.add(key)
+        try:
+            with ElfImage.open(root.mapped_file(pid, mapping)) as image:
+                loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
+        except (OSError, ElfError):
+            continue
+        if len(loads):
+            base = int(loads["address"][0]) // PAGE * PAGE
+            length = max(int(row["address"]) + int(row["memory_size"]) for row in loads) - base
+            if 0 < length < 1 << 40:
+                end = mapping.start + -(-length // PAGE) * PAGE
+                images.append(Image(mapping.start, end, mapping.path))
+    return images
+
+
+def _allocators(rows: Sequence[Row]) -> list[str]:
+    names = {row.mapping.name for row in rows if row.is_file}
+    return [
+        f"{allocator} is in use: what it holds is not told from other anonymous memory"
+        for allocator in _ALLOCATORS
+        if any(allocator in name for name in names)
+    ]

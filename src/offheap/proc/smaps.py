@@ -1,0 +1,120 @@
+"""/proc/PID/smaps and smaps_rollup: how much of each mapping is in memory (proc(5))."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.proc import maps
+from offheap.proc.maps import Mapping
+
+_FIELD = re.compile(r"(\w+): +(\d+) kB", re.ASCII)
+# What the kernel maps as files though no file is behind it: huge pages, shared memory, memfd_create.
+_FILELESS = ("/anon_hugepage", "/dev/zero", "/memfd:", "/SYSV", "/[aio]")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a mapping, or of a whole process; fields of older kernels' smaps are 0.
+
+    `huge` is anonymous memory on transparent huge pages, part of `rss` as well.
+    """
+
+    rss: int = 0
+    pss: int = 0
+    private_clean: int = 0
+    private_dirty: int = 0
+    anonymous: int = 0
+    swap: int = 0
+    huge: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mapping; `flags` are the two-letter words of VmFlags."""
+
+    mapping: Mapping
+    memory: Memory
+    flags: frozenset[str]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file that a person could look at is behind it."""
+        path = self.mapping.path
+        return path.startswith("/") and not path.startswith(_FILELESS)
+
+
+def parse(text: str) -> list[Row]:
+    """The text of a smaps file; lines that are none of it are left out."""
+    return list(_rows(text.split("\n")))
+
+
+def read(pid: int) -> list[Row]:
+    """The mappings of a process and their memory; the kernel walks the page tables, the process runs on.
+
+    PermissionError for another user's, ProcessLookupError for none; empty for a zombie.
+    """
+    return parse(_text(pid, "smaps"))
+
+
+def total(rows: Iterable[Row]) -> Memory:
+    """The sum of all mappings, from one reading: the kernel's own sum is from another moment."""
+    memories = [row.memory for row in rows]
+    names = Memory.__dataclass_fields__
+    return Memory(**{name: sum(getattr(memory, name) for memory in memories) for name in names})
+
+
+def parse_rollup(text: str) -> Memory:
+    """The text of smaps_rollup (Linux 4.14 and later)."""
+    return _memory(dict(_fields(text.split("\n"))))
+
+
+def rollup(pid: int) -> Memory:
+    """The sums over all mappings; errors as of `read`."""
+    return parse_rollup(_text(pid, "smaps_rollup"))
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        raise ProcessLookupError(f"no process {pid}") from None
+
+
+def _rows(lines: Iterable[str]) -> Iterator[Row]:
+    mapping: Mapping | None = None
+    fields: dict[str, int] = {}
+    flags: frozenset[str] = frozenset()
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if field:
+            fields[field[1]] = int(field[2]) * 1024
+        elif line.startswith("VmFlags:"):
+            flags = frozenset(line.split()[1:])
+        elif found := maps.parse((line,)):
+            if mapping:
+                yield Row(mapping, _memory(fields), flags)
+            mapping, fields, flags = found[0], {}, frozenset()
+    if mapping:
+        yield Row(mapping, _memory(fields), flags)
+
+
+def _fields(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if field:
+            yield field[1], int(field[2]) * 1024
+
+
+def _memory(fields: dict[str, int]) -> Memory:
+    return Memory(
+        rss=fields.get("Rss", 0),
+        pss=fields.get("Pss", 0),
+        private_clean=fields.get("Private_Clean", 0),
+        private_dirty=fields.get("Private_Dirty", 0),
+        anonymous=fields.get("Anonymous", 0),
+        swap=fields.get("Swap", 0),
+        huge=fields.get("AnonHugePages", 0),
+    )

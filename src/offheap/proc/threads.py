@@ -1,0 +1,74 @@
+"""The threads of a process and where their stacks are, those included that no JVM knows (proc(5))."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# The words of /proc/PID/task/TID/syscall: number, six arguments, stack pointer, program counter.
+_BLOCKED = re.compile(r"-?\d+(?: 0x[0-9a-f]+)*? (0x[0-9a-f]+) 0x[0-9a-f]+\s*", re.ASCII)
+_TRIES, _PAUSE_SECONDS = 4, 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """`stack_pointer` is None for a thread that was running whenever we looked, or that we may not ask."""
+
+    tid: int
+    name: str
+    stack_pointer: int | None
+
+
+def read(pid: int) -> list[Thread]:
+    """Every thread; ProcessLookupError when the process is gone.  None of them is stopped."""
+    found = {thread.tid: thread for thread in _look(pid)}
+    for _ in range(_TRIES - 1):
+        # The kernel tells nothing about a thread that is on a CPU: it may sleep a moment later.
+        missing = [thread for thread in found.values() if thread.stack_pointer is None]
+        if not missing or len(missing) == len(found):
+            break
+        time.sleep(_PAUSE_SECONDS)
+        for thread in missing:
+            pointer = _stack_pointer(pid, thread.tid)
+            found[thread.tid] = Thread(thread.tid, thread.name, pointer)
+    return list(found.values())
+
+
+def may_see_stacks(pid: int) -> bool:
+    """Whether this user may see stack pointers, and the memory itself: as a debugger might."""
+    try:
+        Path(f"/proc/{pid}/syscall").read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+def parse_syscall(text: str) -> int | None:
+    """The stack pointer in a thread's syscall file; None for a thread that runs."""
+    match = _BLOCKED.fullmatch(text)
+    return int(match[1], 16) if match else None
+
+
+def _look(pid: int) -> list[Thread]:
+    try:
+        tids = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError:
+        raise ProcessLookupError(f"no process {pid}") from None
+    threads = []
+    for tid in tids:
+        try:
+            name = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").removesuffix("\n")
+        except OSError:
+            continue  # it has ended meanwhile
+        threads.append(Thread(tid, name, _stack_pointer(pid, tid)))
+    return threads
+
+
+def _stack_pointer(pid: int, tid: int) -> int | None:
+    try:
+        return parse_syscall(Path(f"/proc/{pid}/task/{tid}/syscall").read_text())
+    except OSError:
+        return None

@@ -1,0 +1,100 @@
+"""`offheap where` for people: owners with bars, readable in 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from offheap.analysis.accounts import TITLES, Accounts, Owner, Part
+from offheap.proc.cgroup import Cgroup
+from offheap.quantities import format_duration, format_size
+from offheap.report.text import printable
+
+_WIDTH, _BAR, _TITLE, _LABEL = 80, 28, 30, 11
+_MOST_PARTS = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_STYLES: dict[Owner, str] = {
+    "java-heap": "green",
+    "direct-buffers": "yellow",
+    "malloc": "red",
+    "anonymous": "red",
+    "mapped-files": "blue",
+    "shared-libraries": "blue",
+    "jars": "blue",
+}
+
+
+def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None:
+    """Every owner with its share; `full` adds what its memory is made of."""
+    memory = accounts.memory
+    version = f", Java {accounts.java_version}" if accounts.java_version else ""
+    out.print(
+        Text(
+            f"{format_size(memory.rss)} RSS of {printable(accounts.name)} (pid {accounts.pid}{version})",
+            "bold",
+        )
+    )
+    out.print()
+    largest = max([holding.bytes for holding in accounts.holdings] + [accounts.unattributed_bytes, 1])
+    for holding in accounts.holdings:
+        _print_line(
+            out, TITLES[holding.owner], holding.bytes, memory.rss, largest, _STYLES.get(holding.owner, "cyan")
+        )
+        if full:
+            _print_parts(out, holding.parts)
+    _print_line(out, "unattributed", accounts.unattributed_bytes, memory.rss, largest, "magenta")
+    if full:
+        _print_parts(out, accounts.unattributed)
+    out.print()
+    beside = f"PSS {format_size(memory.pss)}, swap {format_size(memory.swap)}, "
+    _print_fact(out, "beside", beside + f"on transparent huge pages {format_size(memory.huge)}")
+    if accounts.cgroup:
+        _print_fact(out, "cgroup", _cgroup(accounts.cgroup))
+    asked = ", ".join(accounts.sources)
+    _print_fact(out, "from", "/proc" + (f"; the JVM's {asked}" if asked else ""))
+    if any(holding.counted for holding in accounts.holdings):
+        _print_fact(out, "malloc", "its pages are split by what Native Memory Tracking counts in them")
+    for sentence in accounts.missing:
+        _print_fact(out, "not told", sentence)
+    grown = f"; RSS grew by {format_size(accounts.cost_bytes)} meanwhile" if accounts.cost_bytes else ""
+    _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{grown}")
+
+
+def _print_line(out: Console, title: str, size: int, whole: int, largest: int, style: str) -> None:
+    line = Text(f"{title:<{_TITLE}}{format_size(size):>10}{size / max(whole, 1):>7.1%}  ")
+    line.append(_bar(size / largest), style)
+    out.print(line)
+
+
+def _print_parts(out: Console, parts: Sequence[Part]) -> None:
+    for part in parts[:_MOST_PARTS]:
+        times = f" ({part.ranges} ranges)" if part.ranges > 1 else ""
+        out.print(Text(f"{format_size(part.bytes):>14}  {printable(part.name)}{times}", "dim"))
+    left = parts[_MOST_PARTS:]
+    if left:
+        size = sum(part.bytes for part in left)
+        out.print(Text(f"{format_size(size):>14}  in {len(left)} more (--json has them all)", "dim"))
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR * 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _cgroup(cgroup: Cgroup) -> str:
+    limit = "no limit" if cgroup.limit is None else f"limit {format_size(cgroup.limit)}"
+    used = f"; {cgroup.usage / cgroup.limit:.0%}" if cgroup.limit else ""
+    kernel = "" if cgroup.kernel is None else f", kernel {format_size(cgroup.kernel)}"
+    return (
+        f"version {cgroup.version}, {limit}, usage {format_size(cgroup.usage)}{used} "
+        f"(anonymous {format_size(cgroup.anonymous)}, page cache {format_size(cgroup.page_cache)}{kernel})"
+    )
+
+
+def _print_fact(out: Console, label: str, fact: str) -> None:
+    lines = textwrap.wrap(printable(fact), _WIDTH - _LABEL)
+    for number, line in enumerate(lines):
+        out.print(Text.assemble((f"{label if not number else '':<{_LABEL}}", "bold"), line))
