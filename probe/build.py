@@ -40,6 +40,8 @@ FLAGS = (
     "-fvisibility=hidden",
     # Profilers and debuggers must be able to walk through the probe, and so must its own unwinder.
     "-fno-omit-frame-pointer",
+    # But for the hooks' fast paths, which call nothing.
+    "-momit-leaf-frame-pointer",
     "-fasynchronous-unwind-tables",
     # The default model of a shared library calls __tls_get_addr, which allocates: inside malloc.
     "-ftls-model=initial-exec",

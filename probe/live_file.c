@@ -17,6 +17,7 @@ struct offheap_header *live;
 
 enum {
     PAGE = 4096,
+    TICK_NS = 10000000, /* a constant, so that a division by it is none */
     STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
 };
 
@@ -225,7 +226,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->entry = entry;
     header->pid = getpid();
     header->uid = getuid();
-    header->tick_ns = 10000000;
+    header->tick_ns = TICK_NS;
     header->process_start = process_start();
     header->start_realtime_ns = system_realtime_ns();
     header->start_monotonic_ns = header->heartbeat_ns = system_monotonic_ns();
@@ -348,5 +349,5 @@ void live_cover(uint64_t add, uint64_t remove) {
 uint32_t live_tick(void) {
     /* The coarse clock may lie up to 4 ms behind the start. */
     uint64_t now = system_coarse_ns(), start = live->start_monotonic_ns;
-    return now > start ? (uint32_t)((now - start) / live->tick_ns) : 0;
+    return now > start ? (uint32_t)((now - start) / TICK_NS) : 0;
 }

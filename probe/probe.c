@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "elf_image.h"
@@ -52,24 +53,58 @@ static struct {
  * atfork handler, and not in a vfork child, which allocates for its parent. */
 static _Atomic int *owner;
 
-/* Who is inside, counted in 64 cache lines so that threads do not meet on one. */
-enum { LANES = 64 };
+/*
+ * Who is inside.  A lane belongs to the first thread that came by it, known by the address of its
+ * thread-local storage, which no two living threads share; a later thread that gets a dead one's storage
+ * gets its lane as well.  The owner counts with plain loads and stores, and instead of a fence on
+ * every entry there is one membarrier(2) in probe_stop.  Whoever finds its lane taken counts beside the
+ * owner, atomically.
+ */
+enum { LANES = 256 };
 static struct lane {
-    _Atomic int32_t inside;
-    char padding[60];
+    _Alignas(64) _Atomic(struct sampler *) thread;
+    _Atomic int32_t of_owner, of_others;
 } lanes[LANES];
 
+static bool have_membarrier;
+
 static struct lane *my_lane(void) {
-    return &lanes[(uint32_t)((uintptr_t)&sampler >> 6) * UINT32_C(2654435761) >> 26];
+    return &lanes[(uint32_t)((uintptr_t)&sampler >> 6) * UINT32_C(2654435761) >> 24];
+}
+
+static bool owns(struct lane *lane) {
+    struct sampler *thread = atomic_load_explicit(&lane->thread, memory_order_relaxed);
+    if (likely(thread == &sampler)) return true;
+    if (thread || !have_membarrier) return false;
+    /* It fails against another thread, or a signal handler of this one, which has then done it. */
+    return atomic_compare_exchange_strong(&lane->thread, &thread, &sampler) || thread == &sampler;
+}
+
+/* A signal handler in between finds and leaves the count as it was, so that no increment is lost. */
+static void count_owner(struct lane *lane, int32_t change) {
+    int32_t count = atomic_load_explicit(&lane->of_owner, memory_order_relaxed);
+    atomic_store_explicit(&lane->of_owner, count + change, memory_order_release);
+}
+
+static void go_out(void) {
+    struct lane *lane = my_lane();
+    if (likely(atomic_load_explicit(&lane->thread, memory_order_relaxed) == &sampler)) count_owner(lane, -1);
+    else atomic_fetch_sub_explicit(&lane->of_others, 1, memory_order_release);
 }
 
 static bool come_in(void) {
     struct lane *lane = my_lane();
-    /* Sequentially consistent with probe_stop's store of the state and its look at the lanes. */
-    atomic_fetch_add(&lane->inside, 1);
+    if (likely(owns(lane))) {
+        count_owner(lane, 1);
+        /* Nothing for the processor: probe_stop's membarrier orders the count before this look at the state. */
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        /* Sequentially consistent with probe_stop's store of the state and its look at the lanes. */
+        atomic_fetch_add(&lane->of_others, 1);
+    }
     if (likely(atomic_load(&probe_state) == PROBE_RECORDING && atomic_load_explicit(owner, memory_order_relaxed)))
         return true;
-    atomic_fetch_sub_explicit(&lane->inside, 1, memory_order_release);
+    go_out();
     return false;
 }
 
@@ -82,7 +117,7 @@ bool probe_enter(void) {
 }
 
 void probe_leave(void) {
-    atomic_fetch_sub_explicit(&my_lane()->inside, 1, memory_order_release);
+    go_out();
     sampler.inside = 0;
 }
 
@@ -90,7 +125,7 @@ bool probe_enter_to_forget(void) {
     return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING && come_in();
 }
 
-void probe_leave_forgetting(void) { atomic_fetch_sub_explicit(&my_lane()->inside, 1, memory_order_release); }
+void probe_leave_forgetting(void) { go_out(); }
 
 bool probe_is_preloaded(void) { return probe.preloaded; }
 
@@ -113,6 +148,27 @@ static bool own_process(void) {
     owner = page;
     atomic_store(owner, 1);
     return true;
+}
+
+/* membarrier(2): its header came with Linux 4.3, the commands with 4.14. */
+enum { BARRIER_PRIVATE_EXPEDITED = 1 << 3, BARRIER_REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
+
+#ifndef SYS_membarrier
+#if defined(__x86_64__)
+#define SYS_membarrier 324
+#else
+#define SYS_membarrier 283
+#endif
+#endif
+
+static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
+
+/* Asked once: whether lanes have owners must not change while a thread is inside.  A seccomp filter
+ * that forbids it costs speed and no more. */
+static void ask_for_membarrier(void) {
+    static bool asked;
+    if (!asked) have_membarrier = membarrier(BARRIER_REGISTER_PRIVATE_EXPEDITED);
+    asked = true;
 }
 
 static void cover(enum offheap_entry entry) {
@@ -138,6 +194,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_ALREADY_RECORDING;
     if (!own_process()) return PROBE_CANNOT_MAP;
     next_resolve();
+    ask_for_membarrier();
     int error = live_file_create(options, entry);
     if (error) return error;
     bool exact = options->interval == 0;
@@ -165,11 +222,13 @@ static int start(const struct options *options, enum offheap_entry entry) {
     return PROBE_OK;
 }
 
-/* Waits until every hook has let go of the live file. */
+/* Waits until every hook has let go of the live file.  Without the barrier it is not known who is inside. */
 static bool wait_until_outside(void) {
+    if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
     for (int round = 0; round < 2000; round++) {
         bool inside = false;
-        for (int i = 0; i < LANES; i++) inside |= atomic_load(&lanes[i].inside) != 0;
+        for (int i = 0; i < LANES; i++)
+            inside |= atomic_load(&lanes[i].of_owner) != 0 || atomic_load(&lanes[i].of_others) != 0;
         if (!inside) return true;
         usleep(1000);
     }

@@ -122,7 +122,7 @@ void stack_count(uint32_t stack, size_t size) {
     /* Threads' TLS blocks lie a stack apart: their addresses spread them over the shards. */
     uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&sampler >> 12) * 2654435761u >> 30;
     struct offheap_counters *counters =
-        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard % shards;
+        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + (shard & (shards - 1)); /* a power of two */
     __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
     if (live->mode == OFFHEAP_EXACT) {
         __atomic_fetch_add(&counters->blocks, 1 << 16, __ATOMIC_RELAXED);

@@ -21,7 +21,7 @@ static struct {
     _Atomic uint8_t *passed; /* by bucket */
     uint64_t buckets;
     size_t passed_bytes;
-    unsigned shift;
+    unsigned bits; /* buckets = 1 << bits */
     bool exact;
 } table;
 
@@ -33,7 +33,7 @@ bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity
     if (!table.passed) return false;
     table.keys = (_Atomic uint64_t *)keys;
     table.values = values;
-    table.shift = (unsigned)(64 - __builtin_ctzll(table.buckets));
+    table.bits = (unsigned)__builtin_ctzll(table.buckets);
     table.exact = exact;
     memset((void *)table_filter, exact ? STUCK : 0, sizeof table_filter);
     return true;
@@ -56,15 +56,28 @@ static void count_down(_Atomic uint8_t *counter) {
         ;
 }
 
-static uint64_t home(uint64_t key) { return key * UINT64_C(0x9E3779B97F4A7C15) >> table.shift; }
-
-static uint64_t nth_bucket(uint64_t first, unsigned n) { return (first + n) & (table.buckets - 1); }
+/*
+ * Where a key is looked for: in the two buckets of its neighbourhood, then where a hash scatters it.
+ *
+ * A neighbourhood is 128 bytes of address space to a bucket, 8 blocks by malloc's alignment of 16.  So blocks
+ * that lie together share cache lines and pages; scattered from the start, each would cost a TLB miss
+ * for its key and one for its value.  Each region as large as the table is permuted in its own way, or blocks
+ * that are aligned alike would meet.  Dense regions that do meet overflow into the scattered part, which
+ * has room as long as the table has.
+ */
+static uint64_t nth_bucket(uint64_t key, unsigned n) {
+    uint64_t unit = key >> 7, region = unit >> table.bits;
+    if (n < 2) return ((unit ^ region * UINT64_C(0x9E3779B97F4A7C15) >> (64 - table.bits)) + n) & (table.buckets - 1);
+    /* Anew for each n: in steps, what overflows from dense regions would meet others. */
+    uint64_t hash = (key + n * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
+    hash = (hash ^ hash >> 32) * UINT64_C(0x94D049BB133111EB);
+    return hash >> (64 - table.bits);
+}
 
 /* The slot of a key, or -1; `distance` becomes how many buckets it went past. */
 static int64_t find(uint64_t key, unsigned *distance) {
-    uint64_t first = home(key);
     for (unsigned n = 0; n <= FARTHEST; n++) {
-        uint64_t bucket = nth_bucket(first, n);
+        uint64_t bucket = nth_bucket(key, n);
         for (unsigned i = 0; i < BUCKET; i++) {
             if (atomic_load_explicit(&table.keys[bucket * BUCKET + i], memory_order_relaxed) == key) {
                 *distance = n;
@@ -104,9 +117,8 @@ bool table_insert(const void *block, struct offheap_value value) {
         atomic_store_explicit(&table.keys[old], key, memory_order_release);
         return true;
     }
-    uint64_t first = home(key);
     for (unsigned n = 0; n <= FARTHEST; n++) {
-        uint64_t bucket = nth_bucket(first, n);
+        uint64_t bucket = nth_bucket(key, n);
         for (unsigned i = 0; i < BUCKET; i++) {
             _Atomic uint64_t *slot = &table.keys[bucket * BUCKET + i];
             uint64_t empty = 0;
@@ -121,7 +133,7 @@ bool table_insert(const void *block, struct offheap_value value) {
         }
         count_up(&table.passed[bucket]);
     }
-    for (unsigned n = 0; n <= FARTHEST; n++) count_down(&table.passed[nth_bucket(first, n)]);
+    for (unsigned n = 0; n <= FARTHEST; n++) count_down(&table.passed[nth_bucket(key, n)]);
     return false;
 }
 
@@ -135,7 +147,7 @@ bool table_remove(const void *block, struct offheap_value *value) {
     if (!atomic_compare_exchange_strong_explicit(&table.keys[slot], &key, 0, memory_order_release,
                                                  memory_order_relaxed))
         return false;
-    for (unsigned n = 0; n < distance; n++) count_down(&table.passed[nth_bucket(home(key), n)]);
+    for (unsigned n = 0; n < distance; n++) count_down(&table.passed[nth_bucket(key, n)]);
     if (!table.exact) count_down(&table_filter[table_filter_index(block)]);
     return true;
 }
