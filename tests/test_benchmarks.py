@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from zoo import java, jdk_homes
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -25,3 +29,17 @@ def test_every_pair_is_measured_under_offheap() -> None:
     for name, cells in rows:
         figures = [float(cell.split()[0].replace(",", "")) for cell in cells.split("|")]
         assert all(figure > 0 for figure in figures), name
+
+
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
+@pytest.mark.skipif(not java(25).exists(), reason="no JRE 25 in .jres: `make jres`")
+def test_every_churn_is_measured_under_offheap() -> None:
+    output = bench("jvm_churn.py", "--only", "offheap 512")
+    rows = re.findall(r"^\| ([^|]+), JDK 25 \| ([\d,.]+) \(.*?\) \| ([\d,.]+) \(", output, re.M)
+    assert [title for title, *_ in rows] == [
+        "zip create/end",
+        "Unsafe pair",
+        "zip 8 KB blocks",
+        "direct buffers",
+    ]
+    assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)

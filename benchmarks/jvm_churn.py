@@ -1,0 +1,167 @@
+"""What recording costs a JVM that allocates and frees native memory all the time: process CPU an iteration.
+
+    .venv/bin/python benchmarks/jvm_churn.py            print the table
+    .venv/bin/python benchmarks/jvm_churn.py --write    and put it into docs/benchmarks.md
+    .venv/bin/python benchmarks/jvm_churn.py --quick    one short round
+
+Each figure is the least of the rounds and, in brackets, their median, and how much more that least is than
+without anything.  The CPU is the process's, so the compilers', the collector's and the tools' own threads
+are in it; the warm-up is not.  Churn.java has the workloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import document
+import rounds
+import variants
+from variants import Variant
+
+from offheap import checkout
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/jvm_churn.py"
+JDKS = (17, 25)
+WORKLOADS = {
+    "zip": "zip create/end",
+    "unsafe": "Unsafe pair",
+    "zip8k": "zip 8 KB blocks",
+    "direct": "direct buffers",
+}
+OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    classes: Path
+    scratch: Path
+    warm_up: float
+    seconds: float
+
+    def once(self, variant: Variant, jdk: int, workload: str) -> float | None:
+        """ns of process CPU an iteration; None if the variant is missing or the JVM failed under it."""
+        if not variant.present:
+            return None
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            folder = Path(name)
+            agent = variant.agent_in(folder)
+            environment = {**os.environ, **({} if agent else variant.environment_in(folder))}
+            command = [str(zoo_programs.java(jdk)), *OPTIONS, *agent, "-cp", str(self.classes), "Churn"]
+            command += [workload, str(self.warm_up), str(self.seconds)]
+            with subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            ) as process:
+                return _measure(process)
+
+
+def _measure(process: subprocess.Popen[str]) -> float | None:
+    assert process.stdin
+    assert process.stdout
+    try:
+        # What a tool prints at start-up comes before.
+        while (line := process.stdout.readline()) != "warm\n":
+            if not line:
+                return None
+        before = _cpu_ns(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        iterations = int(process.stdout.readline())
+        spent = _cpu_ns(process.pid) - before
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return spent / iterations
+    except (OSError, ValueError):
+        process.kill()
+        return None
+
+
+def _cpu_ns(pid: int) -> int:
+    """CPU time of a process, all threads that ever were: clock_getcpuclockid(3)'s encoding."""
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def compile_churn(folder: Path) -> Path:
+    """The folder of the classes; needs a JDK >= 11."""
+    homes = zoo_programs.jdk_homes()
+    home = next(homes[version] for version in sorted(homes) if version >= 11)
+    source = Path(__file__).with_name("Churn.java")
+    command = [str(home / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if outcome.returncode != 0:
+        sys.exit(f"javac failed:\n{outcome.stderr}")
+    return folder
+
+
+def _cell(variant: Variant, cost: rounds.Cost | None, base: rounds.Cost | None) -> str:
+    if not cost:
+        return "failed" if variant.present else "absent"
+    if not base or base is cost:
+        return str(cost)
+    ratio = cost.least / base.least
+    return f"{cost} {ratio - 1:+.1%}" if ratio < 2 else f"{cost} {ratio:.1f}x"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="process CPU of native churn in a JVM, an iteration")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.5, help="measured, after as long a warm-up")
+    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
+    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
+    parser.add_argument("--quick", action="store_true", help="one round of 0.2 s on the newest JDK")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+
+    library = options.library or checkout.build_script().build_if_changed()
+    peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    compared = [variants.BASE, *variants.offheap(library), *variants.async_profiler(peers)]
+    compared += [variant for variant in variants.allocators() if variant.name == "jemalloc prof 512 KiB"]
+    if options.only is not None:
+        compared = [v for v in compared if v is variants.BASE or options.only in v.name]
+    count, seconds = (1, 0.2) if options.quick else (options.rounds, options.seconds)
+    rows = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+        classes = compile_churn(Path(scratch) / "classes")
+        bench = Bench(classes, Path(scratch), seconds, seconds)
+        for jdk in JDKS[-1:] if options.quick else JDKS:
+            for workload, title in WORKLOADS.items():
+
+                def once(variant: Variant, jdk: int = jdk, workload: str = workload) -> float | None:
+                    return bench.once(variant, jdk, workload)
+
+                costs = rounds.alternate(compared, count, once)
+                pairs = zip(compared, costs, strict=True)
+                rows.append([f"{title}, JDK {jdk}", *(_cell(v, cost, costs[0]) for v, cost in pairs)])
+                print(" | ".join(rows[-1]), flush=True)
+    lines = [
+        f"`python benchmarks/jvm_churn.py --rounds {count}`: {document.machine()}; {variants.versions()}.",
+        "Least of the rounds (median), and the least against nothing's.",
+        "",
+        *document.table(["ns of process CPU an iteration", *(v.name for v in compared)], rows),
+    ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
