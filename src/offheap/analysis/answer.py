@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from offheap import cxx_names
 from offheap.analysis import frames
 from offheap.analysis.results import Suspect, Verdict
-from offheap.quantities import format_duration, format_rate, format_size
+from offheap.quantities import format_duration, format_rate
 from offheap.recording.model import Frame, Info
 
 
@@ -39,7 +39,7 @@ def answer(info: Info, suspects: Sequence[Suspect], live_bytes: Mapping[Verdict,
     whole = sum(live_bytes.values())
     if live_bytes.get("cannot tell yet", 0.0) > 0.5 * whole:
         return f"Cannot tell yet: too little was seen {over}. Record longer, or with a smaller --interval."
-    return f"No leak found {over}: no site's live memory grows beyond chance ({format_size(whole)} live)."
+    return f"No leak found {over}: no site's live memory grows beyond chance."
 
 
 def _live_bytes(suspects: Sequence[Suspect]) -> dict[Verdict, float]:
@@ -52,12 +52,15 @@ def _live_bytes(suspects: Sequence[Suspect]) -> dict[Verdict, float]:
 def describe(suspect: Suspect) -> str:
     """`1.2 MiB/min through java.util.zip.Inflater.init, called by com.example.Foo.bar`."""
     rate = format_rate(suspect.growth_bytes_per_second.estimate)
-    blamed = short(suspect.blamed)
-    inner = frames.boundary(suspect.site.stack)
-    through = short(suspect.site.stack[inner]) if inner is not None else blamed
-    if through == blamed:
-        return f"{rate} allocated by {blamed}"
-    return f"{rate} through {through}, called by {blamed}"
+    called = through(suspect.site.stack, suspect.blamed)
+    return f"{rate} through {called}" if ", called by " in called else f"{rate} allocated by {called}"
+
+
+def through(stack: Sequence[Frame], blamed: Frame) -> str:
+    """`java.util.zip.Inflater.init, called by com.example.Foo.bar`; one name where the two are one."""
+    inner = frames.boundary(stack)
+    entry = short(stack[inner]) if inner is not None else short(blamed)
+    return entry if entry == short(blamed) else f"{entry}, called by {short(blamed)}"
 
 
 def short(frame: Frame) -> str:

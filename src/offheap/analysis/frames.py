@@ -72,6 +72,11 @@ def is_glue(frame: Frame) -> bool:
     return frame.kind == "java" and _GLUE.match(frame.name) is not None
 
 
+def is_jdk(frame: Frame) -> bool:
+    """Whether the function is a Java method of the JDK's own packages."""
+    return frame.kind == "java" and _JDK_CLASS.match(frame.name) is not None
+
+
 def stable_name(frame: Frame) -> str:
     """The name without what the JVM numbers anew for each hidden class."""
     if frame.kind != "java" or ("$$Lambda" not in frame.name and "0x" not in frame.name):
@@ -117,7 +122,7 @@ def blamed(stack: Sequence[Frame]) -> Frame:
         return Frame("no stack", "unknown")
     java = [frame for frame in stack if frame.kind == "java"]
     if java:
-        own = (frame for frame in java if not _JDK_CLASS.match(frame.name))
+        own = (frame for frame in java if not is_jdk(frame))
         return next(own, java[0])
     candidates = [frame for frame in stack[allocating(stack) :] if frame.kind != "unknown"]
     for frame in candidates:

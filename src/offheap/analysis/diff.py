@@ -1,0 +1,111 @@
+"""What changed between two recordings, or between two times of one: by site and by function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offheap.analysis import moments
+from offheap.analysis.comparison import Comparison, Moment
+from offheap.analysis.matching import match
+from offheap.analysis.results_diff import Diff, Side
+from offheap.errors import UserError
+from offheap.quantities import format_duration
+from offheap.recording.model import Recording
+
+
+def diff(
+    old: Recording,
+    new: Recording,
+    *,
+    per_second: bool = False,
+    requests: tuple[float, float] | None = None,
+    most: int | None = None,
+) -> Diff:
+    """Compare the ends of two recordings, of one build or of two: sites and functions match by name.
+
+    `per_second` divides each side by its seconds, `requests` by the requests served in each.  `most`: how
+    many sites and functions to return, None: all.
+    """
+    seconds = [max(recording.info.duration_seconds, 1e-3) for recording in (old, new)]
+    divisors = list(requests) if requests else seconds if per_second else [1.0, 1.0]
+    matching = match((old, new))
+    before, after = (
+        Moment(
+            recording,
+            Side(recording.info, None, duration),
+            matching.sites[index],
+            matching.functions[index],
+            divisor=divisor,
+            live=moments.live_at_end(recording),
+            allocated=moments.allocated_until(recording),
+            nearby=(duration / 2, np.inf),
+        )
+        for index, (recording, duration, divisor) in enumerate(
+            zip((old, new), seconds, divisors, strict=True)
+        )
+    )
+    comparison = Comparison(
+        before, after, matching.site_count, matching.function_count, kept=None, divisor=1.0
+    )
+    return comparison.result("request" if requests else "second" if per_second else "", most)
+
+
+def diff_in_time(
+    recording: Recording,
+    start: float,
+    end: float | None = None,
+    *,
+    per_second: bool = False,
+    most: int | None = None,
+) -> Diff:
+    """Compare two moments of one recording, in seconds since its start; `end` None: its end.
+
+    What was live at a moment is known by the last snapshot until then, whose time the result gives.
+    UserError when the moments are not in the recording, in the wrong order, or not told apart by a snapshot.
+    """
+    duration = recording.info.duration_seconds
+    stop = duration if end is None else end
+    if stop > duration * 1.001 + 0.01 or not 0 <= start < stop:
+        raise UserError(
+            f"there is nothing from {format_duration(start)} to {format_duration(stop)} "
+            f"in a recording of {format_duration(duration)}",
+            "give --from and --to within it, the earlier one first",
+        )
+    times = recording.process["time"]
+    late = end is not None and bool((times > stop).any())
+    first, last = (float(times[times <= moment].max(initial=0.0)) for moment in (start, stop))
+    # Two moments after the same snapshot would show that nothing changed, which nobody knows.
+    if (start > 0 and not first) or (late and first == last):
+        between = f"between {format_duration(start)} and {format_duration(stop)}"
+        following = float(times[times > first].min(initial=duration))
+        raise UserError(
+            f"no snapshot was taken {between if first else f'until {format_duration(start)}'}",
+            f"the next is at {format_duration(following)}: choose times around it",
+        )
+    start, stop = first, last if late else stop
+    until = stop if late else np.inf
+    matching = match((recording,))
+    near = (stop - start) / 4
+    before, after = (
+        Moment(
+            recording,
+            Side(recording.info, moment, moment),
+            matching.sites[0],
+            matching.functions[0],
+            divisor=1.0,
+            live=moments.live_at(recording, last) if last < np.inf else moments.live_at_end(recording),
+            allocated=moments.allocated_until(recording, last),
+            nearby=(moment - near, min(moment + near, stop)),
+        )
+        for moment, last in ((start, start), (stop, until))
+    )
+    kept = moments.kept(recording, start, stop if late else None)
+    comparison = Comparison(
+        before,
+        after,
+        matching.site_count,
+        matching.function_count,
+        kept,
+        divisor=stop - start if per_second else 1.0,
+    )
+    return comparison.result("second" if per_second else "", most)

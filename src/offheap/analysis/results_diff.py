@@ -1,0 +1,87 @@
+"""What a diff of two recordings, or of one at two times, returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from offheap.analysis.results import Estimate
+from offheap.recording.model import Frame, Info
+
+Change = Literal["new", "grown", "shrunk", "gone", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A quantity in OLD and in NEW, and NEW - OLD, each with its 95 % interval.
+
+    The interval of `change` is not that of two independent quantities where blocks are in both.
+    """
+
+    old: Estimate
+    new: Estimate
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class SiteChange:
+    """One site in both.
+
+    change       new: OLD never allocated there; gone: NEW holds nothing of it and allocates nothing there
+    significant  more than chance explains, among all the sites that were compared
+    stack        of the side that holds more, innermost first
+    """
+
+    rank: int
+    change: Change
+    significant: bool
+    kind: Literal["malloc", "mmap", "java"]
+    stack: tuple[Frame, ...]
+    blamed: Frame
+    live_bytes: Difference
+    live_blocks: Difference
+    allocated_bytes: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionChange:
+    """One function: the memory of all stacks that it is in.
+
+    others  how many more functions are in exactly the same stacks
+    """
+
+    rank: int
+    change: Change
+    significant: bool
+    function: Frame
+    others: int
+    live_bytes: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """OLD or NEW.  `time`: seconds since the recording started, if it is a moment of one recording."""
+
+    info: Info
+    time: float | None
+    seconds: float  # recorded until then
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Significant changes first, of those the largest certain ones; then the others by size.
+
+    unit       what the figures are divided by; "" if by nothing.  At two times of one recording only the
+               changes are divided.
+    changed    how many sites changed so, beyond chance
+    by_chance  how many others differ
+    """
+
+    old: Side
+    new: Side
+    unit: Literal["", "second", "request"]
+    live_bytes: Difference
+    changed: dict[Change, int]
+    by_chance: int
+    sites: tuple[SiteChange, ...]
+    functions: tuple[FunctionChange, ...]

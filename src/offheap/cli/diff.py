@@ -1,0 +1,96 @@
+"""`offheap diff`: what changed between two recordings, or between two times of one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from offheap.cli.leaks import positive
+from offheap.cli.reading import read
+from offheap.errors import UserError
+from offheap.quantities import parse_duration
+
+_IN_JSON = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Compare what two recordings hold at their ends, or one recording at two times: the sites and "
+        "functions that are new, grown, shrunk or gone, each change with its 95 % interval, those beyond "
+        "chance first.  Recordings of different builds match by the names of functions, not by lines."
+    )
+    parser.epilog = """examples:
+  offheap diff release-1.offheap release-2.offheap
+  offheap diff short.offheap long.offheap --per second
+  offheap diff old.offheap new.offheap --per 120000,95000     requests served in each
+  offheap diff app.offheap --from 5m --to 50m
+"""
+    parser.add_argument("old", metavar="OLD", help="a recording, or a live file")
+    parser.add_argument("new", metavar="NEW", nargs="?", help="another; none: compare two times of OLD")
+    parser.add_argument(
+        "--from", dest="start", type=parse_duration, metavar="TIME", help="since the start of the recording"
+    )
+    parser.add_argument(
+        "--to", dest="end", type=parse_duration, metavar="TIME", help="(default: the end of the recording)"
+    )
+    parser.add_argument(
+        "--per", type=divisors, metavar="UNIT", help="`second`, or the requests served: OLD,NEW"
+    )
+    parser.add_argument("--top", type=positive, metavar="N", help="show at most N of each (default: 10)")
+    parser.add_argument("--all", action="store_true", help="show changes that chance explains, too")
+    parser.add_argument("-v", "--full", action="store_true", help="show whole stacks")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help=f"print JSON (schema offheap.diff/1), at most {_IN_JSON} of each unless --top or --all",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.analysis.diff import diff, diff_in_time
+
+    per_second = args.per == "second"
+    requests = None if per_second else args.per
+    most = None if args.all and not args.top else args.top or _IN_JSON
+    if args.new is None:
+        if args.start is None:
+            raise UserError(
+                "there is one recording and no time to compare it with",
+                "give a second recording, or --from TIME",
+            )
+        if requests:
+            raise UserError("--per OLD,NEW needs two recordings", "use --per second with --from and --to")
+        result = diff_in_time(read(args.old), args.start, args.end, per_second=per_second, most=most)
+    else:
+        if args.start is not None or args.end is not None:
+            raise UserError(
+                "--from and --to compare two times of one recording, and there are two",
+                "leave NEW out, or the times",
+            )
+        result = diff(read(args.old), read(args.new), per_second=per_second, requests=requests, most=most)
+    from offheap.report import diff as report
+
+    if args.json:
+        from offheap.report import json
+
+        print(json.dumps(report.value(result)))
+        return 0
+    from offheap.report import terminal
+
+    report.print_diff(terminal.console(), result, top=args.top or 10, everything=args.all, full=args.full)
+    return 0
+
+
+def divisors(text: str) -> str | tuple[float, float]:
+    """Argument type of --per."""
+    if text == "second":
+        return text
+    try:
+        old, new = map(float, text.split(","))
+        if not (0 < old < math.inf and 0 < new < math.inf):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither `second` nor two numbers above zero, such as 120000,95000"
+        ) from None
+    return old, new

@@ -1,0 +1,198 @@
+"""What changed, for people at a terminal of 80 columns and as JSON."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from offheap.analysis.answer import short, through
+from offheap.analysis.results_diff import Change, Diff, Difference, Side
+from offheap.quantities import format_count, format_duration, format_rate, format_size
+from offheap.recording.model import Frame
+from offheap.report import json
+from offheap.report.text import place, printable
+
+_STYLES: dict[Change, str] = {
+    "new": "bold red",
+    "grown": "red",
+    "shrunk": "green",
+    "gone": "bold green",
+    "same": "dim",
+}
+_ORDER: tuple[Change, ...] = ("new", "grown", "shrunk", "gone")
+_MARGIN = " " * 8
+
+
+def print_diff(
+    out: Console, diff: Diff, *, top: int = 10, everything: bool = False, full: bool = False
+) -> None:
+    """The change of the whole, the sites that changed beyond chance, and their functions.
+
+    Shown are the first `top` of each; `everything` adds those that chance explains, `full` shows stacks.
+    """
+    whole = diff.live_bytes
+    style = "bold" if whole.change.low <= 0 <= whole.change.high else "bold red"
+    out.print(_wrapped(_headline(diff), "bold green" if whole.change.high < 0 else style))
+    counts = [f"{diff.changed[change]} {change}" for change in _ORDER if diff.changed.get(change)]
+    line = f"Sites: {', '.join(counts) or 'none changed beyond chance'}"
+    if diff.by_chance:
+        line += f"; {format_count(diff.by_chance)} within what chance explains"
+        line += "" if everything else " (--all shows them)"
+    out.print(_wrapped(f"{line}.", ""))
+    hint = _durations(diff)
+    if hint:
+        out.print(_wrapped(hint, "yellow"))
+
+    sites = [site for site in diff.sites if everything or site.significant]
+    for site in sites[:top]:
+        out.print()
+        out.print(_figures(diff, site.change, site.significant, site.live_bytes))
+        out.print(_named(through(site.stack, site.blamed), site.blamed, site.kind == "mmap"))
+        if full:
+            for frame in site.stack:
+                line = f"{_MARGIN}  {frame.kind:<7} {short(frame)}"
+                out.print(Text(printable(f"{line}  {place(frame)}".rstrip()), "dim"))
+    _print_more(out, len(sites), top, "site")
+
+    functions = [function for function in diff.functions if everything or function.significant]
+    if functions:
+        out.print()
+        out.print(Text("Functions, with all that they call", "bold"))
+        for function in functions[:top]:
+            out.print(_figures(diff, function.change, function.significant, function.live_bytes))
+            out.print(_named(short(function.function), function.function, False, function.others))
+        _print_more(out, len(functions), top, "function")
+    out.print()
+    for label, side in (("old", diff.old), ("new", diff.new)):
+        out.print(_wrapped(f"{label}  {_side(side)}", "dim"))
+
+
+def value(diff: Diff) -> dict[str, Any]:
+    """offheap.diff/1."""
+    return {
+        "schema": "offheap.diff/1",
+        "old": _side_value(diff.old),
+        "new": _side_value(diff.new),
+        "per": diff.unit or None,
+        "live_bytes": _difference(diff.live_bytes),
+        "changed": {change: diff.changed.get(change, 0) for change in _ORDER},
+        "within_chance": diff.by_chance,
+        "sites": [
+            {
+                "rank": site.rank,
+                "change": site.change,
+                "significant": site.significant,
+                "kind": site.kind,
+                "live_bytes": _difference(site.live_bytes),
+                "live_blocks": _difference(site.live_blocks),
+                "allocated_bytes": _difference(site.allocated_bytes),
+                "blamed": json.frame(site.blamed),
+                "stack": [json.frame(frame) for frame in site.stack],
+            }
+            for site in diff.sites
+        ],
+        "functions": [
+            {
+                "rank": function.rank,
+                "change": function.change,
+                "significant": function.significant,
+                "function": json.frame(function.function),
+                "others": function.others,
+                "live_bytes": _difference(function.live_bytes),
+            }
+            for function in diff.functions
+        ],
+    }
+
+
+def _headline(diff: Diff) -> str:
+    whole = diff.live_bytes
+    change = whole.change
+    per = " per request" if diff.unit == "request" else ""
+    states = f"{_amount(diff, whole.old.estimate)} -> {_amount(diff, whole.new.estimate)}"
+    if change.low <= 0 <= change.high:
+        interval = f"{_signed(diff, change.low)} to {_signed(diff, change.high)}"
+        return f"Live memory{per}: no change beyond chance ({interval}): {states}."
+    verb = "grew" if change.estimate > 0 else "shrank"
+    signs = (change.low, change.high) if change.estimate > 0 else (-change.high, -change.low)
+    amount = f"{_change(diff, abs(change.estimate))} ({_change(diff, signs[0])} to {_change(diff, signs[1])})"
+    return f"Live memory{per} {verb} by {amount}: {states}."
+
+
+def _durations(diff: Diff) -> str:
+    old, new = diff.old, diff.new
+    if diff.unit or old.time is not None or 0.9 < old.seconds / max(new.seconds, 1e-3) < 1.1:
+        return ""
+    return (
+        f"OLD was recorded for {format_duration(old.seconds)}, NEW for {format_duration(new.seconds)}: "
+        "--per second compares what they hold by second."
+    )
+
+
+def _figures(diff: Diff, change: Change, significant: bool, live: Difference) -> Text:
+    line = Text(
+        f"{change if change == 'same' else change.upper():<8}", _STYLES[change] if significant else "dim"
+    )
+    line.append(f"{_signed(diff, live.change.estimate):>12}", "bold" if significant else "")
+    if live.change.low != live.change.high:
+        line.append(f" ({_signed(diff, live.change.low)} to {_signed(diff, live.change.high)})", "dim")
+    line.append(f"  {_amount(diff, live.old.estimate)} -> {_amount(diff, live.new.estimate)}")
+    return line
+
+
+def _named(name: str, blamed: Frame, mapped: bool, others: int = 0) -> Text:
+    line = Text(f"{_MARGIN}{printable(name)}")
+    where = printable(place(blamed))
+    if where:
+        line.append(f"  {where}", "dim")
+    if mapped:
+        line.append("  mmap", "dim")
+    if others:
+        line.append(f"  and {others} in the same stacks", "dim")
+    return line
+
+
+def _print_more(out: Console, count: int, top: int, what: str) -> None:
+    if count > top:
+        out.print(Text(f"{_MARGIN}{count - top} more {what}{'s'[: count - top > 1]} (--top N)", "dim"))
+
+
+def _signed(diff: Diff, amount: float) -> str:
+    return f"{'+' if amount > 0 else ''}{_change(diff, amount)}"
+
+
+def _change(diff: Diff, amount: float) -> str:
+    return format_rate(amount) if diff.unit == "second" else format_size(amount)
+
+
+def _amount(diff: Diff, amount: float) -> str:
+    """OLD or NEW: what is live at a moment is not divided by anything."""
+    return _change(diff, amount) if diff.old.time is None else format_size(amount)
+
+
+def _side(side: Side) -> str:
+    info = side.info
+    java = f"Java {info.java_version}" if info.java_version else "no JVM"
+    mode = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
+    parts = [info.path, f"pid {info.pid}", java, *([info.main_class] if info.main_class else []), mode]
+    when = "at" if side.time is not None else "for"
+    return printable(f"{', '.join(parts)}, {when} {format_duration(side.seconds)}")
+
+
+def _side_value(side: Side) -> dict[str, Any]:
+    return {"time": side.time, "seconds": round(side.seconds, 3), "recording": json.recording(side.info)}
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "old": json.quantity(difference.old, 3),
+        "new": json.quantity(difference.new, 3),
+        "change": json.quantity(difference.change, 3),
+    }
+
+
+def _wrapped(text: str, style: str) -> Text:
+    return Text("\n".join(wrap(printable(text), 80, break_long_words=False, break_on_hyphens=False)), style)
