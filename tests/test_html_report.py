@@ -208,7 +208,7 @@ def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: R
     suspect = suspects(leaking)[0]
     assert f"{suspect.site.live_bytes.estimate / 2**20:.1f} MiB" in answer
     assert plain(page.inner_text(".figures")).split("\n")[:3] == [
-        "Live native memory",
+        "Live by malloc",
         f"{leaking.live['size'].sum() / 2**20:.1f} MiB",
         "to the byte",
     ]

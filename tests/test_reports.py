@@ -18,7 +18,9 @@ from offheap.analysis.answer import answer
 from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.stats import stats
 from offheap.analysis.summary import summary
+from offheap.analysis.totals import live_by_kind
 from offheap.analysis.tree import tree
+from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
 from offheap.report import json, terminal
 from offheap.report.text import place, printable
@@ -71,7 +73,7 @@ def written(
 def leaks(recording: Recording) -> dict[str, Any]:
     """What `offheap leaks --json --all` prints."""
     found = ranking(recording)
-    head = json.leaks(recording.info, answer(recording.info, found), found.counts())
+    head = json.leaks(recording.info, answer(recording.info, found), found.counts(), live_by_kind(recording))
     value: dict[str, Any] = standard_json.loads("".join(json.stream(head, suspects=map(json.suspect, found))))
     return value
 
@@ -266,3 +268,30 @@ def test_notable_are_what_matters_and_the_largest_others() -> None:
     others = sorted(found[1:], key=lambda suspect: -suspect.site.live_bytes.estimate)
     assert {suspect.rank for suspect in notable[1:]} == {suspect.rank for suspect in others[:3]}
     assert list(found.notable(100)) == suspects(process.record())
+
+
+def test_mappings_are_told_apart_from_blocks(shop: Recording) -> None:
+    """A JVM's reserved heap, in full, beside a smaller RSS: nobody shall take the sum for what is used."""
+    live = live_by_kind(shop)
+    mapped = shop.stack_kinds[shop.live["stack"]] == 2
+    weights = shop.live["size"] / shop.live["probability"]
+    assert live.mapped_bytes.estimate == pytest.approx(weights[mapped].sum())
+    assert live.malloc_bytes.estimate == pytest.approx(weights[~mapped].sum())
+    assert min(live.mapped_bytes.estimate, live.malloc_bytes.estimate) > 1 << 20
+    for report in ("leaks", "summary", "tree", "stats"):
+        text = " ".join(written(shop, report).split())
+        assert f"malloc {format_size(live.malloc_bytes.estimate)}" in text, report
+        assert re.search(rf"mapped {format_size(live.mapped_bytes.estimate)} .*of address space", text), (
+            report
+        )
+    for value in (leaks(shop), json.summary(summary(shop)), json.tree(tree(shop)), json.stats(stats(shop))):
+        assert value["mapped_bytes"] == json.quantity(live.mapped_bytes)
+        assert value["malloc_bytes"] == json.quantity(live.malloc_bytes)
+
+
+def test_without_mappings_none_are_mentioned() -> None:
+    process = Process(20, 1)
+    process.add(inflater("com.example.Shop.serve"), Leak(200, 40_000))
+    recording = process.record()
+    for report in ("leaks", "summary", "tree", "stats"):
+        assert "mapped" not in written(recording, report)

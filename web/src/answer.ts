@@ -77,7 +77,7 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
       ? [" grows by ", h("strong", {}, formatRate(growth.estimate)), " and now holds ", held]
       : [" holds ", held]),
     interval && ` (95\u00a0%: ${interval})`,
-    suspect.confidence > 0 ? `. Confidence: ${percent(suspect.confidence)}.` : ".",
+    Math.round(100 * suspect.confidence) > 0 ? `. Confidence: ${percent(suspect.confidence)}.` : ".",
   );
   const why = suspect.verdict !== "leak" && h("p", { class: "why" }, sentence(suspect.why));
   return h("div", {}, text, ...(why ? [why] : []));

@@ -3,19 +3,17 @@
 import { h } from "./dom.ts";
 import { formatDuration, formatInterval, formatRate, formatRateInterval, formatSigned, formatSize } from "./format.ts";
 import { headline } from "./answer.ts";
-import type { Payload } from "./payload.ts";
+import type { Estimate, Payload } from "./payload.ts";
 
 export function figures(payload: Payload): HTMLElement {
-  const { info, live_bytes: live } = payload;
+  const { info, malloc_bytes: malloc, mapped_bytes: mapped } = payload;
   const { suspect } = headline(payload);
-  const interval = formatInterval(live);
-  const certainty = interval ? `95 %: ${interval}` : info.mode === "exact" ? "to the byte" : "";
-  // Who compares the two figures must not take the greater one for a mistake.
-  const more = (live.estimate ?? 0) > (payload.process.rss_bytes.at(-1) || Infinity) ? "with mappings never touched" : "";
   return h(
     "dl",
     { class: "figures" },
-    figure("Live native memory", formatSize(live.estimate), [certainty, more].filter(Boolean).join(", ")),
+    figure("Live by malloc", formatSize(malloc.estimate), certainty(payload, malloc)),
+    // Apart from the blocks: who compares a heap's reservation with RSS must not take it for a mistake.
+    (mapped.estimate ?? 0) > 0 && figure("Mapped", formatSize(mapped.estimate), "address space, touched or not"),
     suspect &&
       figure(
         `Growth of suspect ${suspect.rank}`,
@@ -28,6 +26,11 @@ export function figures(payload: Payload): HTMLElement {
       ? figure("Mode", "Exact", "every block")
       : figure("Mode", "Sampled", `about one sample every ${formatSize(info.interval_bytes)}`),
   );
+}
+
+function certainty(payload: Payload, quantity: Estimate): string {
+  const interval = formatInterval(quantity);
+  return interval ? `95 %: ${interval}` : payload.info.mode === "exact" ? "to the byte" : "";
 }
 
 function rateNote(interval: string | null): string {

@@ -83,6 +83,9 @@ export interface Payload {
   info: Info;
   live_bytes: Estimate;
   live_blocks: Estimate;
+  malloc_bytes: Estimate;
+  /** In full from mmap to munmap, touched or not. */
+  mapped_bytes: Estimate;
   frames: FrameColumns;
   stacks: StackColumns;
   /** The first of `suspect_count`, by rank. */

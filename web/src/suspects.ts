@@ -91,7 +91,7 @@ function row(payload: Payload, suspect: Suspect, find: (name: string) => void): 
         "td",
         { class: "verdict" },
         h("span", { class: `badge ${SEVERITY[suspect.verdict]}` }, suspect.verdict),
-        suspect.confidence > 0 && h("span", { class: "note" }, `${percent(suspect.confidence)} sure`),
+        sure(suspect) && h("span", { class: "note" }, `${percent(suspect.confidence)} sure`),
       ),
       h("td", { class: "site" }, open, place && h("span", { class: "note" }, place)),
       quantity("Growth", formatRate(suspect.growth_bytes_per_second.estimate), formatRateInterval(suspect.growth_bytes_per_second)),
@@ -100,6 +100,11 @@ function row(payload: Payload, suspect: Suspect, find: (name: string) => void): 
     ),
     detail,
   ];
+}
+
+/** Whether there is a confidence to show: of what cannot be told there is none, and 0 % says less than nothing. */
+export function sure({ verdict, confidence }: Suspect): boolean {
+  return verdict !== "cannot tell yet" && Math.round(100 * confidence) > 0;
 }
 
 function quantity(label: string, value: string, interval: string | null): HTMLElement {

@@ -20,6 +20,20 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Live:
+    """What is live, apart by how it was asked for.
+
+    Mappings count in full from mmap to munmap, touched or not: a JVM reserves address space for its
+    whole heap at the start, so beside RSS the sum of the two would puzzle.
+    """
+
+    malloc_bytes: Estimate
+    malloc_blocks: Estimate
+    mapped_bytes: Estimate
+    mappings: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Stacks that share the caller that allocates: one line of every report.
 

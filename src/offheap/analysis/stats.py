@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offheap.analysis import totals
-from offheap.analysis.results import Estimate
+from offheap.analysis.results import Estimate, Live
 from offheap.analysis.sites import Grouping, group
 from offheap.quantities import format_count
 from offheap.recording.model import Info, Recording
@@ -45,6 +45,7 @@ class Stats:
     info: Info
     live_bytes: Estimate
     live_blocks: Estimate
+    live: Live
     allocated_bytes: Estimate
     allocated_blocks: Estimate
     samples: int
@@ -70,6 +71,7 @@ def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
         info=recording.info,
         live_bytes=live_bytes,
         live_blocks=live_blocks,
+        live=totals.live_by_kind(recording),
         allocated_bytes=allocated_bytes,
         allocated_blocks=allocated_blocks,
         samples=totals.samples(recording),

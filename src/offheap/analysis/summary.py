@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offheap.analysis import frames, totals
-from offheap.analysis.results import Estimate, Site
+from offheap.analysis.results import Estimate, Live, Site
 from offheap.analysis.sites import sites
 from offheap.recording.model import Frame, Info, Recording
 
@@ -26,6 +26,7 @@ class Summary:
     info: Info
     live_bytes: Estimate
     live_blocks: Estimate
+    live: Live
     allocated_bytes: Estimate
     held: tuple[Held, ...]
 
@@ -40,6 +41,7 @@ def summary(recording: Recording) -> Summary:
         info=recording.info,
         live_bytes=live_bytes,
         live_blocks=live_blocks,
+        live=totals.live_by_kind(recording),
         allocated_bytes=totals.allocated(recording)[0],
         held=tuple(
             Held(site, frames.blamed(site.stack), site.live_bytes.estimate / whole if whole else 0.0)

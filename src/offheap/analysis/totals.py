@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from offheap.analysis import estimates, sites
-from offheap.analysis.results import Estimate
+from offheap.analysis.results import Estimate, Live
 from offheap.recording.model import Recording
 
 
@@ -17,6 +17,16 @@ def live(recording: Recording) -> tuple[Estimate, Estimate]:
         estimates.of_blocks(sizes, probabilities),
         estimates.of_blocks(np.ones(len(sizes)), probabilities),
     )
+
+
+def live_by_kind(recording: Recording) -> Live:
+    """The same, of blocks and of mappings."""
+    mapped = (recording.stack_kinds == sites.MMAP)[recording.live["stack"]].astype(np.int64)
+    sizes = recording.live["size"].astype(np.float64)
+    probabilities = recording.live["probability"]
+    in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2)
+    blocks = estimates.of_groups(mapped, np.ones(len(sizes)), probabilities, 2)
+    return Live(in_bytes.at(0), blocks.at(0), in_bytes.at(1), blocks.at(1))
 
 
 def allocated(recording: Recording) -> tuple[Estimate, Estimate]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import estimates, frames, totals
-from offheap.analysis.results import Estimate
+from offheap.analysis.results import Estimate, Live
 from offheap.recording.model import Frame, Info, Recording
 
 
@@ -33,6 +33,7 @@ class Tree:
 
     info: Info
     live_bytes: Estimate
+    live: Live
     roots: tuple[Node, ...]
     least_share: float
 
@@ -85,7 +86,11 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
         _add(node, [column[stack] for column in columns])
     whole = totals.live(recording)[0]
     return Tree(
-        recording.info, whole, _finish(root, least_share * whole.estimate, whole.estimate), least_share
+        info=recording.info,
+        live_bytes=whole,
+        live=totals.live_by_kind(recording),
+        roots=_finish(root, least_share * whole.estimate, whole.estimate),
+        least_share=least_share,
     )
 
 

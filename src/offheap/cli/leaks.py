@@ -41,10 +41,11 @@ def run(args: argparse.Namespace) -> int:
     suspicious = counts["leak"] + counts["growing"]
     words = answer(recording.info, found[:suspicious], found.live_bytes())
     if args.json:
+        from offheap.analysis.totals import live_by_kind
         from offheap.report import json
 
         listed = itertools.islice(found, args.top) if args.all else found.notable(args.top or _MOST_IN_JSON)
-        head = json.leaks(recording.info, words, counts)
+        head = json.leaks(recording.info, words, counts, live_by_kind(recording))
         sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
         return 0
     from offheap.analysis.stats import stats

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from offheap.quantities import format_count, format_duration, format_size
+from offheap.quantities import format_duration, format_size
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -51,8 +51,8 @@ class ProgressLine:
 
 def describe(progress: Progress) -> str:
     """What is known after a snapshot, in one line."""
+    malloc = format_size(max(progress.live_bytes - progress.mapped_bytes, 0.0))
     return (
         f"{format_duration(progress.seconds)}, RSS {format_size(progress.rss_bytes)}, "
-        f"live {format_size(progress.live_bytes)} in {format_count(progress.live_blocks)} blocks, "
-        f"{progress.stacks} stacks"
+        f"live: malloc {malloc}, mapped {format_size(progress.mapped_bytes)}, {progress.stacks} stacks"
     )

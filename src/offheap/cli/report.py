@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
-    from offheap.analysis.leaks import suspects
+    from offheap.analysis.leaks import ranking
     from offheap.quantities import format_size
     from offheap.report import html
 
     output = args.output or Path(Path(args.recording).resolve().stem + ".html")
     loaded = recording.load(args.recording)
-    ranked = suspects(loaded)
+    ranked = ranking(loaded)
     size = html.write(loaded, ranked, output)
     if args.json:
         import json

@@ -40,6 +40,7 @@ class Progress:
     seconds: float  # since the recording started
     rss_bytes: int
     live_bytes: float
+    mapped_bytes: float  # of the live bytes, those of mappings: address space, touched or not
     live_blocks: float
     allocated_bytes: float
     stacks: int
@@ -177,6 +178,7 @@ class _Recorder:
             seconds=self._time,
             rss_bytes=int(row["rss_bytes"]),
             live_bytes=float(row["live_bytes"]),
+            mapped_bytes=snapshot.mapped_bytes,
             live_blocks=float(row["live_blocks"]),
             allocated_bytes=float(row["allocated_bytes"]),
             stacks=self._snapshots.stack_count,

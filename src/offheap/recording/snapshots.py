@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from offheap.recording import process
 from offheap.recording.assembly import Stacks
+from offheap.recording.contract import StackKind
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_set import sums_by_stack
 from offheap.recording.model import PROCESS, SERIES
@@ -30,6 +31,7 @@ class Snapshot:
     stacks: Stacks  # the new ones
     chains: dict[int, Chain]
     raws: dict[int, int]  # the raw frames of `chains`
+    mapped_bytes: float  # of the live bytes, those of mappings
     naming_seconds: float  # spent on symbols and method names
 
 
@@ -42,6 +44,7 @@ class Snapshots:
     stack_count: int = 0
     _numbers: dict[int, int] = field(default_factory=dict)
     _unnamed: dict[int, int] = field(default_factory=dict)  # raw frame -> number
+    _mapping: list[NDArray[np.bool_]] = field(default_factory=list)  # stack after stack: of mmap?
     _latest: Rows = field(default_factory=lambda: np.zeros(0, SERIES))
     _size: process.Size = field(default_factory=lambda: process.Size(0, 0))
 
@@ -77,6 +80,7 @@ class Snapshots:
             stacks=stacks,
             chains={raws[raw]: chain for raw, chain in chains.items()},
             raws={raws[raw]: raw for raw in chains},
+            mapped_bytes=self._mapped_bytes(),
             naming_seconds=naming_seconds,
         )
 
@@ -91,6 +95,7 @@ class Snapshots:
                 number = self._numbers[raw] = len(self._numbers)
                 self._unnamed[raw] = number
             numbers[i] = number
+        self._mapping.append(new.rows["kind"] == StackKind.MMAP)
         first, count = self.stack_count, len(new.rows)
         self.stack_count += count
         return Stacks(
@@ -99,6 +104,13 @@ class Snapshots:
             depths=depths,
             frames=numbers[inverse],
         )
+
+    def _mapped_bytes(self) -> float:
+        mapping = np.concatenate(self._mapping)
+        self._mapping = [mapping]
+        # A block may be newer than its stack's row; the next snapshot has both.
+        known = self._latest["live_bytes"][: len(mapping)]
+        return float(known[mapping[: len(known)]].sum())
 
     def _changed(self, time: float, live: Rows) -> Rows:
         # A block may name a stack that is newer than the list of stacks just read.

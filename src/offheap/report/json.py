@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, get_args
 
-from offheap.analysis.results import Estimate, Site, Suspect, Verdict
+from offheap.analysis.results import Estimate, Live, Site, Suspect, Verdict
 from offheap.analysis.stats import Stats, lost_samples
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
@@ -43,7 +43,7 @@ def stream(value: Value, **lists: Iterable[Value]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def leaks(info: Info, answer: str, verdicts: Mapping[Verdict, int]) -> Value:
+def leaks(info: Info, answer: str, verdicts: Mapping[Verdict, int], live: Live) -> Value:
     """offheap.leaks/1 but for its last key, "suspects", a list of `suspect`.
 
     `verdicts`: how many sites got each, whether they are listed or not.
@@ -53,6 +53,7 @@ def leaks(info: Info, answer: str, verdicts: Mapping[Verdict, int]) -> Value:
         "recording": recording(info),
         "answer": answer,
         "verdicts": {verdict: verdicts.get(verdict, 0) for verdict in get_args(Verdict)},
+        **_by_kind(live),
     }
 
 
@@ -83,6 +84,7 @@ def summary(result: Summary, top: int | None = None) -> Value:
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
         "live_blocks": quantity(result.live_blocks),
+        **_by_kind(result.live),
         "allocated_bytes": quantity(result.allocated_bytes),
         "sites": [
             {
@@ -107,6 +109,7 @@ def tree(result: Tree) -> Value:
         "schema": "offheap.tree/1",
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
+        **_by_kind(result.live),
         "least_share": result.least_share,
         "nodes": _nodes(result.roots),
     }
@@ -119,6 +122,7 @@ def stats(result: Stats) -> Value:
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
         "live_blocks": quantity(result.live_blocks),
+        **_by_kind(result.live),
         "allocated_bytes": quantity(result.allocated_bytes),
         "allocated_blocks": quantity(result.allocated_blocks),
         "samples": result.samples,
@@ -154,6 +158,15 @@ def recording(info: Info) -> Value:
         "probe_version": info.probe_version,
         "lost": {"samples": lost_samples(info), **info.lost},
         "coverage": list(info.coverage),
+    }
+
+
+def _by_kind(live: Live) -> Value:
+    return {
+        "malloc_bytes": quantity(live.malloc_bytes),
+        "malloc_blocks": quantity(live.malloc_blocks),
+        "mapped_bytes": quantity(live.mapped_bytes),
+        "mappings": quantity(live.mappings),
     }
 
 

@@ -17,6 +17,7 @@ from offheap import __version__
 from offheap.analysis.estimates import of_blocks
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.stacks import stack_totals
+from offheap.analysis.totals import live_by_kind
 from offheap.recording.model import Frame, Info, Recording
 
 SCHEMA = "offheap.report-page/1"
@@ -35,6 +36,7 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
     live = recording.live
     size, probability = live["size"].astype(np.float64), live["probability"]
+    by_kind = live_by_kind(recording)
     frames = _Frames(recording.frames)
     return {
         "schema": SCHEMA,
@@ -42,6 +44,8 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
         "info": _info(recording.info),
         "live_bytes": _estimate(of_blocks(size, probability)),
         "live_blocks": _estimate(of_blocks(np.ones(len(size)), probability)),
+        "malloc_bytes": _estimate(by_kind.malloc_bytes),
+        "mapped_bytes": _estimate(by_kind.mapped_bytes),
         "stacks": _stacks(recording),
         "suspects": [_suspect(suspect, frames) for suspect in suspects[:MOST_SUSPECTS]],
         "suspect_count": len(suspects),

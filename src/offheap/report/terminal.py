@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from offheap import cxx_names
-from offheap.analysis.results import Estimate, Suspect, Verdict
+from offheap.analysis.results import Estimate, Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
@@ -70,9 +70,7 @@ def print_leaks(
 
 def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20, full: bool = False) -> None:
     """Sites by live bytes, one line each; `full` adds their stacks."""
-    out.print(
-        Text(f"{_interval(result.live_bytes, format_size)} live in {_count(result.live_blocks)}", "bold")
-    )
+    out.print(_wrapped(f"Live: {_live(result.live)}", "bold"))
     out.print()
     out.print(Text(f"{'live':>10} {'share':>6} {'blocks':>10} {'allocated':>10}  site", "bold"))
     for held in result.held[:top]:
@@ -99,7 +97,7 @@ def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20,
 
 def print_tree(out: Console, result: Tree, stats: Stats, *, full: bool = False) -> None:
     """The call tree; a chain of single callers is not indented."""
-    out.print(Text(f"{_interval(result.live_bytes, format_size)} live, callers first", "bold"))
+    out.print(_wrapped(f"Live, callers first: {_live(result.live)}", "bold"))
     pending: list[tuple[Node, int]] = [(node, 0) for node in reversed(result.roots)]
     while pending:
         node, depth = pending.pop()
@@ -122,7 +120,7 @@ def print_stats(out: Console, stats: Stats) -> None:
     if info.command_line:
         _print_field(out, "command", " ".join(info.command_line))
     _print_field(out, "recorded", _mode(info))
-    _print_field(out, "live", f"{_interval(stats.live_bytes, format_size)} in {_count(stats.live_blocks)}")
+    _print_field(out, "live", _live(stats.live))
     allocated = f"{_interval(stats.allocated_bytes, format_size)} in {_count(stats.allocated_blocks)}"
     _print_field(out, "allocated", allocated)
     if any(stats.rss_bytes):
@@ -141,7 +139,7 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
     site = suspect.site
     head = Text(f"#{suspect.rank}  ", "bold")
     head.append(suspect.verdict.upper(), _STYLES[suspect.verdict])
-    if suspect.confidence:
+    if round(100 * suspect.confidence):
         head.append(f"  confidence {suspect.confidence:.0%}")
     head.append(f"  {site.kind}", "dim")
     if suspect.blamed.kind == "jvm":
@@ -196,8 +194,8 @@ def _print_recording(out: Console, stats: Stats) -> None:
     _print_field(
         out,
         "seen",
-        f"{format_size(stats.live_bytes.estimate)} live of {format_size(stats.allocated_bytes.estimate)} "
-        f"allocated in {_plural(stats.sites, 'site')}; {_plural(stats.samples, 'sample')}{joined}",
+        f"{_short_live(stats.live)} live; {format_size(stats.allocated_bytes.estimate)} allocated "
+        f"in {_plural(stats.sites, 'site')}; {_plural(stats.samples, 'sample')}{joined}",
     )
     _print_gaps(out, stats)
 
@@ -246,6 +244,22 @@ def _mode(info: Info) -> str:
 
 def _count(blocks: Estimate) -> str:
     return f"{_interval(blocks, format_count)} blocks"
+
+
+def _live(live: Live) -> str:
+    malloc = f"malloc {_interval(live.malloc_bytes, format_size)} in {_count(live.malloc_blocks)}"
+    if not live.mapped_bytes.estimate:
+        return malloc
+    mappings = _interval(live.mappings, format_count)
+    mapped = _interval(live.mapped_bytes, format_size)
+    return f"{malloc}; mapped {mapped} of address space, touched or not, in {mappings} mappings"
+
+
+def _short_live(live: Live) -> str:
+    malloc = f"malloc {format_size(live.malloc_bytes.estimate)}"
+    if not live.mapped_bytes.estimate:
+        return malloc
+    return f"{malloc}, mapped {format_size(live.mapped_bytes.estimate)} of address space"
 
 
 def _plural(count: int, thing: str) -> str:
