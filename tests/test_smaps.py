@@ -1,0 +1,156 @@
+"""What /proc tells of a process's memory: smaps, page maps, stack pointers, malloc's large blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offheap.proc import glibc_chunks, smaps, threads
+from offheap.proc.pagemap import PAGE, Pagemap
+
+DATA = Path(__file__).parent / "data" / "smaps"
+SAMPLES = ("11-parallel", "25-z")
+MIB = 1 << 20
+NO_PID = 1 << 22  # above every kernel.pid_max
+
+
+def sample(name: str) -> str:
+    return (DATA / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_sample_of_a_jvm(name: str) -> None:
+    text = sample(name)
+    rows = smaps.parse(text)
+    assert len(rows) == text.count("VmFlags:") > 100
+    assert all("rd" in row.flags for row in rows if row.mapping.permissions.startswith("r"))
+    assert all(row.memory.rss <= row.mapping.end - row.mapping.start for row in rows)
+    (mapped,) = [row for row in rows if row.mapping.name == "mapped.bin"]
+    assert mapped.memory.rss == 16 * MIB
+    assert mapped.is_file
+    assert not next(row for row in rows if row.mapping.path == "[heap]").is_file
+    rollup = smaps.parse_rollup((DATA / f"{name}-rollup.txt").read_text())
+    # The kernel read the two some milliseconds apart.
+    assert abs(smaps.total(rows).rss - rollup.rss) < MIB
+    assert abs(smaps.total(rows).private_dirty - rollup.private_dirty) < MIB
+
+
+def test_memory_without_a_file_is_none() -> None:
+    (heap, *_) = [row for row in smaps.parse(sample("25-z")) if "java_heap" in row.mapping.path]
+    assert not heap.is_file
+    assert heap.mapping.deleted
+
+
+def test_own_process() -> None:
+    with mmap.mmap(-1, 64 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(5):
+            block[page * PAGE] = 1
+        address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+        (row,) = [r for r in smaps.read(os.getpid()) if r.mapping.start <= address < r.mapping.end]
+        assert row.memory.rss >= 5 * PAGE
+        assert smaps.rollup(os.getpid()).rss > row.memory.rss
+        with Pagemap(os.getpid()) as pagemap:
+            assert pagemap.present(address, address + 64 * PAGE) == 5
+            assert pagemap.pages(address, address + 64 * PAGE, 3).tolist() == [
+                address,
+                address + PAGE,
+                address + 2 * PAGE,
+            ]
+            assert pagemap.present(1 << 60, (1 << 60) + PAGE) == 0
+
+
+def test_no_such_process() -> None:
+    for read in (smaps.read, smaps.rollup, threads.read, Pagemap):
+        with pytest.raises(ProcessLookupError):
+            read(NO_PID)
+    assert not threads.may_see_stacks(NO_PID)
+
+
+@given(st.text() | st.lists(st.sampled_from(sample("11-parallel").split("\n")[:400])).map("\n".join))
+def test_any_text_is_parsed(text: str) -> None:
+    for row in smaps.parse(text):
+        assert row.mapping.start >= 0
+    assert smaps.parse_rollup(text).rss >= 0
+
+
+def test_stack_pointers_of_waiting_threads() -> None:
+    stop = threading.Event()
+    waiting = threading.Thread(target=stop.wait, name="waiting")
+    waiting.start()
+    try:
+        found = {thread.tid: thread for thread in threads.read(os.getpid())}
+        assert waiting.native_id is not None
+        pointer = found[waiting.native_id].stack_pointer
+        if pointer is None:
+            pytest.skip("this user may not see stack pointers")
+        (row,) = [r for r in smaps.read(os.getpid()) if r.mapping.start <= pointer < r.mapping.end]
+        assert row.mapping.permissions == "rw-p"
+    finally:
+        stop.set()
+        waiting.join()
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        ("running\n", None),
+        ("-1 0x7ffd12345670 0x7f0011223344\n", 0x7FFD12345670),
+        ("202 0x1 0x80 0x0 0x0 0x0 0xffffffff 0x7f0012340000 0x7f0011223344\n", 0x7F0012340000),
+        ("", None),
+        ("202 0x1", None),
+    ],
+)
+def test_syscall_text(text: str, pointer: int | None) -> None:
+    assert threads.parse_syscall(text) == pointer
+
+
+@given(st.text())
+def test_any_syscall_text(text: str) -> None:
+    threads.parse_syscall(text)
+
+
+def test_large_blocks_of_malloc_are_found_by_their_headers() -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.free.argtypes = [ctypes.c_void_p]
+    # Above the highest value that glibc's threshold grows to by itself.
+    sizes = (40 * MIB, 33 * MIB + 123)
+    blocks = [libc.malloc(size) for size in sizes]
+    try:
+        ranges = [
+            (row.mapping.start, row.mapping.end)
+            for row in smaps.read(os.getpid())
+            if row.mapping.permissions == "rw-p" and not row.mapping.path
+        ]
+        found = dict(glibc_chunks.find(os.getpid(), ranges))
+    finally:
+        for block in blocks:
+            libc.free(block)
+    for block, size in zip(blocks, sizes, strict=True):
+        assert 0 <= found[block - 16] - (block - 16) - size <= PAGE + 16
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ((0, 0x21002), 0x21000),
+        ((0, 0x21003), 0),  # PREV_INUSE is never set on a mmapped chunk
+        ((16, 0x21002), 0),
+        ((0, 0x21012), 0),
+        ((0, 2), 0),
+    ],
+)
+def test_headers(words: tuple[int, int], size: int) -> None:
+    assert glibc_chunks.chunk_size(struct.pack("<QQ", *words)) == size
+
+
+def test_a_cut_header_is_none() -> None:
+    assert glibc_chunks.chunk_size(b"\0" * 8) == 0
