@@ -229,6 +229,12 @@ def test_rust_names(symbol: str, name: str) -> None:
     assert demangle(plain(symbol)) == name
 
 
+def test_names_that_libstdcxx_does_not_read() -> None:
+    """clang 18 and newer write the type of a template's constant parameter (Tn)."""
+    pytest.importorskip("demangle", reason="the package that knows these names needs Python 3.11")
+    assert demangle("_Z4makeIiTniLi0EEvv") == "void make<int, 0>()"
+
+
 @given(st.text(max_size=60).map(lambda text: "_Z" + text) | st.text(max_size=60))
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_a_name(symbol: str) -> None:

@@ -6,6 +6,10 @@ import re
 
 _QUALIFIERS = ("", "const", "volatile", "&", "&&", "const &", "[clone .cold]")
 _BRACKETS = re.compile("[<>]")
+_PARENTHESES = re.compile("[()]")
+_DEPTH = {"(": 1, "{": 1, "[": 1, "<": 1, ")": -1, "}": -1, "]": -1, ">": -1}
+_NOISE = re.compile(r"\[abi:\w+\]|(?<=std::)__(?:1|cxx11|ndk1)::")
+_LENGTH = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 
 
 def without_parameters(name: str) -> str:
@@ -42,11 +46,64 @@ def without_templates(name: str) -> str:
     return "".join(kept)
 
 
+def without_return_type(name: str) -> str:
+    """`std::pair<…> app::Pool<…>::take<…>` -> `app::Pool<…>::take<…>`: only templates carry one."""
+    depth, start = 0, 0
+    # `operator new` and `operator std::string` have spaces of their own.
+    end = name.find("operator")
+    for index, character in enumerate(name[: end if end >= 0 else len(name)]):
+        depth += _DEPTH.get(character, 0)
+        if character == " " and depth == 0:
+            start = index + 1
+    return name[start:] or name
+
+
+def without_inner_parameters(name: str) -> str:
+    """`f(int)::{lambda(int)#1}::operator()` -> `f::{lambda#1}::operator()`."""
+    kept, depth, start = [], 0, 0
+    for match in _PARENTHESES.finditer(name):
+        if match[0] == "(":
+            if depth == 0:
+                of_the_name = name.startswith("(anonymous", match.start())
+                if of_the_name or name.endswith("operator", 0, match.start()):
+                    continue
+                kept.append(name[start : match.start()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            start = match.end()
+    return "".join(kept) + name[start:] if depth == 0 else name
+
+
+def mangled_prefix(name: str) -> str:
+    """`_ZN3app4Pool4takeIiEEvv` -> `app::Pool::take`: as far as plain names go, "" if there are none.
+
+    For what no demangler reads (libstdc++'s fails on some of clang's names with ABI tags).
+    Itanium C++ ABI, 5.1.2: N, qualifiers, then St for std and names after their lengths.
+    """
+    rest, parts = re.sub(r"^_ZN?[rVKRO]*", "", name), []
+    if rest.startswith("St"):
+        rest, parts = rest[2:], ["std"]
+    while match := _LENGTH.match(rest):
+        start, length = match.end(), int(match[0])
+        part = rest[start : start + length]
+        if len(part) < length or not part.isidentifier():
+            break
+        parts.append(part)
+        rest = rest[start + length :]
+    return "::".join(parts) if parts and parts != ["std"] else ""
+
+
 def short(name: str, longest: int = 72) -> str:
-    """The name without parameters; without template arguments, then cut, where it is longer than that."""
-    name = without_parameters(name)
-    if len(name) > longest and "<" in name:
-        name = without_templates(name)
+    """The name without parameters, ABI tags and inline namespaces of the standard library.
+
+    Where it is longer than that, without template arguments and return type too, then cut.
+    """
+    if name.startswith("_Z"):
+        name = mangled_prefix(name) or name
+    name = _NOISE.sub("", without_parameters(name)) or name
+    if len(name) > longest and ("<" in name or "(" in name):
+        name = without_return_type(without_inner_parameters(without_templates(name)))
     if len(name) > longest:
         name = f"{name[: longest // 2]}…{name[-longest // 2 :]}"
     return name

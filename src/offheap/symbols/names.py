@@ -40,8 +40,8 @@ def demangle(symbol: str) -> str:
         return name
     except cxxfilt.LibraryNotFound:  # a container without libstdc++
         return _portable(symbol, "itanium")
-    except cxxfilt.Error:
-        return symbol
+    except cxxfilt.Error:  # libstdc++ does not read some of clang's newer names
+        return _portable(symbol, "itanium")
 
 
 def _portable(symbol: str, language: str) -> str:
