@@ -12,9 +12,8 @@ last two thirds of what was watched, as for the verdicts, or begins at the basel
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, get_args
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +21,17 @@ from numpy.typing import NDArray
 from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.leaks import suspects
-from offheap.analysis.results import Estimate, Suspect
+from offheap.analysis.watched import Moment, Names, View
 from offheap.recording.look import Look
-from offheap.recording.model import SERIES, Info, Recording
+from offheap.recording.model import SERIES, Recording
 
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
-Sort = Literal["growth", "live", "blocks", "age", "allocated", "name"]
-SORTS: tuple[Sort, ...] = get_args(Sort)
 
 # Moments kept: enough for the verdict's eras, and for a sparkline.
 _MOMENTS = 48
 # What names and verdicts may take of one CPU.
-_SHARE_OF_CPU = 0.004
+_SHARE_OF_CPU = 0.003
 # Shorter, and the rate at which survivors were born says more than two looks.
 _SHORTEST_WINDOW = 3.0  # seconds
 
@@ -47,160 +44,6 @@ class Source(Protocol):
 
     def recording(self) -> Recording:
         """All that the last look knew; its series may be of that look alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The recording at one time.  `rows`: model.SERIES by stack, each with the time it last changed."""
-
-    time: float
-    rss_bytes: int
-    live_bytes: float
-    threads: int
-    rows: Rows
-    by_site: Floats = field(default_factory=lambda: np.zeros(0))  # live bytes, see Names.of_stack
-
-
-@dataclass(frozen=True)
-class Names:
-    """The sites.  `of_stack`: index of a stack's site; len(suspects) for one that has none yet."""
-
-    suspects: tuple[Suspect, ...]
-    of_stack: NDArray[np.int64]
-    answer: str
-
-    def sum(self, stacks: Rows, weights: Floats | None = None) -> Floats:
-        """By site, and one more for stacks without one."""
-        sites = len(self.suspects)
-        known = np.where(stacks < len(self.of_stack), stacks, 0)
-        of = np.where(stacks < len(self.of_stack), self.of_stack[known], sites)
-        return np.bincount(of, weights=weights, minlength=sites + 1).astype(np.float64)
-
-    def place(self, moment: Moment) -> Moment:
-        return replace(moment, by_site=self.sum(moment.rows["stack"], moment.rows["live_bytes"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One site now.
-
-    key        of the site, the same in every View
-    age        mean age of what is live, by bytes, in seconds; None when nothing is
-    growth     bytes per second
-    allocated  bytes since the recording started
-    trend      live bytes, moment by moment
-    """
-
-    key: int
-    suspect: Suspect
-    live_bytes: float
-    live_blocks: float
-    allocated: float
-    age: float | None
-    growth: Estimate
-    trend: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """All there is to show, at one time.
-
-    window    seconds that growth is measured over; 0: it is the rate at which survivors were born
-    baseline  when it was marked, seconds since the recording started; None: no
-    over      nothing more will come
-    """
-
-    info: Info
-    names: Names
-    moments: tuple[Moment, ...]
-    live_bytes: Floats  # by site, and one more
-    live_blocks: Floats
-    allocated: Floats
-    age: Floats  # nan when nothing is live
-    growth: Estimates
-    window: float
-    baseline: float | None
-    over: bool
-    live: Rows
-
-    @property
-    def now(self) -> Moment:
-        return self.moments[-1]
-
-    @property
-    def unnamed_bytes(self) -> float:
-        """Live bytes of call paths that have no site yet."""
-        return float(self.live_bytes[-1])
-
-    def order(
-        self, sort: Sort, label: Callable[[Suspect], str], *, wanted: str = "", reverse: bool = False
-    ) -> list[int]:
-        """Sites by number, largest first (names: from A), of those in which each word of `wanted` occurs."""
-        sites = [n for n in range(len(self.names.suspects)) if _has(self.names.suspects[n], wanted)]
-        if sort == "name":
-            return sorted(sites, key=lambda n: label(self.names.suspects[n]).casefold(), reverse=reverse)
-        chosen = np.array(sites, np.int64)
-        live = self.live_bytes[chosen]
-        key = {
-            # What surely grew: the estimate of a busy site jumps about, that of a leak does not.
-            "growth": np.maximum(self.growth.low[chosen], 0.0),
-            "live": live,
-            "blocks": self.live_blocks[chosen],
-            "age": np.nan_to_num(self.age[chosen]),
-            "allocated": self.allocated[chosen],
-        }[sort]
-        ranked: list[int] = chosen[np.lexsort((-live, -key))].tolist()
-        return ranked[::-1] if reverse else ranked
-
-    def row(self, site: int) -> Row:
-        suspect = self.names.suspects[site]
-        age = float(self.age[site])
-        return Row(
-            key=suspect.site.stacks[0],
-            suspect=suspect,
-            live_bytes=float(self.live_bytes[site]),
-            live_blocks=float(self.live_blocks[site]),
-            allocated=float(self.allocated[site]),
-            age=age if age == age else None,
-            growth=self.growth.at(site),
-            trend=tuple(float(moment.by_site[site]) for moment in self.moments),
-        )
-
-    def find(self, key: int) -> int | None:
-        """The number of the site with this key; None when it is gone."""
-        if key >= len(self.names.of_stack):
-            return None
-        site = int(self.names.of_stack[key])
-        return site if site < len(self.names.suspects) else None
-
-    def live_now(self, site: int) -> tuple[Estimate, Estimate]:
-        """Live bytes and blocks of a site with their intervals."""
-        its = self._live_of(site)
-        probability = its["probability"]
-        return (
-            estimates.of_blocks(its["size"].astype(np.float64), probability),
-            estimates.of_blocks(np.ones(len(its)), probability),
-        )
-
-    def births(self, site: int, eras: int) -> tuple[float, ...]:
-        """Live bytes of a site by when they were allocated: from the recording's start to now, in eras."""
-        its = self._live_of(site)
-        end = max(self.now.time, float(its["birth"].max(initial=0.0)), 0.01)
-        weights = its["size"] / its["probability"]
-        table, _ = np.histogram(its["birth"], bins=eras, range=(0.0, end), weights=weights)
-        return tuple(table.tolist())
-
-    def rate(self, values: Sequence[float]) -> float | None:
-        """How fast a total, given moment by moment, has grown over the window; None if that is not known."""
-        if not self.window:
-            return None
-        start = self.now.time - self.window
-        nearest = min(range(len(self.moments)), key=lambda n: abs(self.moments[n].time - start))
-        seconds = self.now.time - self.moments[nearest].time
-        return (values[-1] - values[nearest]) / seconds if seconds > 0 else None
-
-    def _live_of(self, site: int) -> Rows:
-        return self.live[np.isin(self.live["stack"], self.names.suspects[site].site.stacks)]
 
 
 class Watch:
@@ -379,7 +222,8 @@ def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimate
     unseen = np.maximum(total(weighted, new) - seen, 0.0)
     before = names.sum(start.rows["stack"], start.rows["live_bytes"])
     variance = names.sum(start.rows["stack"], start.rows["live_bytes_variance"])
-    freed = np.maximum(before - total(weighted, ~new), 0.0)
+    old = total(weighted, ~new)
+    freed = np.maximum(before - old, 0.0)
     freed = np.where(freed <= 1e-9 * before, 0.0, freed)
     # Of what was freed the sampled part is known: the same sampled blocks, in both variances.
     freed_variance = np.where(freed > 0, np.maximum(variance - total(spread, ~new), 0.0), 0.0)
@@ -393,20 +237,14 @@ def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimate
     gone = estimates.of_many_sums(none, freed, freed_variance, np.ones(len(freed))).where(
         freed > 0, Estimates(none, none, np.minimum(most, before))
     )
-    return born.less(gone).over(np.full(len(seen), max(seconds, 1e-9)))
+    net = born.less(gone)
+    # Births are whole ticks: one right after the window's beginning may read as before it.
+    late = np.maximum(old - before, 0.0)
+    net = Estimates(net.estimate + late, net.low + late, net.high + late)
+    return net.over(np.full(len(seen), max(seconds, 1e-9)))
 
 
 def _growth_by_birth(names: Names) -> Estimates:
     growth = [suspect.growth_bytes_per_second for suspect in names.suspects]
     columns = ([getattr(g, name) for g in growth] for name in ("estimate", "low", "high"))
     return Estimates(*(np.array([*column, 0.0]) for column in columns))
-
-
-def _has(suspect: Suspect, wanted: str) -> bool:
-    words = wanted.casefold().split()
-    if not words:
-        return True
-    site = suspect.site
-    parts = [part for frame in site.stack for part in (frame.name, frame.module, frame.file)]
-    text = "\n".join([suspect.verdict, site.kind, *site.threads, *parts]).casefold()
-    return all(word in text for word in words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -73,21 +74,21 @@ def run(args: argparse.Namespace) -> int:
     if path is not None:
         if args.attach:
             raise UserError(f"{path} is a recording, not a process", "leave --attach out")
-        _show(path, args, lambda: False)
+        _show(path, args)
         return 0
 
     from offheap.jvm import discovery
 
     pid = discovery.resolve(args.target)
     if not args.attach:
-        _show(_live_file(pid), args, lambda: False)
+        _show(_live_file(pid), args)
         return 0
     with _attached(pid, args) as (started, interrupted):
         _show(started.live_file, args, lambda: bool(interrupted))
     return 0
 
 
-def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool]) -> None:
+def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None = None) -> None:
     from offheap.analysis.watching import Watch
     from offheap.recording.following import follow
 
@@ -95,9 +96,12 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool]) -> Non
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
         watch = Watch(source)
         view = watch.advance()
+        print(" " * 40, end="\r", file=sys.stderr, flush=True)
         assert view is not None, "the first look always finds something"
         from offheap.report.live import LiveApp
 
+        # What is loaded by now stays: the collector need not go through it for every few looks.
+        gc.freeze()
         # Without the mouse the terminal's own selecting and copying goes on working.
         LiveApp(watch, view, every=args.every, folder=args.output, stop=stop).run(mouse=False)
 

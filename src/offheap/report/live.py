@@ -14,7 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from offheap.analysis.watching import SORTS, View, Watch
+from offheap.analysis.watched import SORTS, View
+from offheap.analysis.watching import Watch
 from offheap.errors import UserError
 from offheap.report import live_text
 from offheap.report.live_screens import HelpScreen, SiteScreen
@@ -105,9 +106,9 @@ class LiveScreen(Screen[None]):
         lines = self._head(width, height)
         if head.styles.height is None or head.styles.height.value != len(lines):
             head.styles.height = len(lines)
-        head.show(lines)
+        head.paint(lines)
         keys = self.query_one("#keys", Lines)
-        keys.show([(self._message, BOLD) if self._message else (_keys(width), DIM)])
+        keys.paint([(self._message, BOLD) if self._message else (_keys(width), DIM)])
 
     def _head(self, width: int, height: int) -> list[Line]:
         view = self._shown
@@ -258,7 +259,7 @@ class LiveApp(App[None]):
         *,
         every: float = 1.0,
         folder: Path | None = None,
-        stop: Callable[[], bool] = lambda: False,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         self._watch = watch
@@ -269,7 +270,8 @@ class LiveApp(App[None]):
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
-        self.set_interval(_POLL_SECONDS, self._leave_if_asked)
+        if self._stop:
+            self.set_interval(_POLL_SECONDS, self._leave_if_asked)
         self.run_worker(self._follow())
 
     async def _follow(self) -> None:
@@ -288,7 +290,7 @@ class LiveApp(App[None]):
                 self.main.renew(view)
 
     def _leave_if_asked(self) -> None:
-        if self._stop():
+        if self._stop and self._stop():
             self.exit()
 
     def on_site_screen_export(self, event: SiteScreen.Export) -> None:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from offheap.analysis.watching import View
+from offheap.analysis.watched import View
 from offheap.report import live_text
 from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
 
@@ -31,7 +31,7 @@ columns
   95 % ...  where the true growth lies; sorted by its lower end: what has surely grown
   blocks    that are live
   age       of the live bytes, on average
-  over time live bytes since the watch began, zero at the bottom
+  over time live bytes since the watch began; the bars show the change, not from zero
   site      the method to look at
 
 in front of a site
@@ -51,7 +51,7 @@ class _Overlay(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(Pager).focus()
-        self.query_one("#keys", Lines).show([(self.KEYS, DIM)])
+        self.query_one("#keys", Lines).paint([(self.KEYS, DIM)])
 
     def action_close(self) -> None:
         self.dismiss()
@@ -106,7 +106,7 @@ class SiteScreen(_Overlay):
         self.query_one(Pager).show(lines)
 
     def say(self, message: str) -> None:
-        self.query_one("#keys", Lines).show([(message, BOLD)])
+        self.query_one("#keys", Lines).paint([(message, BOLD)])
 
     def action_export(self) -> None:
         self.post_message(self.Export(self.key))

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from offheap import cxx_names
 from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.watching import Row, Sort, View
+from offheap.analysis.watched import Row, Sort, View
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report.text import place, printable
@@ -28,6 +28,7 @@ MARKS: dict[Verdict, str] = {
     "freed": " ",
 }
 _SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4, "TiB"), (1024**5, "PiB"))
+_WIDE = 100  # columns from which on there is room for a caller
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
@@ -80,30 +81,41 @@ def table_line(row: Row, width: int) -> str:
         "allocated": short_size(row.allocated),
         "over time": sparkline(row.trend, 9),
         "verdict": _VERDICTS[row.suspect.verdict],
-        "site": label(row.suspect),
+        "site": label(row.suspect) + (called(row.suspect) if width >= _WIDE else ""),
     }
     return _line(width, [cells[column.name] for column in columns(width)])
 
 
 def label(suspect: Suspect) -> str:
     """The blamed method without its package: `PriceImport.openFeed`; the function of native code."""
-    frame = suspect.blamed
-    if frame.kind != "java":
-        return printable(cxx_names.short(frame.name))
-    return printable(".".join(frame.name.rsplit(".", 2)[-2:]))
+    return _short(suspect.blamed)
+
+
+def called(suspect: Suspect) -> str:
+    """` ← ` and the caller of the blamed frame: several sites may blame one function."""
+    stack = suspect.site.stack
+    place = next((n for n, frame in enumerate(stack) if frame.name == suspect.blamed.name), len(stack))
+    return f" ← {_short(stack[place + 1])}" if place + 1 < len(stack) else ""
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """Bars from zero to the largest value; the latest at the right, fewer values leave room at the left."""
+    """Bars, the latest at the right; fewer values than columns leave room at the left.
+
+    They show the change, from half its size below the least value (or zero) up to the largest: bars
+    from zero would hide the growth of a site that was large before.  A change under 1 % is a flat line.
+    """
     if len(values) > width:
         # The largest of each stretch: a peak must not fall between two columns.
         cuts = [round(n * len(values) / width) for n in range(width + 1)]
         values = [max(values[low:high]) for low, high in pairwise(cuts)]
-    top = max(values, default=0.0)
+    top, least = max(values, default=0.0), min(values, default=0.0)
     if top <= 0:
         return "".ljust(width)
+    if top - least < 0.01 * top:
+        return (_BARS[len(_BARS) // 2 - 1] * len(values)).rjust(width)
+    bottom = max(least - (top - least) / 2, 0.0)
     steps = len(_BARS) - 1
-    return "".join(_BARS[round(max(value, 0.0) / top * steps)] for value in values).rjust(width)
+    return "".join(_BARS[round((value - bottom) / (top - bottom) * steps)] for value in values).rjust(width)
 
 
 def rate(growth: Estimate) -> str:
@@ -230,7 +242,7 @@ def site_lines(row: Row, view: View, site: int) -> list[str]:
         f"growth     {rate(row.growth)} ({rate_interval(row.growth)}); {window(view).partition(': ')[2]}",
         f"allocated  {format_size(row.allocated)} since the recording started",
         f"over time  {sparkline(row.trend, 48).strip()}",
-        f"by birth   {sparkline(view.births(site, 48), 48)}  (what is live, oldest first)",
+        f"by age     {sparkline(view.births(site, 40), 40)}  live now, old to young",
     ]
     return [*lines, f"threads    {threads}"] if threads else lines
 
@@ -289,6 +301,12 @@ def stack_text(view: View, site: int) -> str:
 
 
 _VERDICTS: dict[Verdict, str] = {verdict: str(verdict) for verdict in MARKS} | {"cannot tell yet": "unclear"}
+
+
+def _short(frame: Frame) -> str:
+    if frame.kind != "java":
+        return printable(cxx_names.short(frame.name))
+    return printable(".".join(frame.name.rsplit(".", 2)[-2:]))
 
 
 def _frame_line(frame: Frame, blamed: bool) -> str:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from offheap.analysis.watching import Sort, View
+from offheap.analysis.watched import Sort, View
 from offheap.report import live_text
 
 PLAIN = Style()
@@ -28,44 +30,51 @@ REVERSE = Style(reverse=True)
 
 Line = tuple[str, Style]
 
+MOVES: list[BindingType] = [
+    Binding("up,k", "move(-1)", show=False),
+    Binding("down,j", "move(1)", show=False),
+    Binding("pageup", "page(-1)", show=False),
+    Binding("pagedown", "page(1)", show=False),
+    Binding("home,g", "move(-1000000)", show=False),
+    Binding("end,G", "move(1000000)", show=False),
+]
+
 
 class Lines(Widget):
-    """Lines of text, each cut at the right edge."""
+    """Lines of text, each cut at the right edge; only those that changed are painted again."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.lines: list[Line] = []
+        self._painted: list[Line] = []
 
-    def show(self, lines: Sequence[Line]) -> None:
-        if list(lines) != self.lines:
-            self.lines = list(lines)
-            self.refresh()
+    def paint(self, lines: Sequence[Line]) -> None:
+        """What to show from the widget's first line on."""
+        before, self._painted = self._painted, list(lines)
+        pairs = zip_longest(before, self._painted)
+        changed = [y for y, (old, new) in enumerate(pairs) if old != new]
+        if changed:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def render_line(self, y: int) -> Strip:
-        text, style = self.lines[y] if y < len(self.lines) else ("", PLAIN)
+        text, style = self._painted[y] if y < len(self._painted) else ("", PLAIN)
         # The terminal's own colours: asking for the widget's style would cost more than the line.
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width)
 
     @property
     def text(self) -> str:
-        return "\n".join(text.rstrip() for text, _ in self.lines)
+        """What is on the screen."""
+        return "\n".join(text.rstrip() for text, _ in self._painted)
 
 
 class Pager(Lines, can_focus=True):
     """Lines that wrap, and scroll by key."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MOVES
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._unwrapped: list[Line] = []
+        self._lines: list[Line] = []
         self._top = 0
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -76,40 +85,24 @@ class Pager(Lines, can_focus=True):
         self._wrap()
 
     def action_move(self, lines: int) -> None:
-        self._top = max(0, min(self._top + lines, len(self.lines) - self.size.height))
-        self.refresh()
+        self._top = max(0, min(self._top + lines, len(self._lines) - self.size.height))
+        self.paint(self._lines[self._top : self._top + self.size.height])
 
     def action_page(self, pages: int) -> None:
         self.action_move(pages * max(self.size.height - 1, 1))
 
-    def render_line(self, y: int) -> Strip:
-        return super().render_line(y + self._top)
-
-    @property
-    def below(self) -> int:
-        """Lines that do not fit underneath."""
-        return max(len(self.lines) - self._top - self.size.height, 0)
-
     def _wrap(self) -> None:
         width = max(self.size.width, 20)
-        super().show(
-            [(part, style) for text, style in self._unwrapped for part in wrapped(text, width, " " * 11)]
-        )
-        self._top = max(0, min(self._top, len(self.lines) - self.size.height))
+        self._lines = [
+            (part, style) for text, style in self._unwrapped for part in wrapped(text, width, " " * 11)
+        ]
+        self.action_move(0)
 
 
-class SiteTable(Widget, can_focus=True):
+class SiteTable(Lines, can_focus=True):
     """The sites, one a line under a header; the cursor stays on its site however the order changes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-        Binding("enter", "open", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*MOVES, Binding("enter", "open", show=False)]
 
     class Opened(Message):
         """Enter on a site."""
@@ -167,15 +160,6 @@ class SiteTable(Widget, can_focus=True):
             return None
         return self.view.names.suspects[self.order[self._cursor]].site.stacks[0]
 
-    @property
-    def text(self) -> str:
-        """What is on the screen."""
-        return "\n".join(self._line(y)[0].rstrip() for y in range(self.size.height))
-
-    def render_line(self, y: int) -> Strip:
-        text, style = self._line(y)
-        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width)
-
     def _line(self, y: int) -> Line:
         width = self.size.width
         if y == 0:
@@ -195,7 +179,7 @@ class SiteTable(Widget, can_focus=True):
         self._cursor = max(0, min(self._cursor, len(self.order) - 1))
         rows = max(self.size.height - 1, 1)
         self._top = max(min(self._top, self._cursor, len(self.order) - rows), self._cursor - rows + 1, 0)
-        self.refresh()
+        self.paint([self._line(y) for y in range(self.size.height)])
 
 
 def wrapped(text: str, width: int, indent: str) -> list[str]:

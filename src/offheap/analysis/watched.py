@@ -1,0 +1,188 @@
+"""What a watch shows at one time: its sites with their figures, in any order; nothing in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import estimates
+from offheap.analysis.estimates import Estimates
+from offheap.analysis.results import Estimate, Suspect
+from offheap.recording.model import Info
+
+Rows = NDArray[Any]
+Floats = NDArray[np.float64]
+Sort = Literal["growth", "live", "blocks", "age", "allocated", "name"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The recording at one time.  `rows`: model.SERIES by stack, each with the time it last changed."""
+
+    time: float
+    rss_bytes: int
+    live_bytes: float
+    threads: int
+    rows: Rows
+    by_site: Floats = field(default_factory=lambda: np.zeros(0))  # live bytes, see Names.of_stack
+
+
+@dataclass(frozen=True)
+class Names:
+    """The sites.  `of_stack`: index of a stack's site; len(suspects) for one that has none yet."""
+
+    suspects: tuple[Suspect, ...]
+    of_stack: NDArray[np.int64]
+    answer: str
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """By site what a filter looks through, case folded."""
+        return [_text(suspect).casefold() for suspect in self.suspects]
+
+    def sum(self, stacks: Rows, weights: Floats | None = None) -> Floats:
+        """By site, and one more for stacks without one."""
+        sites = len(self.suspects)
+        known = np.where(stacks < len(self.of_stack), stacks, 0)
+        of = np.where(stacks < len(self.of_stack), self.of_stack[known], sites)
+        return np.bincount(of, weights=weights, minlength=sites + 1).astype(np.float64)
+
+    def place(self, moment: Moment) -> Moment:
+        return replace(moment, by_site=self.sum(moment.rows["stack"], moment.rows["live_bytes"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One site now.
+
+    key        of the site, the same in every View
+    age        mean age of what is live, by bytes, in seconds; None when nothing is
+    growth     bytes per second
+    allocated  bytes since the recording started
+    trend      live bytes, moment by moment
+    """
+
+    key: int
+    suspect: Suspect
+    live_bytes: float
+    live_blocks: float
+    allocated: float
+    age: float | None
+    growth: Estimate
+    trend: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """All there is to show, at one time.
+
+    window    seconds that growth is measured over; 0: it is the rate at which survivors were born
+    baseline  when it was marked, seconds since the recording started; None: no
+    over      nothing more will come
+    """
+
+    info: Info
+    names: Names
+    moments: tuple[Moment, ...]
+    live_bytes: Floats  # by site, and one more
+    live_blocks: Floats
+    allocated: Floats
+    age: Floats  # nan when nothing is live
+    growth: Estimates
+    window: float
+    baseline: float | None
+    over: bool
+    live: Rows
+
+    @property
+    def now(self) -> Moment:
+        return self.moments[-1]
+
+    @property
+    def unnamed_bytes(self) -> float:
+        """Live bytes of call paths that have no site yet."""
+        return float(self.live_bytes[-1])
+
+    def order(
+        self, sort: Sort, label: Callable[[Suspect], str], *, wanted: str = "", reverse: bool = False
+    ) -> list[int]:
+        """Sites by number, largest first (names: from A), of those in which each word of `wanted` occurs."""
+        sites = list(range(len(self.names.suspects)))
+        for word in wanted.casefold().split():
+            sites = [site for site in sites if word in self.names.texts[site]]
+        if sort == "name":
+            return sorted(sites, key=lambda n: label(self.names.suspects[n]).casefold(), reverse=reverse)
+        chosen = np.array(sites, np.int64)
+        live = self.live_bytes[chosen]
+        key = {
+            # What surely grew: the estimate of a busy site jumps about, that of a leak does not.
+            "growth": np.maximum(self.growth.low[chosen], 0.0),
+            "live": live,
+            "blocks": self.live_blocks[chosen],
+            "age": np.nan_to_num(self.age[chosen]),
+            "allocated": self.allocated[chosen],
+        }[sort]
+        ranked: list[int] = chosen[np.lexsort((-live, -key))].tolist()
+        return ranked[::-1] if reverse else ranked
+
+    def row(self, site: int) -> Row:
+        suspect = self.names.suspects[site]
+        age = float(self.age[site])
+        return Row(
+            key=suspect.site.stacks[0],
+            suspect=suspect,
+            live_bytes=float(self.live_bytes[site]),
+            live_blocks=float(self.live_blocks[site]),
+            allocated=float(self.allocated[site]),
+            age=age if age == age else None,
+            growth=self.growth.at(site),
+            trend=tuple(float(moment.by_site[site]) for moment in self.moments),
+        )
+
+    def find(self, key: int) -> int | None:
+        """The number of the site with this key; None when it is gone."""
+        if key >= len(self.names.of_stack):
+            return None
+        site = int(self.names.of_stack[key])
+        return site if site < len(self.names.suspects) else None
+
+    def live_now(self, site: int) -> tuple[Estimate, Estimate]:
+        """Live bytes and blocks of a site with their intervals."""
+        its = self._live_of(site)
+        probability = its["probability"]
+        return (
+            estimates.of_blocks(its["size"].astype(np.float64), probability),
+            estimates.of_blocks(np.ones(len(its)), probability),
+        )
+
+    def births(self, site: int, eras: int) -> tuple[float, ...]:
+        """Live bytes of a site by when they were allocated: from the recording's start to now, in eras."""
+        its = self._live_of(site)
+        end = max(self.now.time, float(its["birth"].max(initial=0.0)), 0.01)
+        weights = its["size"] / its["probability"]
+        table, _ = np.histogram(its["birth"], bins=eras, range=(0.0, end), weights=weights)
+        return tuple(table.tolist())
+
+    def rate(self, values: Sequence[float]) -> float | None:
+        """How fast a total, given moment by moment, has grown over the window; None if that is not known."""
+        if not self.window:
+            return None
+        start = self.now.time - self.window
+        nearest = min(range(len(self.moments)), key=lambda n: abs(self.moments[n].time - start))
+        seconds = self.now.time - self.moments[nearest].time
+        return (values[-1] - values[nearest]) / seconds if seconds > 0 else None
+
+    def _live_of(self, site: int) -> Rows:
+        return self.live[np.isin(self.live["stack"], self.names.suspects[site].site.stacks)]
+
+
+def _text(suspect: Suspect) -> str:
+    site = suspect.site
+    parts = [part for frame in site.stack for part in (frame.name, frame.module, frame.file)]
+    return "\n".join([suspect.verdict, site.kind, *site.threads, *parts])
