@@ -121,6 +121,11 @@ void probe_leave(void) {
     sampler.inside = 0;
 }
 
+int probe_lane(void) {
+    struct lane *lane = my_lane();
+    return atomic_load_explicit(&lane->thread, memory_order_relaxed) == &sampler ? (int)(lane - lanes) : -1;
+}
+
 bool probe_enter_to_forget(void) {
     return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING && come_in();
 }

@@ -62,6 +62,8 @@ bool probe_hands_out_hooks(void);
  * something the probe calls); then the hook only passes the call on.  Signal-safe. */
 bool probe_enter(void);
 void probe_leave(void);
+/* Between the two: a number below 256 that no other thread has meanwhile, or -1 if there is none for it. */
+int probe_lane(void);
 /* The same for taking a block out, which must not be missed when a signal handler
  * frees inside the probe: it may nest. */
 bool probe_enter_to_forget(void);

@@ -6,6 +6,7 @@
 #define OFFHEAP_RULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cfi.h"
@@ -50,8 +51,10 @@ static inline bool rule_pack_cfa(const struct cfi_row *row, struct rule *rule) {
     return true;
 }
 
+static inline bool rule_from_fp(struct rule rule) { return rule.head >> RULE_FP_BIT & 1; }
+
 static inline uintptr_t rule_cfa(struct rule rule, const struct unwind_registers *registers) {
-    return (rule.head >> RULE_FP_BIT & 1 ? registers->fp : registers->sp) +
+    return (rule_from_fp(rule) ? registers->fp : registers->sp) +
            (rule.head >> RULE_CFA_SHIFT & UINT16_MAX) * 8;
 }
 
@@ -81,6 +84,13 @@ static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
 static inline uintptr_t rule_saved(struct rule rule, unsigned i, uintptr_t cfa, uintptr_t unsaved) {
     unsigned word = rule.head >> (RULE_OWN_SHIFT + 4 * i) & 15;
     return word ? *(const uintptr_t *)(cfa - 8 * word) : unsaved;
+}
+
+/* Where rule_step reads, unless `all`, for a frame of this CFA: the return address, and the saved fp or NULL. */
+static inline void rule_reads(struct rule rule, uintptr_t cfa, const uintptr_t *reads[2]) {
+    unsigned word = rule.head >> RULE_OWN_SHIFT & 15;
+    reads[0] = (const uintptr_t *)(cfa - 8);
+    reads[1] = word ? (const uintptr_t *)(cfa - 8 * (uintptr_t)word) : NULL;
 }
 
 /* False: the rule leads backwards or out of [low, high).  `r` is then as it was.  What an epilogue has
@@ -122,6 +132,13 @@ static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
         rule->saves |= (uint64_t)word << 5 * i;
     }
     return true;
+}
+
+static inline void rule_reads(struct rule rule, uintptr_t cfa, const uintptr_t *reads[2]) {
+    uintptr_t lr = cfa - 8 * (rule.head >> RULE_OWN_SHIFT & UINT16_MAX);
+    unsigned word = rule.saves & 31;
+    reads[0] = (const uintptr_t *)lr;
+    reads[1] = word ? (const uintptr_t *)(lr + 8 * (uintptr_t)word - 16) : NULL;
 }
 
 static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_t high, struct unwind_registers *r) {

@@ -9,6 +9,7 @@
 #include "live_file.h"
 #include "probe.h"
 #include "sampler.h"
+#include "stack_memo.h"
 #include "system.h"
 
 enum {
@@ -81,13 +82,18 @@ static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_
     return mine;
 }
 
-uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers) {
+/* Out of line: the frames are 3 KiB of the calling thread's stack, which a memo spares it. */
+static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind kind,
+                                                          struct unwind_registers *registers,
+                                                          struct stack_memo *memo) {
+    struct unwind_registers from = *registers;
     uint64_t frames[1 + NATIVE_FRAMES + 1 + JAVA_FRAMES];
     uint8_t flags = 0;
+    if (memo) memo->stack = 0; /* its trace is about to change */
     size_t depth = 0;
     frames[depth++] = frame_hook(hook);
     enum unwind_end end;
-    depth += unwind(registers, frames + depth, NATIVE_FRAMES, &end);
+    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, memo ? &memo->trace : NULL);
     bool joined = false;
     switch (end) {
     case UNWIND_ROOT: break;
@@ -114,15 +120,29 @@ uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, str
         break;
     }
     }
-    return intern(frames, depth, kind, flags);
+    uint32_t stack = intern(frames, depth, kind, flags);
+    if (memo && end == UNWIND_ROOT && memo->trace.count <= UNWIND_TRACE) {
+        memo->from = from;
+        memo->hook = hook;
+        memo->kind = kind;
+        memo->stack = stack;
+    }
+    return stack;
+}
+
+uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers) {
+    struct stack_memo *memo = stack_memo(registers);
+    if (memo && stack_memo_holds(memo, registers, hook, kind)) return memo->stack;
+    return walk_and_intern(hook, kind, registers, memo);
 }
 
 void stack_count(uint32_t stack, size_t size) {
     uint32_t shards = live->counter_shards;
     /* Threads' TLS blocks lie a stack apart: their addresses spread them over the shards. */
     uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&sampler >> 12) * 2654435761u >> 30;
+    shard &= shards - 1; /* a power of two */
     struct offheap_counters *counters =
-        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + (shard & (shards - 1)); /* a power of two */
+        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard;
     __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
     if (live->mode == OFFHEAP_EXACT) {
         __atomic_fetch_add(&counters->blocks, 1 << 16, __ATOMIC_RELAXED);

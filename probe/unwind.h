@@ -14,6 +14,18 @@ struct unwind_registers {
     uintptr_t saved[11];
 };
 
+/* What a walk read of the stack; see unwind_traced(). */
+enum { UNWIND_TRACE = 128 };
+struct unwind_read {
+    const uintptr_t *at;
+    uintptr_t word;
+};
+struct unwind_trace {
+    uint32_t generation; /* modules_generation as the walk began */
+    uint32_t count;      /* UNWIND_TRACE + 1: the walk read more, or needed more than packed rules */
+    struct unwind_read reads[UNWIND_TRACE];
+};
+
 enum unwind_end {
     UNWIND_ROOT,      /* the thread's first frame */
     UNWIND_NO_MODULE, /* registers->pc is in no module: JIT code, the interpreter, a stub */
@@ -44,5 +56,10 @@ enum unwind_end {
  * Returns the number of frames written.
  */
 size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end);
+
+/* The same, and writes down all that it read: a walk in the same generation from the same pc, sp and fp
+ * by the same thread that reads the same words finds the same frames. */
+size_t unwind_traced(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end,
+                     struct unwind_trace *trace);
 
 #endif

@@ -18,6 +18,7 @@ from offheap.recording.model import Recording
 ODD = 4099  # bytes of the blocks that a scenario leaves behind (adversarial.c)
 
 SCENARIOS = [
+    "callers",
     "longjmp",
     "tls_destructors",
     "fork",
@@ -81,6 +82,16 @@ def test_preloaded(scenario: str, adversarial: Path, probe_library: Path, tmp_pa
     # One handler runs on an alternate stack, whose bounds the unwinder cannot know.
     lost = set(found.info.lost) - ({"lost_unwinds"} if scenario == "signals" else set())
     assert not lost, found.info.lost
+
+
+def test_each_caller_has_its_own_stack(adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
+    """Allocations by the same code at the same stack pointer, for two callers in turn."""
+    options = f"exact,dir={tmp_path}"
+    run([adversarial, "callers"], {"LD_PRELOAD": str(probe_library), "OFFHEAP": options})
+    live = newest_recording(tmp_path).live
+    first, second = (set(live["stack"][live["size"] == size].tolist()) for size in (ODD, ODD + 16))
+    assert len(first) == len(second) == 1
+    assert first != second
 
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "exec"])

@@ -47,6 +47,34 @@ static long leak(long count) {
     return count;
 }
 
+/* Two callers of frames alike, so that the same code allocates at the same stack pointer for either: by size
+ * the test knows which it was. */
+static __attribute__((noinline)) void allocate_for(size_t size) {
+    sink = malloc(size);
+    __asm__ volatile("");
+}
+static __attribute__((noinline)) void first_caller(size_t size) {
+    allocate_for(size);
+    __asm__ volatile("");
+}
+static __attribute__((noinline)) void second_caller(size_t size) {
+    allocate_for(size);
+    __asm__ volatile("nop");
+}
+
+static long scenario_callers(void) {
+    void (*const volatile callers[])(size_t) = {first_caller, second_caller};
+    long left = 0;
+    unsigned random = 1;
+    for (int i = 0; i < 4000; i++) {
+        random = random * 1103515245 + 12345;
+        unsigned which = random >> 30 & 1;
+        callers[which](which ? ODD + 16 : ODD);
+        left += !which;
+    }
+    return left;
+}
+
 static jmp_buf jump;
 static __attribute__((noinline)) void deep(int depth) {
     char *room = alloca((size_t)depth * 3 + 16);
@@ -335,6 +363,7 @@ static const struct {
     const char *name;
     long (*run)(void);
 } scenarios[] = {
+    {"callers", scenario_callers},
     {"longjmp", scenario_longjmp},     {"tls_destructors", scenario_tls_destructors},
     {"fork", scenario_fork},           {"vfork", scenario_vfork},
     {"exec", scenario_exec},           {"cross_thread", scenario_cross_thread},
