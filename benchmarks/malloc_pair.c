@@ -7,6 +7,7 @@
  *           mixed    the same with 16 B to 1 MiB, small ones far more often than large ones
  *           realloc  a block that grows from 16 B to 4 KiB in 8 steps, then its free: 9 calls are one "pair"
  *           cross    half of the threads allocate 64 bytes, the other half free them
+ *           wander   as pair, each from another depth of call stack, 1 to 32 frames deeper
  * DEPTH     frames of the allocating thread's call stack, the C library's own two at its start included
  *
  * Prints the ns per pair over all threads: CPU time of the threads while they worked, divided by the
@@ -36,6 +37,9 @@ struct pipe {
 struct worker {
     _Alignas(64) pthread_t thread;
     unsigned index;
+    void (*leaf)(struct worker *); /* what the innermost frame calls */
+    void **live;
+    size_t at;
     uint64_t nanoseconds, pairs;
 };
 
@@ -91,6 +95,32 @@ static inline __attribute__((always_inline)) void churn(struct worker *self, boo
 static void pair(struct worker *self) { churn(self, false); }
 static void mixed(struct worker *self) { churn(self, true); }
 
+static void replace_one(struct worker *self) {
+    free(self->live[self->at]);
+    self->live[self->at] = use(malloc(BLOCK));
+    if (++self->at == bench.window) self->at = 0;
+}
+
+static void descend(struct worker *self, unsigned left, unsigned level);
+
+static void wander(struct worker *self) {
+    self->live = use(calloc(bench.window, sizeof *self->live));
+    self->leaf = replace_one;
+    uint32_t random = 1;
+    pthread_barrier_wait(&bench.ready);
+    uint64_t start = cpu_ns(), spent = 0;
+    for (; spent < bench.nanoseconds; spent = cpu_ns() - start) {
+        for (int i = 0; i < BATCH; i++) {
+            random = random * 1103515245 + 12345;
+            descend(self, 1 + (random >> 27), random >> 24 & 7);
+        }
+        self->pairs += BATCH;
+    }
+    self->nanoseconds = spent;
+    for (size_t i = 0; i < bench.window; i++) free(self->live[i]);
+    free(self->live);
+}
+
 static void reallocs(struct worker *self) {
     pthread_barrier_wait(&bench.ready);
     uint64_t start = cpu_ns(), spent = 0;
@@ -139,7 +169,6 @@ static void cross(struct worker *self) {
 
 /* Frames of different code and length, as a real stack has. */
 #define LEVELS(LEVEL) LEVEL(0) LEVEL(1) LEVEL(2) LEVEL(3) LEVEL(4) LEVEL(5) LEVEL(6) LEVEL(7)
-static void descend(struct worker *self, unsigned left, unsigned level);
 #define LEVEL(n)                                                                                \
     static __attribute__((noinline)) void level_##n(struct worker *self, unsigned left) {       \
         volatile char frame[16 + 24 * n];                                                       \
@@ -151,8 +180,8 @@ LEVELS(LEVEL)
 #define NAME(n) level_##n,
 static void (*const levels[])(struct worker *, unsigned) = {LEVELS(NAME)};
 
-static inline __attribute__((always_inline)) void descend(struct worker *self, unsigned left, unsigned level) {
-    if (left == 0) bench.work(self);
+static void descend(struct worker *self, unsigned left, unsigned level) {
+    if (left == 0) self->leaf(self);
     else levels[level](self, left);
     __asm__ volatile(""); /* no tail call */
 }
@@ -178,7 +207,7 @@ static bool choose(const char *name) {
     static const struct {
         const char *name;
         void (*work)(struct worker *);
-    } workloads[] = {{"pair", pair}, {"mixed", mixed}, {"realloc", reallocs}, {"cross", cross}};
+    } workloads[] = {{"pair", pair}, {"mixed", mixed}, {"realloc", reallocs}, {"cross", cross}, {"wander", wander}};
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
         if (strcmp(workloads[i].name, name) == 0) bench.work = workloads[i].work;
     return bench.work;
@@ -186,7 +215,7 @@ static bool choose(const char *name) {
 
 int main(int count, char **words) {
     if (count != 6 || !choose(words[1])) {
-        fprintf(stderr, "usage: %s pair|mixed|realloc|cross THREADS WINDOW DEPTH MILLISECONDS\n", words[0]);
+        fprintf(stderr, "usage: %s pair|mixed|realloc|cross|wander THREADS WINDOW DEPTH MILLISECONDS\n", words[0]);
         return 2;
     }
     bench.threads = (unsigned)atoi(words[2]);
@@ -204,6 +233,7 @@ int main(int count, char **words) {
     pthread_barrier_init(&bench.ready, NULL, bench.threads);
     for (unsigned i = 0; i < bench.threads; i++) {
         workers[i].index = i;
+        workers[i].leaf = bench.work;
         if (pthread_create(&workers[i].thread, NULL, run, &workers[i]) != 0) abort();
     }
     uint64_t nanoseconds = 0, pairs = 0;

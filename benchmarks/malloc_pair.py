@@ -54,6 +54,7 @@ PAIRS = [
 ]
 OTHERS = [
     Workload("16 B-1 MiB", "mixed"),
+    Workload("from changing depths, 7-38", "wander"),
     Workload("realloc 16 B-4 KiB, 9 calls", "realloc"),
     Workload("freed by another thread", "cross", threads=2),
     Workload("8 threads, freed by others", "cross", threads=8),
