@@ -11,7 +11,7 @@
 
 /* The mapped file; NULL while nothing records.  Hooks may use it only between
  * probe_enter and probe_leave (probe.h): it is unmapped once nobody is inside. */
-extern struct offheap_header *live;
+extern struct offheap_header *live __attribute__((visibility("hidden")));
 
 /* Makes and maps the file that `options` asks for.  Returns enum probe_error. */
 int live_file_create(const struct options *options, enum offheap_entry entry);

@@ -24,7 +24,7 @@ struct module {
 };
 
 enum { MODULES_MAX = 4096, MODULE_NOWHERE = MODULES_MAX - 1 }; /* the last is none, and stays without a row */
-extern struct module modules[MODULES_MAX];
+extern struct module modules[MODULES_MAX] __attribute__((visibility("hidden")));
 
 /* The registered module that covers `pc`, or NULL.  Writes nothing, so it may be asked at any
  * time.  Signal-safe with glibc >= 2.35 (_dl_find_object).  Before that dl_iterate_phdr is asked, which
@@ -47,6 +47,6 @@ void modules_register_all(void);
 /* After a dlclose: marks modules that went. */
 void modules_forget_closed(void);
 /* Grows whenever what a pc means may have changed; caches keyed by pc compare it. */
-extern _Atomic uint32_t modules_generation;
+extern _Atomic uint32_t modules_generation __attribute__((visibility("hidden")));
 
 #endif

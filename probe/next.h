@@ -25,7 +25,8 @@ struct next {
     int (*dlclose)(void *);
     void *(*dlsym)(void *, const char *);
 };
-extern struct next next;
+/* Said here, because -fvisibility is about definitions: elsewhere its address would come from the GOT. */
+extern struct next next __attribute__((visibility("hidden")));
 
 /* The real function of a malloc or mmap family symbol, NULL for any other. */
 void *next_of(const char *symbol);

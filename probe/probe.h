@@ -31,7 +31,7 @@ enum probe_error {
 };
 
 enum probe_state { PROBE_IDLE, PROBE_RECORDING };
-extern _Atomic int probe_state;
+extern _Atomic int probe_state __attribute__((visibility("hidden")));
 
 /* Preloaded: looks at the environment and starts if it asks for that; called by the first allocation
  * of the process (other libraries' constructors come before ours) and by our constructor.  True when

@@ -21,7 +21,7 @@
 #include "recording.h"
 
 #define TABLE_FILTER_BITS 17
-extern _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
+extern _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS] __attribute__((visibility("hidden")));
 
 /* Blocks that are neighbours are so here too: whoever frees one after the other stays in a cache line.
  * The upper bits spread what is aligned alike, such as blocks with a mapping of their own. */
