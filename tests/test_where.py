@@ -1,0 +1,238 @@
+"""`offheap where` on real JVMs: every owner holds what the program is known to hold, and little is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
+from offheap.analysis.accounts import Accounts, Holding
+from offheap.look import look
+from offheap.proc import cgroup, threads
+from waiting_jvm import NOBODY, waiting_jvm
+
+MIB = 1 << 20
+VERSIONS = (11, 17, 21, 25)
+# Shares of RSS.  Questions that cost the JVM nothing do not tell G1's mark bitmaps; its tables of block
+# offsets and card counts are told by Native Memory Tracking alone.
+CLOSED, G1_TABLES, BITMAPS, WITH_NMT = 0.005, 0.01, 0.045, 0.0005
+
+needs_tracing = pytest.mark.skipif(
+    not threads.may_see_stacks(os.getppid()),
+    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
+)
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path) -> Path:
+    return compile_footprint(jdk)
+
+
+def held(accounts: Accounts) -> dict[str, Holding]:
+    return {holding.owner: holding for holding in accounts.holdings}
+
+
+def check_books(accounts: Accounts) -> None:
+    """They are closed to the byte, down to the parts."""
+    assert sum(h.bytes for h in accounts.holdings) + accounts.unattributed_bytes == accounts.memory.rss
+    for holding in accounts.holdings:
+        assert sum(part.bytes for part in holding.parts) == holding.bytes
+        assert all(part.bytes > 0 for part in holding.parts)
+
+
+def check_program(accounts: Accounts) -> None:
+    """What the program is known to hold is where it should be."""
+    owners = held(accounts)
+    assert HEAP <= owners["java-heap"].bytes <= 3 * 192 * MIB  # ZGC on 11 and 17 maps it three times
+    assert {part.name: part.bytes for part in owners["mapped-files"].parts if "mapped.bin" in part.name} == {
+        next(p.name for p in owners["mapped-files"].parts if "mapped.bin" in p.name): MAPPED
+    }
+    names = {part.name for part in owners["thread-stacks"].parts}
+    assert {f"worker-{number}" for number in range(WORKERS)} <= names
+    assert 100 << 10 < owners["metaspace"].bytes < 16 * MIB
+    assert 100 << 10 < owners["code-cache"].bytes < 16 * MIB
+    assert any("libjvm.so" in part.name for part in owners["shared-libraries"].parts)
+    assert any(part.name.endswith("/modules") for part in owners["jars"].parts)
+
+
+@needs_tracing
+@pytest.mark.parametrize("collector", COLLECTORS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
+    with footprint_jvm(jre(version), classes, collector) as jvm:
+        accounts = look(jvm.pid)
+        check_books(accounts)
+        check_program(accounts)
+        unknown_bitmaps = collector == "g1" and version > 11
+        share = accounts.unattributed_bytes / accounts.memory.rss
+        bound = BITMAPS if unknown_bitmaps else G1_TABLES if collector == "g1" else CLOSED
+        assert share <= bound, accounts.unattributed
+        # Direct buffers of 1 MiB are malloc's large blocks, the zip streams are in its arenas.
+        assert held(accounts)["malloc"].bytes >= DIRECT
+        # The first question's few objects may be those that start a collection: the second look has its cost.
+        assert look(jvm.pid).cost_bytes < 2 * MIB
+        assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
+        if unknown_bitmaps:
+            accounts = look(jvm.pid, detail=True)
+            check_books(accounts)
+            assert accounts.unattributed_bytes <= G1_TABLES * accounts.memory.rss, accounts.unattributed
+            assert {part.name for part in held(accounts)["gc"].parts} >= {"card table"}
+        assert jvm.answers()
+
+
+@needs_tracing
+@pytest.mark.parametrize("collector", COLLECTORS)
+@pytest.mark.parametrize("version", [21, 25])
+def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
+    with footprint_jvm(jre(version), classes, collector, "-XX:NativeMemoryTracking=summary") as jvm:
+        accounts = look(jvm.pid)
+        check_books(accounts)
+        check_program(accounts)
+        owners = held(accounts)
+        anonymous = owners["anonymous"].bytes if "anonymous" in owners else 0
+        assert accounts.unattributed_bytes + anonymous <= WITH_NMT * accounts.memory.rss
+        assert owners["direct-buffers"].bytes == DIRECT
+        assert owners["direct-buffers"].counted
+        assert {"Symbol", "Internal"} <= {part.name for part in owners["jvm-malloc"].parts}
+        assert jvm.answers()
+
+
+@needs_tracing
+@pytest.mark.parametrize("version", [11, 17])
+def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], classes: Path) -> None:
+    with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=detail") as jvm:
+        accounts = look(jvm.pid, detail=True)
+        check_books(accounts)
+        check_program(accounts)
+        owners = held(accounts)
+        anonymous = owners["anonymous"].bytes if "anonymous" in owners else 0
+        assert accounts.unattributed_bytes + anonymous <= WITH_NMT * accounts.memory.rss
+        assert owners["direct-buffers"].bytes == DIRECT
+        assert owners["gc"].bytes > 500 << 10
+
+
+def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:
+    with footprint_jvm(jdk / "bin" / "java", classes, "serial") as jvm:
+        accounts = look(jvm.pid)
+        check_books(accounts)
+        if "cds" not in held(accounts):
+            pytest.skip(f"{jdk} has no CDS archive")
+        assert held(accounts)["cds"].bytes > 4 * MIB
+
+
+def where(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "offheap", "where", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment},
+    )
+
+
+def test_text_and_json(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(17), waiting_classes, "-XX:NativeMemoryTracking=summary") as jvm:
+        text = where(jvm.pid)
+        assert text.returncode == 0, text.stderr
+        assert max(map(len, text.stdout.splitlines())) <= 80
+        assert text.stdout.splitlines()[0].endswith(f"RSS of Waiting (pid {jvm.pid}, Java 17.0.9)")
+        for title in ("Java heap", "metaspace", "thread stacks", "the JVM's malloc", "unattributed"):
+            assert f"\n{title} " in text.stdout
+        full = where(jvm.pid, "-v").stdout
+        assert "def new generation" in full
+        assert "VM Thread" in full
+        document = json.loads(where(jvm.pid, "--json").stdout)
+        assert document["schema"] == "offheap.where/1"
+        assert document["java_version"] == "17.0.9"
+        owners = {owner["owner"]: owner for owner in document["owners"]}
+        total = sum(owner["bytes"] for owner in owners.values()) + document["unattributed_bytes"]
+        assert total == document["rss_bytes"]
+        for owner in owners.values():
+            assert sum(part["bytes"] for part in owner["detail"]) == owner["bytes"]
+        assert document["sources"][0] == "GC.heap_info"
+        assert jvm.answers()
+        assert jvm.stderr() == ""
+
+
+def test_no_attach_asks_nothing(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(21), waiting_classes) as jvm:
+        outcome = where(jvm.pid, "--no-attach")
+        assert outcome.returncode == 0
+        assert "the JVM was not asked" in outcome.stdout
+        assert not Path(f"/tmp/.java_pid{jvm.pid}").exists()
+        assert jvm.stderr() == ""
+        assert where(jvm.pid, "--no-attach", "--detail").returncode == 2
+
+
+def test_attach_disabled_is_said(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(21), waiting_classes, "-XX:+DisableAttachMechanism") as jvm:
+        outcome = where(jvm.pid)
+        assert outcome.returncode == 0
+        assert "DisableAttachMechanism" in outcome.stdout.replace("\n           ", " ")
+        assert jvm.stderr() == ""
+
+
+def test_a_program_without_a_jvm() -> None:
+    accounts = look(os.getpid())
+    check_books(accounts)
+    assert accounts.java_version == ""
+    assert held(accounts)["shared-libraries"].bytes > MIB
+
+
+def test_a_cgroup_of_its_own(tmp_path: Path) -> None:
+    own = cgroup.parse(Path("/proc/self/cgroup").read_text())
+    if 2 not in own:
+        pytest.skip("this process is in no cgroup of version 2")
+    folder = tmp_path / own[2].lstrip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.current").write_text("1000\n")
+    (folder / "memory.max").write_text("max\n")
+    (folder / "memory.stat").write_text("anon 600\nfile 300\nkernel 100\n")
+    found = cgroup.read(os.getpid(), tmp_path)
+    assert found
+    assert (found.version, found.usage, found.limit) == (2, 1000, None)
+    assert (found.anonymous, found.page_cache, found.kernel) == (600, 300, 100)
+    (folder / "memory.max").write_text("4096\n")
+    limited = cgroup.read(os.getpid(), tmp_path)
+    assert limited
+    assert limited.limit == 4096
+
+
+def test_cgroup_text() -> None:
+    assert cgroup.parse("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c:d\n") == {1: "/a/b", 2: "/c:d"}
+    assert cgroup.parse("nonsense\n:::\n") == {}
+    assert cgroup.parse_stat("anon 5\nfile x\n\nkernel 7 8\n") == {"anon": 5}
+
+
+def test_bad_input() -> None:
+    for arguments, word in (
+        ((1 << 22,), "there is no process"),
+        (("no-such-main-class",), "no JVM has"),
+        ((2,), "PID 2"),  # a kernel thread, or nothing
+    ):
+        outcome = where(*arguments)
+        assert outcome.returncode == 2
+        assert outcome.stdout == ""
+        (line,) = outcome.stderr.splitlines()
+        assert word in line or "there is no process" in line
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a program as another user")
+def test_the_jvm_of_another_user(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(17), waiting_classes, wrapper=NOBODY) as jvm:
+        accounts = look(jvm.pid)
+        check_books(accounts)
+        assert "GC.heap_info" in accounts.sources
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        command = [*NOBODY, sys.executable, "-m", "offheap", "where", str(jvm.pid)]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if "No module named" in outcome.stderr or "Permission denied" in outcome.stderr:
+            pytest.skip("another user cannot read this installation")
+        assert outcome.returncode == 2
+        assert "belongs to root" in outcome.stderr
