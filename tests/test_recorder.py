@@ -84,6 +84,7 @@ def test_a_recording_of_a_jvm(start: Start, tmp_path: Path) -> None:
     assert recording.process["live_bytes"][-1] == pytest.approx(
         (recording.live["size"] / recording.live["probability"]).sum()
     )
+    assert recording.info.live_time == recording.info.duration_seconds
     last = {int(row["stack"]): row for row in recording.series}  # of each stack the latest
     assert sum(row["live_bytes"] for row in last.values()) == pytest.approx(outcome.live_bytes)
     leak = int(np.bincount(recording.live["stack"][recording.live["size"] < 100_000]).argmax())

@@ -204,6 +204,21 @@ def test_killed_between_snapshots(tmp_path: Path, written: int) -> None:
     assert len(got.live) == written
 
 
+def test_the_time_of_the_live_set_is_kept(tmp_path: Path) -> None:
+    target = writer(tmp_path / "a.offheap")
+    fill(target)
+    target.replace_info(info(duration_seconds=2.0, live_time=1.0))
+    target.close()
+    assert load(target.path).info.live_time == 1.0
+
+
+def test_a_recording_without_the_time_of_its_live_set_is_read(recording: Path) -> None:
+    meta = json.loads((recording / "meta.json").read_text())
+    del meta["live_time"]
+    (recording / "meta.json").write_text(json.dumps(meta))
+    assert load(recording).info.live_time == 0.0
+
+
 def test_series_may_be_ahead_of_meta(tmp_path: Path) -> None:
     target = writer(tmp_path / "a.offheap")
     fill(target)

@@ -170,7 +170,7 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         at[:, -1], at_variance[:, -1] = total, variance.sum(axis=1)
         first = np.minimum(first, began)
     else:
-        last = latest_rows(recording)
+        last = latest_rows(recording, times[-1])
         last = last[last >= 0]
         # The oldest survivor is the site's beginning only if it frees nothing.
         allocated = np.bincount(
@@ -202,12 +202,12 @@ def _boundaries(recording: Recording) -> tuple[Floats, bool]:
 
     At snapshots where there are enough of them: between two, what was live is not known.
     """
-    end = max(
-        recording.info.duration_seconds,
-        float(recording.live["birth"].max(initial=0.0)),
-        float(recording.process["time"].max(initial=0.0)),
-        0.01,
-    )
+    if recording.info.live_time > 0:
+        # Snapshots that are newer than the live set would make the births they lack look freed.
+        end = recording.info.live_time
+    else:
+        end = max(recording.info.duration_seconds, float(recording.process["time"].max(initial=0.0)))
+    end = max(end, float(recording.live["birth"].max(initial=0.0)), 0.01)
     even = np.linspace(0.0, end, ERAS + 1)
     taken = np.unique(np.concatenate((recording.process["time"], recording.series["time"])))
     taken = taken[(taken > 0) & (taken < end)]

@@ -147,8 +147,10 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     probability = recording.live["probability"][order]
     live_bytes = estimates.of_groups(site, size, probability, count)
     live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
-    in_bytes, in_blocks = allocations(recording, grouping.of_stack, count)
-    latest = latest_rows(recording)
+    # What was allocated after the live set was taken would pass for freed.
+    until = recording.info.live_time or np.inf
+    in_bytes, in_blocks = allocations(recording, grouping.of_stack, count, until)
+    latest = latest_rows(recording, until)
     known_stacks = np.flatnonzero(latest >= 0)
     samples = np.bincount(
         grouping.of_stack[known_stacks], recording.series["samples"][latest[known_stacks]], minlength=count
@@ -186,9 +188,11 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
     return [found.site(number) for number in range(len(found))]
 
 
-def allocations(recording: Recording, groups: NDArray[np.int64], count: int) -> tuple[Estimates, Estimates]:
+def allocations(
+    recording: Recording, groups: NDArray[np.int64], count: int, until: float = np.inf
+) -> tuple[Estimates, Estimates]:
     """Bytes and blocks ever allocated, by group 0..count-1; `groups` has the group of every stack."""
-    latest = latest_rows(recording)
+    latest = latest_rows(recording, until)
     stacks = np.flatnonzero(latest >= 0)
     rows = recording.series[latest[stacks]]
     of = groups[stacks]
@@ -210,10 +214,11 @@ def allocated(recording: Recording, groups: NDArray[np.int64], count: int) -> li
     return [(in_bytes.at(number), in_blocks.at(number)) for number in range(count)]
 
 
-def latest_rows(recording: Recording) -> NDArray[np.int64]:
-    """By stack: the row of its latest state in the series, or -1."""
+def latest_rows(recording: Recording, until: float = np.inf) -> NDArray[np.int64]:
+    """By stack: the row of its latest state in the series, until this time, or -1."""
     last = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
-    last[recording.series["stack"]] = np.arange(len(recording.series))  # by time: the latest wins
+    rows = int(np.searchsorted(recording.series["time"], until, "right"))
+    last[recording.series["stack"][:rows]] = np.arange(rows)  # by time: the latest wins
     return last
 
 

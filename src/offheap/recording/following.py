@@ -69,6 +69,7 @@ class FollowedLiveFile:
             duration=max(self._time, float(births.max()) if len(births) else 0.0),
             properties=self._file.properties(),
             command_line=self._command_line,
+            problems=self._naming.problems(),
         )
         self._last = Look(info, False, self._over, snapshot.live, snapshot.series, snapshot.process)
         return self._last

@@ -75,8 +75,14 @@ def describe(
     duration: float,
     properties: Mapping[str, str],
     command_line: Sequence[str] = (),
+    problems: Sequence[str] = (),
+    live_time: float = 0.0,
 ) -> Info:
-    """All that is known about a recording; `command_line` as /proc gave it, () when it is gone."""
+    """All that is known about a recording.
+
+    `command_line` as /proc gave it, () when it is gone; `problems`: sentences about missing symbols;
+    `live_time` as Info has it.
+    """
     # The probe notes it too, cut when it is very long.
     noted = properties.get("cmdline", "")
     command_line = tuple(command_line) or (tuple(noted.split(_SEPARATOR)) if noted else ())
@@ -99,8 +105,12 @@ def describe(
         properties={key: value for key, value in properties.items() if key != "cmdline"},
         lost=dict(header.losses),
         joined=header.joined,
-        coverage=tuple(COVERAGE[bit] for bit in Coverage if bit in header.coverage and bit in COVERAGE),
+        coverage=(
+            *(COVERAGE[bit] for bit in Coverage if bit in header.coverage and bit in COVERAGE),
+            *problems,
+        ),
         probe_version=header.probe_version,
+        live_time=live_time,
     )
 
 

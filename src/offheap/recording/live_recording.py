@@ -31,6 +31,7 @@ def load(path: Path) -> Recording:
             duration=max(time, float(births.max()) if len(births) else 0.0),
             properties=live_file.properties(),
             command_line=status.command_line(pid) if pid is not None else (),
+            problems=naming.problems(),
         )
         return assemble(
             info,

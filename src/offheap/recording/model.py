@@ -70,6 +70,9 @@ class Info:
     joined: int = 0  # samples whose Java frames joined the native ones
     coverage: tuple[str, ...] = ()  # sentences: what could not be seen, and why
     probe_version: str = ""
+    # When the live set was taken, seconds since the start; 0.0: at the end.  A recorder that was
+    # killed leaves one that is older than its last snapshot: a large one is not written each time.
+    live_time: float = 0.0
 
 
 # One row a live block or live mapping.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
@@ -18,6 +18,8 @@ from offheap.recording.model import Frame, Kind, Module
 Chain = tuple[Frame, ...]  # innermost first: more than one where the compiler inlined
 
 _PROBE = "liboffheap.so"
+
+_MOST_NAMES = 6  # of modules in a sentence
 
 UNNAMED = Frame("unknown Java method", "unknown")
 
@@ -39,6 +41,10 @@ _GAPS = {
 
 class Symbolizer(Protocol):
     """What offheap.symbols.Symbolizer offers here."""
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Module path -> why its symbols are missing or not to be trusted."""
 
     def resolve(self, path: str, build_id: str, addresses: Any) -> list[Any]:
         """For each address its Symbols (name, file, line, inlined), innermost first; () when unknown."""
@@ -75,6 +81,16 @@ class Naming:
                 mask = contract.FRAME_RAW_ADDRESS_MASK
                 chains.update((raw, (Frame(f"{raw & mask:#x}", "unknown"),)) for raw in members)
         return chains
+
+    def problems(self) -> tuple[str, ...]:
+        """Why names are missing so far: a sentence each, the modules that share it together."""
+        modules: dict[str, list[str]] = {}
+        for path, problem in sorted(self._symbolizer.problems.items()):
+            names = modules.setdefault(problem, [])
+            name = PurePosixPath(path.removesuffix(" (deleted)")).name
+            if name not in names:
+                names.append(name)
+        return tuple(f"{_enumerated(names)}: {problem}" for problem, names in modules.items())
 
     def modules(self) -> list[Module]:
         """By module row of a native frame; a row still being written has start 0."""
@@ -160,6 +176,11 @@ class Naming:
             at = int(np.searchsorted(lines["start"], bci, side="right")) - 1
             line = int(lines["line"][at]) if at >= 0 else 0
         return Frame(name, "java", "", self._file.string(int(row["source_file"])), line)
+
+
+def _enumerated(names: list[str]) -> str:
+    left = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {left} more" if left > 0 else "")
 
 
 def _hook(raw: int) -> Frame:

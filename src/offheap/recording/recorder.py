@@ -104,6 +104,7 @@ class _Recorder:
         self._snapshots = Snapshots(source, self._naming)
         self._taken = 0
         self._time = 0.0
+        self._live_time = 0.0
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
 
     def run(
@@ -154,6 +155,7 @@ class _Recorder:
         started = time.monotonic()
         if final or started >= self._live_due:
             target.replace_live(snapshot.live)
+            self._live_time = snapshot.time
             self._live_due = started + (time.monotonic() - started) / self._share
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
@@ -169,6 +171,8 @@ class _Recorder:
             duration=self._time,
             properties=self._source.properties(),
             command_line=self._command_line,
+            problems=self._naming.problems(),
+            live_time=self._live_time,
         )
         self._target.replace_info(info)
 

@@ -19,6 +19,8 @@ from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Kind, Mo
 from offheap.recording.naming import Chain
 from offheap.recording.parts import connect, literal, parts
 
+_LATER = {"live_time"}  # keys of meta.json that older recordings lack
+
 Columns = dict[str, NDArray[Any]]
 
 
@@ -167,7 +169,7 @@ def _checked(path: Path, meta: dict[str, Any]) -> Info:
     hints = get_type_hints(Info)
     values: dict[str, Any] = {"path": str(path)}
     for name, hint in hints.items():
-        if name == "path":
+        if name == "path" or (name in _LATER and name not in meta):
             continue
         value = meta[name]
         text = str(hint)
