@@ -55,6 +55,15 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def parse_rate(text: str) -> float:
+    """Bytes per second from `1MiB/min`, `10k/s`, `2GiB/h`, `500MB/d`."""
+    size, slash, unit = text.partition("/")
+    seconds = _DURATION_UNITS.get(unit.strip().lower())
+    if not slash or seconds is None:
+        raise QuantityError(f"{text!r} is not a rate (write 1MiB/min, 10KiB/s, 2GiB/h)")
+    return parse_size(size) / seconds
+
+
 def format_size(size: float) -> str:
     """`0 B`, `812 B`, `1.5 MiB`, `12.0 MiB`, `340 MiB`: three figures, powers of 1024; keeps the sign."""
     if not math.isfinite(size):

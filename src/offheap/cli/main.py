@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "live": "watch what holds memory and what grows, in the terminal",
     "leaks": "suspects: sites whose old blocks survive and whose live bytes grow",
     "diff": "what changed between two recordings, or between two times of one",
+    "check": "a gate for CI: pass or fail a recording by how memory grows",
     "summary": "live bytes by allocating site",
     "tree": "live bytes as a tree of callers",
     "stats": "what was recorded, over what time, and what was lost",
@@ -38,7 +39,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
     "look at a process": ("where",),
     "record": ("run", "attach", "detach", "ps", "env"),
-    "read a recording": ("live", "leaks", "diff", "summary", "tree", "stats", "report"),
+    "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "set up": ("completion",),
 }
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.quantities import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from offheap.recording.launch import Launched
 
 DEFAULT_INTERVAL = 512 * 1024
 
@@ -22,6 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap run -- java -jar app.jar
   offheap run --exact -o startup.offheap -- ./gradlew test
   offheap run --duration 10m -- bin/catalina.sh run"""
+    add_recording_options(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UserError("there is no command to run", "write it after --: offheap run -- java -jar app.jar")
+    launched = record(args, command)
+    for outcome in launched.outcomes:
+        _say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
+    return launched.status or (2 if launched.problems else 0)
+
+
+def add_recording_options(parser: argparse._ActionsContainer) -> None:
+    """What `record` goes by."""
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--interval",
@@ -44,13 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration", type=parse_duration, metavar="TIME", help="record so long; the program goes on"
     )
     parser.add_argument("--follow", action="store_true", help="record the JVM's child processes, too")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
 
-def run(args: argparse.Namespace) -> int:
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UserError("there is no command to run", "write it after --: offheap run -- java -jar app.jar")
+def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
+    """Runs the command under the probe, by the options of `add_recording_options`, to its end."""
     if args.every is not None and args.every <= 0:
         raise UserError("--every 0 means nothing", "give a time such as 1s")
 
@@ -77,14 +95,12 @@ def run(args: argparse.Namespace) -> int:
             say=_say,
         ),
     )
-    for outcome in launched.outcomes:
-        _say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
     if not launched.outcomes and not launched.problems:
         raise UserError(
             f"nothing was recorded: {command[0]} never loaded the probe",
             "it may be linked statically, set-user-ID, or against musl",
         )
-    return launched.status or (2 if launched.problems else 0)
+    return launched
 
 
 def _say(line: str) -> None:

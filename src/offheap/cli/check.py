@@ -1,0 +1,165 @@
+"""`offheap check`: a gate for CI: passes or fails recordings, or a command that it records."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offheap.cli import run as run_command
+from offheap.cli.reading import read
+from offheap.errors import UserError
+from offheap.quantities import parse_rate, parse_size
+
+if TYPE_CHECKING:
+    from offheap.analysis.results_gate import Gate, Outcome
+    from offheap.formats.suppressions import Suppression
+    from offheap.recording.launch import Launched
+
+STATUSES: dict[Outcome, int] = {"passed": 0, "failed": 1, "cannot tell": 3}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Pass or fail recordings, or a command that is recorded while it runs: by how fast native memory "
+        "grows and which sites leak, not by what is live at exit.  Without a limit, no site may leak.  "
+        "Exit status: 0 passed, 1 failed, 3 cannot tell; a command that itself fails gives its own status."
+    )
+    parser.epilog = """examples:
+  offheap check app.offheap
+  offheap check app.offheap --max-growth 1MiB/min --junit offheap.xml
+  offheap check --max-growth 1MiB/min --max-live 500MiB -- java -jar app.jar --soak 10m
+  offheap check new.offheap --no-new-leaks --baseline main.offheap --ignore lsan.supp"""
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-growth", type=parse_rate, metavar="RATE", help="how fast live memory may grow: 1MiB/min, 10k/s"
+    )
+    limits.add_argument(
+        "--max-live",
+        type=parse_size,
+        metavar="SIZE",
+        help="how much may be live at any snapshot, without the JVM's own mappings",
+    )
+    limits.add_argument(
+        "--no-new-leaks", action="store_true", help="no site may leak that does not in the baseline"
+    )
+    limits.add_argument("--baseline", metavar="OLD", help="an earlier recording, for --no-new-leaks")
+    limits.add_argument(
+        "--ignore", metavar="FILE", help="sites to leave out: LeakSanitizer suppressions (leak:PATTERN)"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    output.add_argument("--github", action="store_true", help="print GitHub annotations")
+    output.add_argument("--json", action="store_true", help="print JSON (schema offheap.check/1)")
+    run_command.add_recording_options(parser.add_argument_group("recording a command (as of offheap run)"))
+    parser.set_defaults(recordings=[], command=[])
+    parser.add_argument(
+        "what",
+        nargs=argparse.REMAINDER,
+        action=_RecordingsOrCommand,
+        metavar="RECORDING ... | -- COMMAND ...",
+        help="recordings or live files; or a command to record",
+    )
+
+
+class _RecordingsOrCommand(argparse.Action):
+    """Recordings with options between and after them, up to `--`; what follows that is the command.
+
+    argparse drops the `--` of every other kind of positional and could not tell the two.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        words = [str(word) for word in values or ()]
+        if "--" in words:
+            cut = words.index("--")
+            words, namespace.command = words[:cut], words[cut + 1 :]
+            if not namespace.command:
+                parser.error("there is no command after --")
+        while words and not words[0].startswith("-"):
+            namespace.recordings = [*namespace.recordings, words.pop(0)]
+        if words:
+            parser.parse_args(words, namespace)
+
+
+def run(args: argparse.Namespace) -> int:
+    if bool(args.recordings) == bool(args.command):
+        raise UserError(
+            "there is nothing to check" if not args.command else "there are recordings and a command",
+            "give recordings, or a command after --: offheap check -- java -jar app.jar",
+        )
+    if args.no_new_leaks and args.baseline is None:
+        raise UserError("--no-new-leaks needs to know the old ones", "add --baseline OLD")
+    if args.junit is not None and not args.junit.parent.is_dir():
+        raise UserError(f"{args.junit.parent} is not a folder", "choose another place for --junit")
+
+    from offheap.formats import suppressions
+
+    # Before anything runs: a soak of an hour is not to end with a typing error.
+    ignore = suppressions.read(args.ignore) if args.ignore is not None else ()
+    baseline = read(args.baseline) if args.baseline is not None else None
+    launched = run_command.record(args, args.command) if args.command else None
+    paths = args.recordings if launched is None else _recorded(launched)
+
+    from offheap.analysis.gate import Limits, gate
+
+    leaks = args.no_new_leaks or args.baseline is not None
+    limits = Limits(max_growth=args.max_growth, max_live=args.max_live, leaks=leaks)
+    gates = [gate(read(path), limits, baseline=baseline, suppressions=ignore) for path in paths]
+    outcomes = {result.outcome for result in gates}
+    outcome: Outcome = next((o for o in ("failed", "cannot tell") if o in outcomes), "passed")
+    used = frozenset[int]().union(*(result.used for result in gates))
+    unused = [suppression for index, suppression in enumerate(ignore) if index not in used]
+    _report(args, gates, outcome, unused)
+    return (launched.status if launched is not None else 0) or STATUSES[outcome]
+
+
+def _recorded(launched: Launched) -> list[str]:
+    """Of what a command left: not the JVMs too short-lived to tell anything, unless there are no others."""
+    from offheap.analysis.gate import SHORTEST
+
+    if launched.problems:
+        raise launched.problems[0]
+    long = [outcome for outcome in launched.outcomes if outcome.seconds >= SHORTEST]
+    return [str(outcome.output) for outcome in long or launched.outcomes[:1]]
+
+
+def _report(
+    args: argparse.Namespace, gates: list[Gate], outcome: Outcome, unused: Sequence[Suppression]
+) -> None:
+    if args.junit is not None:
+        from offheap.formats import junit
+
+        junit.write(gates, args.junit)
+    from offheap.report import check as report
+
+    if args.json:
+        from offheap.report import json
+
+        print(json.dumps(report.value(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
+    else:
+        from offheap.report import terminal
+
+        out = terminal.console()
+        for result in gates:
+            report.print_gate(out, result)
+    from offheap.report.text import printable
+
+    for suppression in unused:
+        where = f"{suppression.path}:{suppression.line}"
+        print(printable(f"offheap: unused suppression {suppression} ({where})"), file=sys.stderr)
+    if args.github:
+        from offheap.formats.github_annotations import workflow_commands
+
+        # GitHub reads standard output and standard error alike; JSON keeps the first to itself.
+        stream = sys.stderr if args.json else sys.stdout
+        for line in workflow_commands(gates, Path(os.environ.get("GITHUB_WORKSPACE") or ".")):
+            print(line, file=stream)

@@ -1,0 +1,97 @@
+"""The outcome of a gate: at most ten lines for people, and JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from offheap.analysis import frames
+from offheap.analysis.answer import short
+from offheap.analysis.results import Suspect
+from offheap.analysis.results_gate import Gate, Outcome
+from offheap.quantities import format_rate, format_size
+from offheap.report import json
+from offheap.report.text import place, printable
+
+LINES = 10
+
+_STYLES: dict[Outcome, str] = {"passed": "bold green", "failed": "bold red", "cannot tell": "bold yellow"}
+
+
+def print_gate(out: Console, gate: Gate) -> None:
+    """The outcome, each condition's sentence, and of a failure the worst site with its callers."""
+    head = Text(gate.outcome.upper(), _STYLES[gate.outcome])
+    head.append(f"  {printable(gate.info.path)}", "not bold default")
+    lines = [head]
+    for check in gate.checks:
+        line = Text(f"  {check.outcome:<12}", _STYLES[check.outcome])
+        line.append(f"{check.name}: {printable(check.why)}", "not bold default")
+        lines.append(line)
+    worst = next((check for check in gate.checks if check.suspects and check.outcome == gate.outcome), None)
+    if worst is not None and gate.outcome != "passed":
+        first, rest = worst.suspects[0], len(worst.suspects) - 1
+        more = 1 if rest else 0
+        lines += [Text(f"  {line}") for line in site_lines(first, LINES - len(lines) - more)]
+        if rest:
+            sites = "1 more site" if rest == 1 else f"{rest} more sites"
+            lines.append(Text(f"  and {sites}: offheap leaks {printable(gate.info.path)}", "dim"))
+    for line in lines:
+        out.print(line)
+
+
+def site_lines(suspect: Suspect, most: int) -> list[str]:
+    """A site in words, then the frames that matter, innermost first: what was called, the one to look at and
+    its callers."""
+    confidence = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
+    growth = suspect.growth_bytes_per_second
+    grows = f"grows by {format_rate(growth.estimate)}, " if growth.low > 0 else ""
+    live = format_size(suspect.site.live_bytes.estimate)
+    lines = [f"{suspect.verdict}{confidence}: {grows}{live} live"]
+    stack = suspect.site.stack
+    marked = next((i for i, frame in enumerate(stack) if frame.name == suspect.blamed.name), 0)
+    inner = frames.boundary(stack)
+    entry = frames.allocating(stack) if inner is None else inner
+    chosen = sorted({min(entry, marked), marked, *range(marked + 1, len(stack))})[: most - 1]
+    for index in chosen:
+        where = printable(place(stack[index]))
+        mark = ">" if index == marked else " "
+        lines.append(f"{mark} {stack[index].kind:<7} {printable(short(stack[index]))}  {where}".rstrip())
+    return lines
+
+
+def value(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[str, Any]:
+    """offheap.check/1."""
+    return {
+        "schema": "offheap.check/1",
+        "outcome": outcome,
+        "recordings": [
+            {
+                "recording": json.recording(gate.info),
+                "outcome": gate.outcome,
+                "ignored_sites": gate.ignored,
+                "checks": [
+                    {
+                        "name": check.name,
+                        "outcome": check.outcome,
+                        "why": check.why,
+                        "sites": [
+                            {
+                                "verdict": suspect.verdict,
+                                "confidence": round(suspect.confidence, 3),
+                                "live_bytes": json.quantity(suspect.site.live_bytes),
+                                "growth_bytes_per_second": json.quantity(suspect.growth_bytes_per_second, 3),
+                                "blamed": json.frame(suspect.blamed),
+                                "stack": json.stack(suspect.site),
+                            }
+                            for suspect in check.suspects
+                        ],
+                    }
+                    for check in gate.checks
+                ],
+            }
+            for gate in gates
+        ],
+        "unused_suppressions": unused,
+    }
