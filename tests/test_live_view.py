@@ -387,7 +387,7 @@ def test_the_first_screen_fits_80_by_24_without_colour(tmp_path: Path) -> None:
         assert head[0].endswith("recording, 30 s")
         assert any(line.startswith("Leaking: ") for line in head)
         assert any(line.startswith("RSS ") and "█" in line for line in head)
-        assert any(line.startswith("live ") and "+" in line for line in head)
+        assert any(line.startswith("malloc ") and "+" in line for line in head)
         assert "3 sites  growth: over the last 10 s" in app.head
         title = app.table.text.splitlines()[0]
         assert title.split() == ["live", "growth▾", "95", "%", "interval", "age", "over", "time", "site"]

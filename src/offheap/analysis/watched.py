@@ -104,6 +104,17 @@ class View:
     def now(self) -> Moment:
         return self.moments[-1]
 
+    @cached_property
+    def malloc_bytes(self) -> tuple[float, ...]:
+        """Live bytes moment by moment without mappings: those are address space, touched or not."""
+        malloc = np.array([*(s.site.kind != "mmap" for s in self.names.suspects), True])
+        return tuple(float(moment.by_site[malloc].sum()) for moment in self.moments)
+
+    @property
+    def mapped_bytes(self) -> float:
+        """Live mappings now."""
+        return max(self.now.live_bytes - self.malloc_bytes[-1], 0.0)
+
     @property
     def unnamed_bytes(self) -> float:
         """Live bytes of call paths that have no site yet."""
@@ -122,7 +133,8 @@ class View:
         live = self.live_bytes[chosen]
         key = {
             # What surely grew: the estimate of a busy site jumps about, that of a leak does not.
-            "growth": np.maximum(self.growth.low[chosen], 0.0),
+            # In whole bytes per second: less may be rounding.
+            "growth": np.floor(np.maximum(self.growth.low[chosen], 0.0)),
             "live": live,
             "blocks": self.live_blocks[chosen],
             "age": np.nan_to_num(self.age[chosen]),

@@ -32,7 +32,7 @@ columns
   blocks    that are live
   age       of the live bytes, on average
   over time live bytes since the watch began; the bars show the change, not from zero
-  site      the method to look at
+  site      the method to look at; mmap before it: mappings, address space touched or not
 
 in front of a site
   >  the cursor        !  a leak

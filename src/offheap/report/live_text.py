@@ -28,6 +28,7 @@ MARKS: dict[Verdict, str] = {
     "freed": " ",
 }
 _SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4, "TiB"), (1024**5, "PiB"))
+_MAPPED = {"mmap": "mmap "}  # in front of a site: address space, touched or not
 _WIDE = 100  # columns from which on there is room for a caller
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
@@ -81,7 +82,9 @@ def table_line(row: Row, width: int) -> str:
         "allocated": short_size(row.allocated),
         "over time": sparkline(row.trend, 9),
         "verdict": _VERDICTS[row.suspect.verdict],
-        "site": label(row.suspect) + (called(row.suspect) if width >= _WIDE else ""),
+        "site": _MAPPED.get(row.suspect.site.kind, "")
+        + label(row.suspect)
+        + (called(row.suspect) if width >= _WIDE else ""),
     }
     return _line(width, [cells[column.name] for column in columns(width)])
 
@@ -102,7 +105,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
     """Bars, the latest at the right; fewer values than columns leave room at the left.
 
     They show the change, from half its size below the least value (or zero) up to the largest: bars
-    from zero would hide the growth of a site that was large before.  A change under 1 % is a flat line.
+    from zero would hide the growth of a site that was large before.  A change under 0.1 % is a flat line.
     """
     if len(values) > width:
         # The largest of each stretch: a peak must not fall between two columns.
@@ -111,7 +114,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
     top, least = max(values, default=0.0), min(values, default=0.0)
     if top <= 0:
         return "".ljust(width)
-    if top - least < 0.01 * top:
+    if top - least < 0.001 * top:
         return (_BARS[len(_BARS) // 2 - 1] * len(values)).rjust(width)
     bottom = max(least - (top - least) / 2, 0.0)
     steps = len(_BARS) - 1
@@ -199,19 +202,22 @@ def state(info: Info, over: bool) -> str:
 
 
 def totals(view: View, width: int) -> list[str]:
-    """RSS and live bytes, each with its sparkline and growth."""
-    moments = view.moments
-    bars = min(max(width - 44, 8), 48)
+    """RSS and live malloc blocks, each with its sparkline and growth; mappings behind, if there is room."""
+    bars = min(max(width - 50, 8), 48)
+    mapped = f"  mapped {short_size(view.mapped_bytes)}" if view.mapped_bytes and width >= 70 else ""
     lines = []
-    for name, values in (
-        ("RSS", [float(moment.rss_bytes) for moment in moments]),
-        ("live", [moment.live_bytes for moment in moments]),
+    for name, values, more in (
+        ("RSS", [float(moment.rss_bytes) for moment in view.moments], ""),
+        ("malloc", view.malloc_bytes, mapped),
     ):
+        if name == "RSS" and not values[-1]:
+            lines.append(f"{name:<6}{'unknown':>9}")
+            continue
         growth = view.rate(values)
         grows = "" if growth is None else signed_rate(growth)
-        known = values[-1] > 0 or name == "live"
-        now = format_size(values[-1]) if known else "not known"
-        lines.append(f"{name:<5}{now:>9}  {sparkline(values, bars)}  {grows if known else ''}")
+        lines.append(
+            f"{name:<6}{format_size(values[-1]):>9}  {sparkline(values, bars)}  {grows:<11}{more}".rstrip()
+        )
     return lines
 
 
