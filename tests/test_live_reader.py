@@ -100,8 +100,9 @@ def test_everything_in_a_live_file_comes_out(tmp_path: Path) -> None:
     assert info.main_class == "com.example.Shop"
     assert info.lost == {"lost_java": 3}
     assert info.joined == 7
-    assert len(info.coverage) == 1
+    assert len(info.coverage) == 2
     assert "dynamic linker" in info.coverage[0]
+    assert info.coverage[1] == "libfoo.so: the file is gone"
 
 
 def test_exact_blocks_are_certain(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def _print_recording(out: Console, stats: Stats) -> None:
     _print_field(
         out,
         "seen",
-        f"{_short_live(stats.live)} live; {format_size(stats.allocated_bytes.estimate)} allocated "
+        f"live {_short_live(stats.live)}; {format_size(stats.allocated_bytes.estimate)} allocated "
         f"in {_plural(stats.sites, 'site')}; {_plural(stats.samples, 'sample')}{joined}",
     )
     _print_gaps(out, stats)
