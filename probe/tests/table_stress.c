@@ -24,7 +24,8 @@ static void *work(void *argument) {
     uint64_t base = (uint64_t)(uintptr_t)argument << 32;
     bool there[BLOCKS] = {false};
     unsigned random = (unsigned)(base >> 32) + 1;
-    for (int round = 0; round < ROUNDS; round++) {
+    /* On a busy machine all of it may be over before the reader has had a turn. */
+    for (int round = 0; round < ROUNDS || !atomic_load(&seen); round++) {
         random = random * 1103515245 + 12345;
         int i = (int)(random >> 8) % BLOCKS;
         uint64_t key = base + (uint64_t)i * 16 + 16;
