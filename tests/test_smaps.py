@@ -130,7 +130,8 @@ def test_large_blocks_of_malloc_are_found_by_their_headers() -> None:
             for row in smaps.read(os.getpid())
             if row.mapping.permissions == "rw-p" and not row.mapping.path
         ]
-        found = dict(glibc_chunks.find(os.getpid(), ranges))
+        chunks, _ = glibc_chunks.find(os.getpid(), ranges)
+        found = dict(chunks)
     finally:
         for block in blocks:
             libc.free(block)

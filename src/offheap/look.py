@@ -17,7 +17,7 @@ from offheap.errors import UserError
 from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info
 from offheap.jvm.attach import AttachedVM, AttachError
 from offheap.jvm.attach_listener import NoProcess, TargetGone
-from offheap.proc import cgroup, glibc_chunks, root, smaps, status, threads
+from offheap.proc import cgroup, glibc_chunks, maps, root, smaps, status, threads
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
@@ -57,13 +57,12 @@ def look(pid: int, *, attach: bool = True, detail: bool = False) -> Accounts:
     began = time.monotonic()
     process = _status(pid)
     try:
-        before = smaps.read(pid)
+        mappings = maps.read(pid)
     except PermissionError:
         target.check_user(process)
         raise UserError(f"PID {pid} hides its memory from this user", "run offheap as root") from None
     except ProcessLookupError:
         raise TargetGone(pid, "looking at it") from None
-    mappings = [row.mapping for row in before]
     if not mappings:
         raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
@@ -73,7 +72,7 @@ def look(pid: int, *, attach: bool = True, detail: bool = False) -> Accounts:
             "the JVM was not asked (--no-attach): neither Java heap nor metaspace are told"
         )
     try:
-        accounts = _close(process, answers, sum(row.memory.rss for row in before), began)
+        accounts = _close(process, answers, began)
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "looking at it") from None
     arguments = status.command_line(pid)
@@ -85,7 +84,7 @@ def look(pid: int, *, attach: bool = True, detail: bool = False) -> Accounts:
     )
 
 
-def _close(process: Status, answers: _Answers, before: int, began: float) -> Accounts:
+def _close(process: Status, answers: _Answers, began: float) -> Accounts:
     pid = process.pid
     found = threads.read(pid)
     rows = smaps.read(pid)
@@ -97,7 +96,11 @@ def _close(process: Status, answers: _Answers, before: int, began: float) -> Acc
     claims = accounting.known(evidence)
     chunks: list[tuple[int, int]] = []
     try:
-        chunks = glibc_chunks.find(pid, accounting.searchable(rows, claims))
+        chunks, complete = glibc_chunks.find(pid, accounting.searchable(rows, claims))
+        if not complete:
+            answers.missing.append(
+                "not all anonymous memory was searched for malloc's large blocks: too much of it"
+            )
     except PermissionError:
         answers.missing.append(_PTRACE)
     accounting.claim_rest(evidence, claims, chunks)
@@ -120,7 +123,7 @@ def _close(process: Status, answers: _Answers, before: int, began: float) -> Acc
         sources=tuple(answers.sources),
         missing=tuple(answers.missing),
         seconds=time.monotonic() - began,
-        cost_bytes=max(memory.rss - before, 0),
+        cost_bytes=max(status.read(pid).rss_bytes - process.rss_bytes, 0),
     )
 
 
