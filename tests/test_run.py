@@ -61,7 +61,7 @@ def leftovers() -> set[str]:
 
 def test_a_jvm(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
     before = leftovers()
-    done = offheap_run("-o", "a.offheap", "--every", "0.2s", "--", *leak(zoo, jre(17)), folder=tmp_path)
+    done = offheap_run("-o", "a.offheap", "--every", "0.2s", "--", *leak(zoo, jre(17), 5), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("pid ")
     assert "offheap" not in done.stdout

@@ -13,6 +13,7 @@ from offheap.cli import run as run_command
 from offheap.cli.reading import read
 from offheap.errors import UserError
 from offheap.quantities import parse_rate, parse_size
+from offheap.signals import held
 
 if TYPE_CHECKING:
     from offheap.analysis.results_gate import Gate, Outcome
@@ -105,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
 
     # Before anything runs: a soak of an hour is not to end with a typing error.
     ignore = suppressions.read(args.ignore) if args.ignore is not None else ()
-    baseline = read(args.baseline) if args.baseline is not None else None
+    with held():
+        baseline = read(args.baseline) if args.baseline is not None else None
     launched = run_command.record(args, args.command) if args.command else None
     paths = args.recordings if launched is None else _recorded(launched)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
+from offheap.signals import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.recording.launch import check_output
+    with held():
+        from offheap.recording.launch import check_output
 
     if args.duration < SHORTEST_SECONDS:
         raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 20s")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.quantities import parse_duration, parse_size
+from offheap.signals import held
 
 if TYPE_CHECKING:
     from offheap.recording.launch import Launched
@@ -74,7 +75,9 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
 
     from offheap.cli import env
     from offheap.jvm.library import probe_library
-    from offheap.recording.launch import Settings, launch
+
+    with held():
+        from offheap.recording.launch import Settings, launch
 
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 

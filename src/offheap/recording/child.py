@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from offheap.errors import UserError
+from offheap.signals import ENDING
 
-_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _SI_KERNEL = 0x80  # siginfo.h: the terminal sent it, and to the child as well
 _POLL_SECONDS = 0.02
 
@@ -25,7 +25,7 @@ class Child:
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
         self.asked_to_stop = False
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             self._process = subprocess.Popen(
                 list(command),
@@ -55,7 +55,7 @@ class Child:
         """Passes signals on; the exit status as a shell gives it (128 + n), None while it runs."""
         status = self._process.poll()
         while True:
-            caught = signal.sigtimedwait(_SIGNALS, 0)
+            caught = signal.sigtimedwait(ENDING, 0)
             if caught is None:
                 break
             if status is not None:
