@@ -19,11 +19,12 @@
 #define SLOW static __attribute__((noinline))
 
 /* The real call comes first: an allocation that fails leaves no trace. */
-#define RECORD(block, size, hook)                     \
-    do {                                              \
-        struct unwind_registers here;                 \
-        unwind_here(&here);                           \
-        record_block((block), (size), (hook), &here); \
+#define RECORD(block, size, hook)                           \
+    do {                                                    \
+        struct unwind_registers here;                       \
+        unwind_here(&here);                                 \
+        here.site = (uintptr_t)__builtin_return_address(0); \
+        record_block((block), (size), (hook), &here);       \
     } while (0)
 
 SLOW void *slow_malloc(size_t size) {

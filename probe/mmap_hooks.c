@@ -26,6 +26,7 @@ static bool from_allocator(const void *caller) {
 static __attribute__((noinline)) void slow_mapping(void *start, size_t length, enum offheap_hook hook, uint32_t birth) {
     struct unwind_registers here;
     unwind_here(&here);
+    here.site = (uintptr_t)__builtin_return_address(0);
     record_mapping(start, length, hook, &here, birth);
 }
 

@@ -13,11 +13,11 @@ static struct stack_memo memos[MEMO_LANES][MEMO_WAYS];
 struct stack_memo *stack_memo(const struct unwind_registers *from) {
     int lane = probe_lane();
     if (lane < 0) return NULL;
-    uint64_t hash = (from->sp ^ from->pc * 31) * UINT64_C(0x9E3779B97F4A7C15);
-    return &memos[lane][hash >> 61];
+    uint64_t hash = (from->sp ^ from->site * 31) * UINT64_C(0x9E3779B97F4A7C15);
+    return &memos[lane][hash >> 60];
 }
 
-_Static_assert(MEMO_WAYS == 1 << 3, "the hash has 3 bits");
+_Static_assert(MEMO_WAYS == 1 << 4, "the hash has 4 bits");
 
 bool stack_memo_holds(const struct stack_memo *memo, const struct unwind_registers *from, enum offheap_hook hook,
                       enum offheap_stack_kind kind) {

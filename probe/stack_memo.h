@@ -14,7 +14,7 @@
 #include "recording.h"
 #include "unwind.h"
 
-enum { MEMO_WAYS = 8, MEMO_LANES = 256 };
+enum { MEMO_WAYS = 16, MEMO_LANES = 256 };
 
 struct stack_memo {
     struct unwind_registers from;

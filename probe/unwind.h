@@ -12,6 +12,7 @@ struct unwind_registers {
     uintptr_t sp;
     uintptr_t fp;
     uintptr_t saved[11];
+    uintptr_t site; /* no register: where the hook returns to, by which stack_memo.c tells its callers apart */
 };
 
 /* What a walk read of the stack; see unwind_traced(). */
