@@ -257,7 +257,6 @@ int agent_start(void) {
     int error = 0;
     pthread_mutex_lock(&agent.changing);
     if (!atomic_load(&agent.wanted)) {
-        methods_start();
         agent.recording++;
         atomic_store(&agent.wanted, true);
     }

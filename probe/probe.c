@@ -30,6 +30,7 @@
 #include "hooks.h"
 #include "java.h"
 #include "live_file.h"
+#include "methods.h"
 #include "modules.h"
 #include "next.h"
 #include "properties.h"
@@ -214,6 +215,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
         return PROBE_CANNOT_MAP;
     }
     threads_start();
+    methods_start(); /* not later: hooks queue methods from the first sample on */
     modules_start();
     modules_register_all();
     cover(entry);
