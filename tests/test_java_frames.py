@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import zoo as zoo_programs
 from native import compile_c
 from offheap import recording
 from offheap.jvm.attach import AttachedVM
@@ -378,3 +379,25 @@ def test_attach_hardly_stops_the_program(
             assert vm.load_agent(str(probe_library), "stop") == OK
     print(f"JDK {version}: {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms")
     assert statistics.median(delays) < 20
+
+
+def test_methods_of_the_very_first_samples_are_named(
+    jre: Callable[[int], Path], zoo: zoo_programs.Zoo, probe_library: Path, tmp_path: Path
+) -> None:
+    """GIVEN churn WHEN attached THEN what is sampled before the agent thread runs has names."""
+    command = zoo.command(zoo_programs.programs()["churn"], jre(11))
+    with zoo_programs.Running(command) as running:
+        running.truths(1)
+        vm = AttachedVM(running.pid)
+        for turn in range(4):
+            live_file = tmp_path / f"{turn}.live"
+            assert vm.load_agent(str(probe_library), f"start,interval=0,file={live_file}") == OK
+            time.sleep(0.3)
+            assert vm.load_agent(str(probe_library), "stop") == OK
+            found = recording.load(live_file)
+stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
+            names = {frame.name for stack in stacks for frame in stack}
+            assert "java.util.zip.Deflater.init" in names
+            assert "unknown Java method" not in names
+        running.stop_leaking()
+        running.exit()
