@@ -395,7 +395,7 @@ def test_methods_of_the_very_first_samples_are_named(
             time.sleep(0.3)
             assert vm.load_agent(str(probe_library), "stop") == OK
             found = recording.load(live_file)
-stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
+            stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
             names = {frame.name for stack in stacks for frame in stack}
             assert "java.util.zip.Deflater.init" in names
             assert "unknown Java method" not in names
