@@ -231,7 +231,7 @@ def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: P
     classes = Path("/dev/shm") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     package = library.probe_library().parent
-    # Its /tmp and our package's folder are others (/tmp last: the package may be in it), /dev/shm has no room.
+    # Its /tmp and our package's folder are others (/tmp last: the package may lie in it); /dev/shm is full.
     script = (
         f"mount -t tmpfs none {package} && mount -t tmpfs none /tmp && cp -r {classes} /tmp/c && "
         'mount -t tmpfs -o size=1m none /dev/shm && cd /tmp && exec "$0" "$@"'
