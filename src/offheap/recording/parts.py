@@ -108,8 +108,11 @@ def write_parquet(
 
 @contextlib.contextmanager
 def _pandas_known_absent() -> Iterator[None]:
-    """DuckDB 1 (the last for Python 3.10) imports pandas anew for every text of a numpy table, in case it is
-    a missing value of pandas; where it is not installed, each import searches the whole path: 0.3 ms a name."""
+    """DuckDB 1, the last for Python 3.10, imports pandas anew for every text of a numpy table.
+
+    The text might be one of pandas' missing values.  Where pandas is not installed, each of these
+    imports searches the whole path: 0.3 ms a name.
+    """
     absent = "pandas" not in sys.modules and importlib.util.find_spec("pandas") is None
     if absent:
         sys.modules["pandas"] = None  # type: ignore[assignment]  # fails at once
