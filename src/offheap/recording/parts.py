@@ -91,11 +91,11 @@ def write_parquet(
 ) -> None:
     """The rows of a query over numpy tables, in place of `path` in one step."""
     hidden = path.with_name(f".{path.name}.writing")
-    for name, columns in tables.items():
-        connection.register(name, columns)
     target = "'" + str(hidden).replace("'", "''") + "'"
     try:
         with _pandas_known_absent():
+            for name, columns in tables.items():
+                connection.register(name, columns)
             connection.execute(f"COPY ({query}) TO {target} (FORMAT parquet, COMPRESSION zstd)")
         hidden.replace(path)
     except BaseException:
