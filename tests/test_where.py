@@ -71,7 +71,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         check_program(accounts)
         unknown_bitmaps = collector == "g1" and version > 11
         share = accounts.unattributed_bytes / accounts.memory.rss
-        bound = BITMAPS if unknown_bitmaps else TABLES if collector in ("g1", "parallel") else CLOSED
+        bound = BITMAPS if unknown_bitmaps else TABLES if collector == "g1" else CLOSED
         assert share <= bound, accounts.unattributed
         # Direct buffers of 1 MiB are malloc's large blocks, the zip streams are in its arenas.
         assert held(accounts)["malloc"].bytes >= DIRECT
