@@ -100,6 +100,7 @@ def fill(target: RecordingWriter, snapshots: int = 3) -> None:
         target.replace_live(live([1, 1, 2][: n + 1]))
         target.append_rows("series", series(n, min(n + 1, 2), 100.0 * n))
         target.append_rows("process", process(n))
+        target.append_look(n, {"malloc": 100.0 * n, **({"gc": 5.0} if n == 1 else {})}, {"classes": 7.0 + n})
         target.replace_info(info(duration_seconds=float(n)))
 
 
@@ -135,6 +136,23 @@ def test_round_trip(recording: Path) -> None:
     assert got.info == info(
         path=str(recording), duration_seconds=2.0, command_line=("java", "-jar", "größe ?.jar")
     )
+
+
+def test_owners_over_time(recording: Path) -> None:
+    owners = load(recording).owners
+    assert owners.times.tolist() == [0.0, 1.0, 2.0]
+    assert owners.names == ["gc", "malloc"]
+    assert owners.bytes.tolist() == [[0.0, 0.0], [5.0, 100.0], [0.0, 200.0]]
+    assert owners.rss.tolist() == [0.0, 105.0, 200.0]
+    assert {name: values.tolist() for name, values in owners.gauges.items()} == {"classes": [7.0, 8.0, 9.0]}
+
+
+def test_recordings_without_owners_are_read(recording: Path) -> None:
+    shutil.rmtree(recording / "owners")
+    assert load(recording).owners.gauges["classes"].tolist() == []
+    shutil.rmtree(recording / "gauges")
+    got = load(recording).owners
+    assert (len(got.times), got.names, got.bytes.shape, got.gauges) == (0, [], (0, 0), {})
 
 
 def test_one_part_a_table_after_finish(recording: Path) -> None:
@@ -320,6 +338,8 @@ def test_part_of_something_else(recording: Path, table: str) -> None:
         ("live", "NULL::UBIGINT AS size, * EXCLUDE size"),
         ("series", "-time AS time, * EXCLUDE time"),
         ("process", "'nan'::DOUBLE AS time, * EXCLUDE time"),
+        ("owners", "'inf'::DOUBLE AS bytes, * EXCLUDE bytes"),
+        ("gauges", "NULL::DOUBLE AS value, * EXCLUDE value"),
         ("frames", "'weird' AS kind, * EXCLUDE kind"),
     ],
 )

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module, Recording
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module, OwnersOverTime, Recording
 from offheap.recording.naming import UNNAMED, Chain
 
 Rows = NDArray[Any]
+Named = tuple[NDArray[np.float64], list[str], NDArray[np.float64]]  # times, names, values
 
 # More stacks than any probe has room for: a number beyond is damage, and would cost its size in memory.
 _MOST_STACKS = 1 << 24
+# 64,000 looks, which is three weeks, at a thousand names.
+_MOST_CELLS = 1 << 26
 
 
 @dataclass
@@ -75,6 +78,31 @@ def assemble(
         series=series.astype(SERIES, copy=False),
         process=process.astype(PROCESS, copy=False),
     )
+
+
+def looks(owners: Named, gauges: Named) -> OwnersOverTime:
+    """The rows of both tables, side by side; a look of which only the gauges were written is left out.
+
+    ValueError when a time or an owner's bytes are no number.
+    """
+    times, columns, held = _pivot(owners, np.unique(owners[0]), 0.0)
+    _, names, values = _pivot(gauges, times, np.nan)
+    return OwnersOverTime(times, columns, held, held.sum(axis=1), dict(zip(names, values.T, strict=True)))
+
+
+def _pivot(
+    rows: Named, times: NDArray[np.float64], missing: float
+) -> tuple[NDArray[np.float64], list[str], NDArray[np.float64]]:
+    if not (np.isfinite(rows[0]).all() and np.isfinite(rows[2]).all()):
+        raise ValueError("a look at the owners is out of all bounds")
+    columns = {name: number for number, name in enumerate(sorted(set(rows[1])))}
+    if len(times) * len(columns) > _MOST_CELLS:
+        raise ValueError(f"{len(columns)} names in {len(times)} looks")
+    table = np.full((len(times), len(columns)), missing)
+    known = np.isin(rows[0], times)
+    number = np.array([columns[name] for name in rows[1]], np.int64)
+    table[np.searchsorted(times, rows[0][known]), number[known]] = rows[2][known]
+    return times, list(columns), table
 
 
 @dataclass

@@ -28,6 +28,8 @@ APPENDED: dict[str, dict[str, str]] = {
         "allocated_bytes_variance": "DOUBLE",
         "samples": "UBIGINT",
     },
+    "owners": {"time": "DOUBLE", "owner": "VARCHAR", "bytes": "DOUBLE"},
+    "gauges": {"time": "DOUBLE", "gauge": "VARCHAR", "value": "DOUBLE"},
     "stacks": {
         "stack": "UINTEGER",
         "kind": "UTINYINT",

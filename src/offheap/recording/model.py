@@ -118,6 +118,27 @@ PROCESS = np.dtype(
 
 
 @dataclass(frozen=True)
+class OwnersOverTime:
+    """Who held the process's RSS, look by look: a row a look, a column an owner.
+
+    bytes   0 where an owner held nothing; a row sums to `rss`
+    gauges  what was counted beside it, by name; NaN where it was not told.  docs/recording-format.md
+            lists the names
+    """
+
+    times: NDArray[np.float64]  # seconds since the start, ascending
+    names: list[str]  # owners as `offheap where --json` names them, and "unattributed"
+    bytes: NDArray[np.float64]  # [looks, owners]
+    rss: NDArray[np.float64]  # bytes
+    gauges: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls) -> OwnersOverTime:
+        """Nobody has looked: a bare live file, or a recording of an older offheap."""
+        return cls(np.zeros(0), [], np.zeros((0, 0)), np.zeros(0))
+
+
+@dataclass(frozen=True)
 class Recording:
     """A recording in memory.  Stack numbers index `stack_offsets`, `stack_kinds`; 0 is "no stack"."""
 
@@ -131,6 +152,7 @@ class Recording:
     live: NDArray[np.void]  # LIVE, at the end (or now, while it records)
     series: NDArray[np.void]  # SERIES, by time; a bare live file has one snapshot
     process: NDArray[np.void]  # PROCESS, by time
+    owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
 
     def stack(self, number: int) -> list[Frame]:
         """The frames of a stack, innermost first, outermost last."""

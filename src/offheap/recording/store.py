@@ -52,6 +52,20 @@ class RecordingWriter:
         if len(rows):
             self._append(table, _selection(APPENDED[table]), data=columns(rows))
 
+    def append_look(self, time: float, owners: Mapping[str, float], gauges: Mapping[str, float]) -> None:
+        """One look at who holds the RSS: rows of `gauges`, then of `owners`."""
+        for table, named, key, value in (
+            ("gauges", gauges, "gauge", "value"),
+            ("owners", owners, "owner", "bytes"),
+        ):
+            if named:
+                data: Columns = {
+                    "time": np.full(len(named), time),
+                    key: _texts(list(named)),
+                    value: np.array(list(named.values()), np.float64),
+                }
+                self._append(table, _selection(APPENDED[table]), data=data)
+
     def append_stacks(self, stacks: Stacks) -> None:
         if not len(stacks.numbers):
             return

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.recording.assembly import Stacks, assemble
+from offheap.recording.assembly import Named, Stacks, assemble, looks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
 from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Kind, Module, Recording
 from offheap.recording.naming import Chain
@@ -45,7 +45,10 @@ def load(path: Path) -> Recording:
             if len(process) and float(process["time"][-1]) > info.duration_seconds:
                 # Killed between writing the row and writing meta.json.
                 info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
-            return assemble(info, stacks, chains.items(), threads, modules, live, series, process)
+            recording = assemble(info, stacks, chains.items(), threads, modules, live, series, process)
+            return dataclasses.replace(
+                recording, owners=looks(tables.named("owners"), tables.named("gauges"))
+            )
         except (ValueError, OverflowError, MemoryError, UnicodeError) as error:
             raise damaged(path, str(error)) from None
 
@@ -60,6 +63,12 @@ class _Tables:
         types = APPENDED.get(table) or REPLACED[table]
         selected = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
         return self._query(table, f"SELECT {selected}", f"ORDER BY {order}" if order else "", list(types))
+
+    def named(self, table: str) -> Named:
+        """The rows of `owners` or `gauges`: times, names, values."""
+        data = self.read(table, order="time")
+        times, names, values = (data[column] for column in APPENDED[table])
+        return times.astype(np.float64), [str(name) for name in names.tolist()], values.astype(np.float64)
 
     def stacks(self) -> Stacks:
         heads = self._query(
