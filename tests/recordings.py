@@ -44,7 +44,8 @@ class Behaviour:
         raise NotImplementedError
 
 
-def _arrivals(rate: float, start: float, end: float, random: np.random.Generator) -> Floats:
+def arrivals(rate: float, start: float, end: float, random: np.random.Generator) -> Floats:
+    """Times of births that come by chance, `rate` a second."""
     return np.sort(random.uniform(start, end, random.poisson(rate * max(end - start, 0.0))))
 
 
@@ -57,7 +58,7 @@ class Leak(Behaviour):
     start: float = 0.0
 
     def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        births = _arrivals(self.rate, self.start, duration, random)
+        births = arrivals(self.rate, self.start, duration, random)
         return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
 
 
@@ -74,7 +75,7 @@ class UnevenLeak(Behaviour):
         births, time = [np.zeros(0)], self.start
         while time < duration:
             end = min(time + random.uniform(0.3, 2.5), duration)
-            births.append(_arrivals(self.rate * np.exp(random.normal(0, self.spread)), time, end, random))
+            births.append(arrivals(self.rate * np.exp(random.normal(0, self.spread)), time, end, random))
             time = end
         joined = np.concatenate(births)
         return Blocks(joined, np.full(len(joined), np.inf), np.full(len(joined), self.size))
@@ -101,10 +102,23 @@ class Churn(Behaviour):
     lifetime: float
 
     def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        births = _arrivals(self.rate, 0.0, duration, random)
+        births = arrivals(self.rate, 0.0, duration, random)
         return Blocks(
             births, births + random.exponential(self.lifetime, len(births)), np.full(len(births), self.size)
         )
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Churn too fast to draw block by block: what is live at one look tells nothing of the next.
+
+    `rate` blocks of `size` bytes a second that live for `lifetime` seconds on average, far
+    shorter than the time between two snapshots.
+    """
+
+    rate: float
+    size: float
+    lifetime: float
 
 
 @dataclass(frozen=True)
@@ -117,7 +131,7 @@ class Cache(Behaviour):
     policy: str = "random"  # random, first, closed
 
     def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        births = _arrivals(self.rate, 0.0, duration, random)
+        births = arrivals(self.rate, 0.0, duration, random)
         if self.policy == "closed":
             births = births[: self.capacity]
         deaths = np.full(len(births), np.inf)
@@ -180,7 +194,7 @@ class Sawtooth(Behaviour):
     period: float
 
     def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        births = _arrivals(self.rate, 0.0, duration, random)
+        births = arrivals(self.rate, 0.0, duration, random)
         phase = random.uniform(0, self.period)
         return Blocks(
             births,
@@ -246,18 +260,25 @@ class Process:
     kinds: list[int] = field(default_factory=lambda: [0])
     blocks: list[Blocks] = field(default_factory=lambda: [Blocks(np.zeros(0), np.zeros(0), np.zeros(0))])
     threads: list[str] = field(default_factory=lambda: ["other threads"])
+    flows: dict[int, Flow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
 
     def add(
-        self, stack: Sequence[Frame], *behaviours: Behaviour, kind: int = 1, thread: str = "worker"
+        self,
+        stack: Sequence[Frame],
+        *behaviours: Behaviour,
+        kind: int = 1,
+        thread: str = "worker",
+        flow: Flow | None = None,
     ) -> int:
         """A stack that behaves so; several behaviours add up.  The stack's number."""
-        blocks = [behaviour.draw(self.duration, self.random) for behaviour in behaviours]
-        joined = blocks[0]
-        for more in blocks[1:]:
-            joined = joined + more
+        joined = Blocks(np.zeros(0), np.zeros(0), np.zeros(0))
+        for behaviour in behaviours:
+            joined = joined + behaviour.draw(self.duration, self.random)
+        if flow:
+            self.flows[len(self.stacks)] = flow
         order = np.argsort(joined.births, kind="stable")
         self.blocks.append(Blocks(joined.births[order], joined.deaths[order], joined.sizes[order]))
         self.stacks.append(tuple(stack))
@@ -278,23 +299,34 @@ class Process:
         exact: bool = False,
         snapshots: int | None = None,
         seed: int | None = None,
+        until: float | None = None,
     ) -> Recording:
-        """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file."""
+        """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file.
+
+        `until`: the recording ends then, the process does not.  The same seed samples the same blocks.
+        """
         random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
-        count = max(int(min(self.duration, 60)), 2) if snapshots is None else snapshots
-        times = np.linspace(0, self.duration, count + 1)[1:]
+        end = self.duration if until is None else until
+        count = max(int(min(end, 60)), 2) if snapshots is None else snapshots
+        times = np.linspace(0, end, count + 1)[1:]
         live, series = [], []
         for number, blocks in enumerate(self.blocks):
             probabilities = np.ones(len(blocks.sizes)) if exact else -np.expm1(-blocks.sizes / interval)
             taken = random.random(len(blocks.sizes)) < probabilities
             births, deaths = np.round(blocks.births[taken], 2), blocks.deaths[taken]
             sizes, p = blocks.sizes[taken], probabilities[taken]
-            alive = deaths > self.duration
+            begun = births <= end
+            births, deaths, sizes, p = births[begun], deaths[begun], sizes[begun], p[begun]
+            alive = deaths > end
             rows = np.zeros(int(alive.sum()), LIVE)
             rows["stack"], rows["thread"] = number, number
             rows["size"], rows["birth"], rows["probability"] = sizes[alive], births[alive], p[alive]
             live.append(rows)
             series.append(_series(number, times, births, deaths, sizes, p))
+            if number in self.flows:
+                # Drawn last, so that what the flow hides stays the same whatever the recording's length.
+                extra = np.random.default_rng((self.seed, number, int(end)))
+                live.append(_flow(self.flows[number], number, times, interval * (not exact), series, extra))
         rows = np.concatenate(series)
         rows = rows[np.argsort(rows["time"], kind="stable")]
         live_rows = np.concatenate(live)
@@ -305,10 +337,41 @@ class Process:
             self.threads,
             live_rows,
             rows,
-            duration=self.duration,
+            duration=end,
             interval=0 if exact else interval,
             times=times,
         )
+
+
+def _flow(
+    flow: Flow,
+    number: int,
+    times: Floats,
+    interval: int,
+    series: list[NDArray[np.void]],
+    random: np.random.Generator,
+) -> NDArray[np.void]:
+    """Adds a flow to the stack's series, the last of `series`, and returns what of it is live at the end."""
+    p = float(-np.expm1(-flow.size / interval)) if interval else 1.0
+    sampled = flow.rate * p
+    came = random.poisson(sampled * np.diff(times, prepend=0.0)).cumsum()
+    there = random.poisson(sampled * flow.lifetime, len(times))
+    before = series.pop()
+    rows = np.zeros(len(times), SERIES)
+    # A stack keeps the values of its latest row: at each snapshot there is one now.
+    last = np.searchsorted(before["time"], times, "right") - 1
+    rows[last >= 0] = before[last[last >= 0]]
+    rows["time"], rows["stack"] = times, number
+    rows["samples"] += came.astype(np.uint64)
+    for name, blocks in (("allocated", came), ("live", there)):
+        for amount, worth in (("blocks", 1.0), ("bytes", flow.size)):
+            rows[f"{name}_{amount}"] += blocks * worth / p
+            rows[f"{name}_{amount}_variance"] += blocks * worth**2 * (1 - p) / p**2
+    series.append(rows)
+    live = np.zeros(there[-1], LIVE)
+    live["stack"], live["thread"], live["size"], live["probability"] = number, number, flow.size, p
+    live["birth"] = np.maximum(times[-1] - random.exponential(flow.lifetime, there[-1]), 0.0)
+    return live
 
 
 def _series(
