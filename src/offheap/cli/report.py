@@ -1,28 +1,45 @@
-"""`offheap report`: one self-contained HTML file."""
+"""`offheap report`: one self-contained HTML file, or a summary fit for a ticket."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+
+if TYPE_CHECKING:
+    from offheap.analysis.leaks import Ranking
+    from offheap.recording.model import Recording
+
+_FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one HTML file that shows who leaks, what grew, and where live memory was allocated. "
-        "It holds all it needs, so it can be mailed or attached to a ticket, and opens without a network."
+        "It holds all it needs, so it can be mailed or attached to a ticket, and opens without a network. "
+        "As md, txt or json it is a summary of a page: the answer, the suspects, the first three stacks."
     )
     parser.epilog = (
         "examples:\n"
         "  offheap report app.offheap                     writes app.html\n"
-        "  offheap report app.offheap -o leak.html\n"
+        "  offheap report app.offheap -o leak.md          by the suffix: html, md, json, txt\n"
+        "  offheap report app.offheap --format md -o - | gh issue create --title leak --body-file -\n"
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a recording or a live file")
+    parser.add_argument(
+        "--format",
+        choices=("html", "md", "json", "txt"),
+        help="default: by the suffix of --output, else html",
+    )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
-        help="where to write; default: the recording's name, .html",
+        help="where to write, - is standard output; default: the recording's name with the format's suffix",
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
@@ -31,12 +48,20 @@ def run(args: argparse.Namespace) -> int:
     from offheap import recording
     from offheap.analysis.leaks import ranking
     from offheap.quantities import format_size
-    from offheap.report import html
+    from offheap.report.output import put
 
-    output = args.output or Path(Path(args.recording).resolve().stem + ".html")
+    to_stdout = args.output is not None and str(args.output) == "-"
+    if to_stdout and args.json:
+        raise UserError("--json tells what was written, and -o - prints it", "leave one of them out")
+    kind = args.format or _by_suffix(None if to_stdout else args.output)
+    output = args.output or Path(f"{args.recording.resolve().stem}.{kind}")
     loaded = recording.load(args.recording)
     ranked = ranking(loaded)
-    size = html.write(loaded, ranked, output)
+    text, mark = _written(kind, loaded, ranked)
+    if to_stdout:
+        sys.stdout.write(text)
+        return 0
+    size = put(output, text, mark)
     if args.json:
         import json
 
@@ -51,5 +76,27 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     else:
-        print(f"wrote {output} ({format_size(size)}): open it in a browser")
+        print(f"wrote {output} ({format_size(size)}){': open it in a browser' if kind == 'html' else ''}")
     return 0
+
+
+def _by_suffix(output: Path | None) -> str:
+    if output is None:
+        return "html"
+    return _FORMATS.get(output.suffix.lower(), "html")
+
+
+def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
+    """The report, and by what such a report is known again."""
+    if kind == "html":
+        from offheap.report import html
+
+        return html.render(loaded, ranked), html.MARK
+    from offheap.analysis.ticket import ticket
+    from offheap.report import json, markdown, plain
+    from offheap.report import ticket as report
+
+    found = ticket(loaded, ranked)
+    if kind == "json":
+        return json.dumps(report.value(found)) + "\n", report.SCHEMA
+    return (markdown if kind == "md" else plain).write(report.document(found)), report.TITLE

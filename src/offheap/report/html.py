@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 from offheap.analysis.results import Suspect
 from offheap.errors import UserError
 from offheap.recording.model import Recording
+from offheap.report.output import put
 from offheap.report.payload import payload
 
 TEMPLATE = Path(__file__).parent / "_web" / "report.html"
 _ELEMENT = 'data-encoding="json">@OFFHEAP_PAYLOAD@<'
-_MARK = b'<meta name="generator" content="offheap"'
+MARK = '<meta name="generator" content="offheap"'  # in the template
 
 # Below this the data stays readable in the page's source.
 _READABLE_BYTES = 64 * 1024
@@ -52,33 +52,5 @@ def embed(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def write(recording: Recording, suspects: Sequence[Suspect], output: Path) -> int:
-    """Writes the page whole or not at all; its size in bytes.
-
-    Replaces an older report, but no other file, and what it names must be no folder.
-    """
-    page = render(recording, suspects).encode("utf-8")
-    # Into place by a rename: who opens the report meanwhile sees the old one or the new one.
-    scratch = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        _refuse_other_files(output)
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(page)
-        os.replace(scratch, output)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        raise UserError(
-            f"cannot write {output}: {error.strerror or error}", "choose another place with --output"
-        ) from error
-    return len(page)
-
-
-def _refuse_other_files(output: Path) -> None:
-    if not output.exists():
-        return
-    if not output.is_file():
-        raise UserError(f"{output} is no file", "choose another name with --output")
-    with output.open("rb") as file:
-        start = file.read(4096)
-    if start and _MARK not in start:
-        raise UserError(f"{output} exists and is no offheap report", "choose another name with --output")
+    """Writes the page whole or not at all; its size in bytes.  What `output.put` refuses is a UserError."""
+    return put(output, render(recording, suspects), MARK)

@@ -43,17 +43,17 @@ def stream(value: Value, **lists: Iterable[Value]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def leaks(info: Info, answer: str, verdicts: Mapping[Verdict, int], live: Live) -> Value:
+def leaks(info: Info, answer: str, counts: Mapping[Verdict, int], live: Live) -> Value:
     """offheap.leaks/1 but for its last key, "suspects", a list of `suspect`.
 
-    `verdicts`: how many sites got each, whether they are listed or not.
+    `counts`: how many sites got each verdict, whether they are listed or not.
     """
     return {
         "schema": "offheap.leaks/1",
         "recording": recording(info),
         "answer": answer,
-        "verdicts": {verdict: verdicts.get(verdict, 0) for verdict in get_args(Verdict)},
-        **_by_kind(live),
+        "verdicts": verdicts(counts),
+        **by_kind(live),
     }
 
 
@@ -84,7 +84,7 @@ def summary(result: Summary, top: int | None = None) -> Value:
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
         "live_blocks": quantity(result.live_blocks),
-        **_by_kind(result.live),
+        **by_kind(result.live),
         "allocated_bytes": quantity(result.allocated_bytes),
         "sites": [
             {
@@ -109,7 +109,7 @@ def tree(result: Tree) -> Value:
         "schema": "offheap.tree/1",
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
-        **_by_kind(result.live),
+        **by_kind(result.live),
         "least_share": result.least_share,
         "nodes": _nodes(result.roots),
     }
@@ -122,7 +122,7 @@ def stats(result: Stats) -> Value:
         "recording": recording(result.info),
         "live_bytes": quantity(result.live_bytes),
         "live_blocks": quantity(result.live_blocks),
-        **_by_kind(result.live),
+        **by_kind(result.live),
         "allocated_bytes": quantity(result.allocated_bytes),
         "allocated_blocks": quantity(result.allocated_blocks),
         "samples": result.samples,
@@ -140,6 +140,11 @@ def stats(result: Stats) -> Value:
         "jvm_flags": list(result.info.jvm_flags),
         "command_line": list(result.info.command_line),
     }
+
+
+def verdicts(counts: Mapping[Verdict, int]) -> Value:
+    """How many sites got each verdict, those of none included."""
+    return {verdict: counts.get(verdict, 0) for verdict in get_args(Verdict)}
 
 
 def recording(info: Info) -> Value:
@@ -161,7 +166,8 @@ def recording(info: Info) -> Value:
     }
 
 
-def _by_kind(live: Live) -> Value:
+def by_kind(live: Live) -> Value:
+    """The keys that tell malloc's blocks from mappings."""
     return {
         "malloc_bytes": quantity(live.malloc_bytes),
         "malloc_blocks": quantity(live.malloc_blocks),

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from offheap import cxx_names
-from offheap.analysis.results import Estimate, Live, Suspect, Verdict
+from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
-from offheap.quantities import format_count, format_duration, format_size
-from offheap.recording.model import Frame, Info
-from offheap.report.text import place, printable
+from offheap.quantities import format_count, format_size
+from offheap.recording.model import Frame
+from offheap.report import wording
+from offheap.report.text import printable
 
-_INNER, _OUTER = 12, 3  # frames that a folded stack keeps at its ends, and after the blamed one
 _LABEL = 11  # columns
 
 _STYLES: dict[Verdict, str] = {
@@ -70,7 +69,7 @@ def print_leaks(
 
 def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20, full: bool = False) -> None:
     """Sites by live bytes, one line each; `full` adds their stacks."""
-    out.print(_wrapped(f"Live: {_live(result.live)}", "bold"))
+    out.print(_wrapped(f"Live: {wording.live(result.live)}", "bold"))
     out.print()
     out.print(Text(f"{'live':>10} {'share':>6} {'blocks':>10} {'allocated':>10}  site", "bold"))
     for held in result.held[:top]:
@@ -97,7 +96,7 @@ def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20,
 
 def print_tree(out: Console, result: Tree, stats: Stats, *, full: bool = False) -> None:
     """The call tree; a chain of single callers is not indented."""
-    out.print(_wrapped(f"Live, callers first: {_live(result.live)}", "bold"))
+    out.print(_wrapped(f"Live, callers first: {wording.live(result.live)}", "bold"))
     pending: list[tuple[Node, int]] = [(node, 0) for node in reversed(result.roots)]
     while pending:
         node, depth = pending.pop()
@@ -116,18 +115,17 @@ def print_stats(out: Console, stats: Stats) -> None:
     """What was recorded, in full."""
     info = stats.info
     _print_field(out, "recording", info.path)
-    _print_field(out, "process", _process(info))
+    _print_field(out, "process", wording.process(info))
     if info.command_line:
         _print_field(out, "command", " ".join(info.command_line))
-    _print_field(out, "recorded", _mode(info))
-    _print_field(out, "live", _live(stats.live))
-    allocated = f"{_interval(stats.allocated_bytes, format_size)} in {_count(stats.allocated_blocks)}"
-    _print_field(out, "allocated", allocated)
+    _print_field(out, "recorded", wording.mode(info))
+    _print_field(out, "live", wording.live(stats.live))
+    _print_field(out, "allocated", wording.in_blocks(stats.allocated_bytes, stats.allocated_blocks))
     if any(stats.rss_bytes):
         first, last = stats.rss_bytes
         _print_field(out, "RSS", f"{format_size(first)} at first, {format_size(last)} at last")
     joined = f", {info.joined:,} with their Java frames" if info.java_version else ""
-    _print_field(out, "samples", f"{stats.samples:,}{joined}; {_plural(stats.snapshots, 'snapshot')}")
+    _print_field(out, "samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}")
     counts = (
         f"{stats.sites:,} sites, {stats.stacks:,} stacks, {stats.frames:,} frames, {stats.threads:,} threads"
     )
@@ -145,8 +143,13 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
     if suspect.blamed.kind == "jvm":
         head.append("  the JVM's own", "dim")
     out.print(head)
-    _print_field(out, "growth", _rates(suspect.growth_bytes_per_second), 4)
-    _print_field(out, "live", f"{_interval(site.live_bytes, format_size)} in {_count(site.live_blocks)}", 4)
+    _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
+    _print_field(
+        out,
+        "live",
+        wording.in_blocks(site.live_bytes, site.live_blocks),
+        4,
+    )
     _print_field(out, "why", suspect.why, 4)
     if threads and site.threads:
         _print_field(out, "threads", ", ".join(site.threads), 4)
@@ -155,14 +158,13 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
 
 def _print_stack(out: Console, stack: Sequence[Frame], blamed: Frame, full: bool, indent: int) -> None:
     """Innermost first; `>` marks the frame to look at; the middle of a long stack is folded to a count."""
-    marked = next((i for i, frame in enumerate(stack) if frame.name == blamed.name), -1)
-    inner = max(_INNER, marked + _OUTER + 1)
-    folded = len(stack) - inner - _OUTER
+    marked = wording.marked(stack, blamed)
+    left_out = range(0) if full else wording.folded(stack, blamed)
     margin = " " * indent
     for index, frame in enumerate(stack):
-        if not full and folded > 1 and inner <= index < inner + folded:
-            if index == inner:
-                out.print(Text(f"{margin}  ... {folded} more frames (--full)", "dim"))
+        if index in left_out:
+            if index == left_out.start:
+                out.print(Text(f"{margin}  ... {len(left_out)} more frames (--full)", "dim"))
             continue
         line = Text(f"{margin}{'> ' if index == marked else '  '}", "bold")
         line.append_text(_frame(frame, full))
@@ -175,27 +177,23 @@ def _frame(frame: Frame, full: bool, mark: bool = True) -> Text:
     text = Text()
     if mark:
         text.append(f"{frame.kind:<7} ", _KINDS[frame.kind])
-    text.append(printable(_name(frame, full)))
-    where = printable(place(frame))
-    if where and not (frame.kind in ("native", "jvm") and frame.name.startswith(where)):
+    text.append(printable(wording.name(frame, full)))
+    where = printable(wording.where(frame))
+    if where:
         text.append(f"  {where}", "dim")
     if frame.inlined:
         text.append("  inlined", "dim")
     return text
 
 
-def _name(frame: Frame, full: bool) -> str:
-    return frame.name if full or frame.kind == "java" else cxx_names.short(frame.name)
-
-
 def _print_recording(out: Console, stats: Stats) -> None:
-    _print_field(out, "recording", f"{_process(stats.info)}; {_mode(stats.info)}")
+    _print_field(out, "recording", f"{wording.process(stats.info)}; {wording.mode(stats.info)}")
     joined = f", {stats.info.joined:,} with their Java frames" if stats.info.java_version else ""
     _print_field(
         out,
         "seen",
         f"live {_short_live(stats.live)}; {format_size(stats.allocated_bytes.estimate)} allocated "
-        f"in {_plural(stats.sites, 'site')}; {_plural(stats.samples, 'sample')}{joined}",
+        f"in {wording.plural(stats.sites, 'site')}; {wording.plural(stats.samples, 'sample')}{joined}",
     )
     _print_gaps(out, stats)
 
@@ -225,61 +223,8 @@ def _wrapped(value: str, style: str) -> Text:
     return Text("\n".join(_lines(value, 80)), style)
 
 
-def _process(info: Info) -> str:
-    java = f"Java {info.java_version}" if info.java_version else "no JVM"
-    parts = [f"pid {info.pid}", java, *([info.main_class] if info.main_class else [])]
-    return ", ".join(parts)
-
-
-def _mode(info: Info) -> str:
-    mode = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
-    ended = {
-        "recording": "still recording",
-        "detached": "then detached",
-        "exited": "until the process exited",
-        "killed": "until the process was killed",
-    }[info.ended]
-    return f"{mode}, {format_duration(info.duration_seconds)} {ended}"
-
-
-def _count(blocks: Estimate) -> str:
-    return f"{_interval(blocks, format_count)} blocks"
-
-
-def _live(live: Live) -> str:
-    malloc = f"malloc {_interval(live.malloc_bytes, format_size)} in {_count(live.malloc_blocks)}"
-    if not live.mapped_bytes.estimate:
-        return malloc
-    mappings = _interval(live.mappings, format_count)
-    mapped = _interval(live.mapped_bytes, format_size)
-    return f"{malloc}; mapped {mapped} of address space, touched or not, in {mappings} mappings"
-
-
 def _short_live(live: Live) -> str:
     malloc = f"malloc {format_size(live.malloc_bytes.estimate)}"
     if not live.mapped_bytes.estimate:
         return malloc
     return f"{malloc}, mapped {format_size(live.mapped_bytes.estimate)} of address space"
-
-
-def _plural(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def _interval(value: Estimate, write: Callable[[float], str]) -> str:
-    """`1.4 MiB (1.3 MiB to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
-    estimate, low, high = write(value.estimate), write(value.low), write(value.high)
-    if value.low == value.high or (low == estimate == high):
-        return estimate
-    return f"{estimate} ({low} to {high})"
-
-
-def _rates(value: Estimate) -> str:
-    """The same for a growth, all three in the unit of the largest."""
-    largest = max(abs(value.estimate), abs(value.low), abs(value.high))
-    seconds, unit = next(
-        (seconds, unit)
-        for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"))
-        if largest * seconds >= 10 * 1024 or unit == "h"
-    )
-    return _interval(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")

@@ -1,0 +1,97 @@
+"""What a ticket about a recording says: the answer, the suspects, where the memory is, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from offheap.analysis import frames
+from offheap.analysis.answer import answer
+from offheap.analysis.leaks import Ranking, ranking
+from offheap.analysis.results import Suspect, Verdict
+from offheap.analysis.stats import Stats, stats
+from offheap.analysis.summary import Held
+from offheap.recording.model import Info, Recording
+
+MOST_SUSPECTS, MOST_HELD = 10, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command, and what it is good for."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A recording in a page.
+
+    suspects  those that leak, grow or cannot be told yet, the worst first, at most MOST_SUSPECTS
+    verdicts  how many sites got each, listed or not
+    held      the sites with most live malloc blocks, at most MOST_HELD; shares are of live malloc bytes
+    """
+
+    answer: str
+    stats: Stats
+    verdicts: Counter[Verdict]
+    suspects: tuple[Suspect, ...]
+    held: tuple[Held, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def info(self) -> Info:
+        return self.stats.info
+
+    @property
+    def others(self) -> int:
+        """Suspects that are not listed."""
+        return sum(self.verdicts[v] for v in ("leak", "growing", "cannot tell yet")) - len(self.suspects)
+
+
+def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
+    """The summary of a recording; `ranked` is its `ranking`, if that is known already."""
+    ranked = ranked if ranked is not None else ranking(recording)
+    counts = ranked.counts()
+    suspected = counts["leak"] + counts["growing"]
+    listed = min(suspected + counts["cannot tell yet"], MOST_SUSPECTS)
+    return Ticket(
+        answer=answer(recording.info, ranked[:suspected], ranked.live_bytes()),
+        stats=stats(recording, ranked.sites.grouping),
+        verdicts=counts,
+        suspects=tuple(ranked[:listed]),
+        held=_held(ranked),
+        steps=_steps(recording.info, counts),
+    )
+
+
+def _held(ranked: Ranking) -> tuple[Held, ...]:
+    sites = ranked.sites
+    live = np.array(sites.live_bytes.estimate)
+    # Mappings are address space, touched or not: beside malloc's blocks a reserved heap would hide all.
+    live[[number for number in range(len(sites)) if sites.is_mapped(number)]] = 0.0
+    whole = float(live.sum())
+    largest = (n for n in np.argsort(-live, kind="stable").tolist() if live[n] > 0)
+    chosen = [sites.site(number) for number in islice(largest, MOST_HELD)]
+    return tuple(Held(site, frames.blamed(site.stack), site.live_bytes.estimate / whole) for site in chosen)
+
+
+def _steps(info: Info, counts: Counter[Verdict]) -> tuple[Step, ...]:
+    path = shlex.quote(info.path)
+    steps = [
+        Step(f"offheap leaks {path} --full --threads", "whole stacks, and the threads that allocated"),
+        Step(f"offheap report {path}", "flame graph and time line, in a browser"),
+    ]
+    if counts["leak"]:
+        steps.append(Step(f"offheap check {path} --max-growth 1MiB/min", "a gate for CI, once it is mended"))
+    if counts["growing"] or (counts["cannot tell yet"] and not counts["leak"]):
+        again = f"offheap attach {info.pid} --duration 10m" if info.ended in ("recording", "detached") else ""
+        steps.append(
+            Step(again or "offheap run --interval 64KiB -- ...", "a longer or finer look, to be sure")
+        )
+    return tuple(steps)

@@ -1,0 +1,42 @@
+"""Where a report goes: into a file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from offheap.errors import UserError
+
+
+def put(output: Path, text: str, mark: str) -> int:
+    """Writes the report; its size in bytes.
+
+    Replaces an older report, one that has `mark` in its first 4096 bytes, but no other file, and what
+    `output` names must be no folder: else a UserError.
+    """
+    page = text.encode("utf-8")
+    # Into place by a rename: who opens the report meanwhile sees the old one or the new one.
+    scratch = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        _refuse_other_files(output, mark.encode())
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(page)
+        os.replace(scratch, output)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise UserError(
+            f"cannot write {output}: {error.strerror or error}", "choose another place with --output"
+        ) from error
+    return len(page)
+
+
+def _refuse_other_files(output: Path, mark: bytes) -> None:
+    if not output.exists():
+        return
+    if not output.is_file():
+        raise UserError(f"{output} is no file", "choose another name with --output")
+    with output.open("rb") as file:
+        start = file.read(4096)
+    if start and mark not in start:
+        raise UserError(f"{output} exists and is no offheap report", "choose another name with --output")

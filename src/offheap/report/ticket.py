@@ -1,0 +1,142 @@
+"""A summary fit for a ticket, as a document and as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from offheap.analysis.results import Suspect
+from offheap.analysis.stats import Stats
+from offheap.analysis.ticket import Ticket
+from offheap.quantities import format_count, format_size
+from offheap.report import json, wording
+from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.text import printable
+
+SCHEMA = "offheap.ticket/1"
+TITLE = "Native memory: offheap report"
+_STACKS = 3
+
+
+def document(ticket: Ticket) -> list[Block]:
+    """The answer first, commands last; fits a screen or two."""
+    blocks: list[Block] = [
+        Heading(TITLE, 1),
+        Paragraph(ticket.answer, strong=True),
+        Facts(_facts(ticket.stats)),
+    ]
+    if ticket.suspects:
+        blocks += [Heading("Suspects"), _suspects(ticket)]
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in ticket.verdicts.items())
+        blocks.append(Paragraph(f"In brackets: 95 % intervals. Of all sites: {counts}."))
+        for suspect in ticket.suspects[:_STACKS]:
+            blocks += [
+                Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),
+                Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}."),
+                Listing(stack(suspect)),
+            ]
+    if ticket.held:
+        rows = [
+            (
+                wording.size(held.site.live_bytes),
+                f"{held.share:.1%}",
+                format_count(held.site.live_blocks.estimate),
+                Code(wording.name(held.blamed)),
+            )
+            for held in ticket.held
+        ]
+        blocks += [
+            Heading("Where the live malloc blocks come from"),
+            Table(("live", "share", "blocks", "site"), rows, frozenset({1, 2})),
+        ]
+    blocks += [
+        Heading("What this recording could not see"),
+        Facts([("lost", "; ".join(ticket.stats.losses) or "nothing"), *_coverage(ticket.stats)]),
+        Heading("Next"),
+        Listing(_steps(ticket)),
+    ]
+    return blocks
+
+
+def stack(suspect: Suspect) -> list[str]:
+    """A line a frame, innermost first, `>` at the one to look at; the middle of a long one is left out."""
+    frames = suspect.site.stack
+    marked = wording.marked(frames, suspect.blamed)
+    left_out = wording.folded(frames, suspect.blamed)
+    lines = []
+    for index, frame in enumerate(frames):
+        if index not in left_out:
+            mark = ">" if index == marked else " "
+            text = f"{mark} {frame.kind:<7} {wording.name(frame)}  {wording.where(frame)}".rstrip()
+            lines.append(printable(f"{text}  inlined" if frame.inlined else text))
+        elif index == left_out.start:
+            lines.append(f"  ... {len(left_out)} more frames")
+    return lines
+
+
+def value(ticket: Ticket) -> dict[str, Any]:
+    """offheap.ticket/1."""
+    first, last = ticket.stats.rss_bytes
+    return {
+        "schema": SCHEMA,
+        "recording": json.recording(ticket.info),
+        "answer": ticket.answer,
+        "verdicts": json.verdicts(ticket.verdicts),
+        "rss_bytes": {"first": first, "last": last} if first or last else None,
+        **json.by_kind(ticket.stats.live),
+        "suspects": [json.suspect(suspect) for suspect in ticket.suspects],
+        "held": [
+            {
+                "share": round(held.share, 4),
+                "live_bytes": json.quantity(held.site.live_bytes),
+                "live_blocks": json.quantity(held.site.live_blocks),
+                "blamed": json.frame(held.blamed),
+            }
+            for held in ticket.held
+        ],
+        "losses": list(ticket.stats.losses),
+        "next": [{"command": step.command, "why": step.why} for step in ticket.steps],
+    }
+
+
+def _facts(stats: Stats) -> list[tuple[str, str]]:
+    info = stats.info
+    start = datetime.fromtimestamp(info.start, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    facts = [
+        ("process", wording.process(info)),
+        ("recorded", f"{start}, {wording.mode(info)}"),
+        ("recording", Code(info.path)),
+        ("live", wording.live(stats.live)),
+    ]
+    if any(stats.rss_bytes):
+        first, last = stats.rss_bytes
+        facts.append(("RSS", f"{format_size(first)} at first, {format_size(last)} at last"))
+    joined = f", {info.joined:,} with their Java frames" if info.java_version else ""
+    facts.append(("samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}"))
+    return facts
+
+
+def _suspects(ticket: Ticket) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (
+            str(suspect.rank),
+            suspect.verdict,
+            f"{suspect.confidence:.0%}" if round(100 * suspect.confidence) else "",
+            wording.rate(suspect.growth_bytes_per_second),
+            wording.size(suspect.site.live_bytes),
+            Code(("mmap " if suspect.site.kind == "mmap" else "") + wording.name(suspect.blamed)),
+        )
+        for suspect in ticket.suspects
+    ]
+    if ticket.others > 0:
+        rows.append(("", f"and {ticket.others} more", "", "", "", Code("")))
+    return Table(("#", "verdict", "sure", "growth", "live", "site"), rows, frozenset({0, 2}))
+
+
+def _coverage(stats: Stats) -> list[tuple[str, str]]:
+    return [("not seen", sentence) for sentence in stats.coverage]
+
+
+def _steps(ticket: Ticket) -> list[str]:
+    width = max(len(step.command) for step in ticket.steps)
+    return [f"{step.command:<{width}}  # {step.why}" for step in ticket.steps]

@@ -1,0 +1,128 @@
+"""What every report in words says alike: the process, how it was recorded, amounts with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from offheap import cxx_names
+from offheap.analysis.results import Estimate, Live
+from offheap.quantities import format_count, format_duration, format_size
+from offheap.recording.model import Frame, Info
+from offheap.report.text import place
+
+_INNER, _OUTER = 12, 3  # frames that a folded stack keeps at its ends, and after the blamed one
+_SIZES = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB")))
+
+
+def process(info: Info) -> str:
+    """`pid 4711, Java 17.0.9, com.example.Main`."""
+    java = f"Java {info.java_version}" if info.java_version else "no JVM"
+    parts = [f"pid {info.pid}", java, *([info.main_class] if info.main_class else [])]
+    return ", ".join(parts)
+
+
+def mode(info: Info) -> str:
+    """`sampled every 512 KiB, 20.0 s until the process exited`."""
+    how = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
+    ended = {
+        "recording": "still recording",
+        "detached": "then detached",
+        "exited": "until the process exited",
+        "killed": "until the process was killed",
+    }[info.ended]
+    return f"{how}, {format_duration(info.duration_seconds)} {ended}"
+
+
+def amount(value: Estimate, write: Callable[[float], str]) -> str:
+    """`1.4 MiB (1.3 MiB to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
+    estimate, low, high = write(value.estimate), write(value.low), write(value.high)
+    if value.low == value.high or (low == estimate == high):
+        return estimate
+    return f"{estimate} ({low} to {high})"
+
+
+def size(value: Estimate) -> str:
+    """`1.4 MiB (1.3 to 1.5)`: short, all three in the unit of the largest."""
+    return _short(value, "")
+
+
+def rate(value: Estimate) -> str:
+    """`1.4 MiB/s (1.3 to 1.5)`, in the unit of time that reads best."""
+    seconds, unit = _time_unit(value)
+    scaled = Estimate(value.estimate * seconds, value.low * seconds, value.high * seconds)
+    return _short(scaled, f"/{unit}")
+
+
+def rates(value: Estimate) -> str:
+    """The same at length: `1.4 MiB/s (1.3 MiB/s to 1.5 MiB/s)`."""
+    seconds, unit = _time_unit(value)
+    return amount(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")
+
+
+def in_blocks(in_bytes: Estimate, blocks: Estimate) -> str:
+    """`1.4 MiB (1.3 MiB to 1.5 MiB) in 12 (9 to 15) blocks`."""
+    return f"{amount(in_bytes, format_size)} in {amount(blocks, format_count)} blocks"
+
+
+def live(value: Live) -> str:
+    """Blocks, and mappings if there are any."""
+    malloc = f"malloc {in_blocks(value.malloc_bytes, value.malloc_blocks)}"
+    if not value.mapped_bytes.estimate:
+        return malloc
+    mappings = amount(value.mappings, format_count)
+    mapped = amount(value.mapped_bytes, format_size)
+    return f"{malloc}; mapped {mapped} of address space, touched or not, in {mappings} mappings"
+
+
+def plural(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def name(frame: Frame, full: bool = False) -> str:
+    """A frame's name as a line can bear it; `full`: as it is.  Not yet printable."""
+    return frame.name if full or frame.kind == "java" else cxx_names.short(frame.name)
+
+
+def where(frame: Frame) -> str:
+    """The frame's place, "" where the name says it already (`libfoo.so+0x12`)."""
+    found = place(frame)
+    return "" if frame.kind in ("native", "jvm") and frame.name.startswith(found) else found
+
+
+def marked(stack: Sequence[Frame], blamed: Frame) -> int:
+    """The index of the blamed frame; -1 if it is not in the stack."""
+    return next((index for index, frame in enumerate(stack) if frame.name == blamed.name), -1)
+
+
+def folded(stack: Sequence[Frame], blamed: Frame) -> range:
+    """Indices of the frames that a folded stack leaves out: neither its ends nor around the blamed one."""
+    inner = max(_INNER, marked(stack, blamed) + _OUTER + 1)
+    left_out = len(stack) - inner - _OUTER
+    return range(inner, inner + left_out) if left_out > 1 else range(0)
+
+
+def _time_unit(value: Estimate) -> tuple[int, str]:
+    largest = max(abs(part) for part in (value.estimate, value.low, value.high))
+    return next(
+        (seconds, unit)
+        for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"))
+        if largest * seconds >= 10 * 1024 or unit == "h"
+    )
+
+
+def _short(value: Estimate, per: str) -> str:
+    parts = (value.estimate, value.low, value.high)
+    largest = max((abs(part) for part in parts if math.isfinite(part)), default=0.0)
+    scale, unit = next((s, u) for s, u in _SIZES if round(largest / s) < 1000 or u == "PiB")
+    estimate, low, high = (_figure(part / scale, unit) for part in parts)
+    if value.low == value.high or low == estimate == high:
+        return f"{estimate} {unit}{per}"
+    return f"{estimate} {unit}{per} ({low} to {high})"
+
+
+def _figure(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return "unbounded" if value > 0 else "unknown"
+    text = f"{value:.1f}" if abs(value) < 99.95 and unit != "B" else f"{value:.0f}"
+    return "0" if not text.strip("-0.") else text
