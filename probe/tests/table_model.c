@@ -1,0 +1,491 @@
+/*
+ * table_model: every interleaving of a few threads over a tiny live table, and what an outside reader then sees.
+ *
+ * What runs is probe/table.c itself: its atomics are replaced by steps of the model.  A thread is a function of the
+ * values its steps have returned, so a state is the table, what each thread has stored but nobody sees yet, and each
+ * thread's values; a thread is brought back to where it was by running it again on those, up to the next step.
+ *
+ * Memory is weaker than any machine we run on: a thread's stores become visible in any order, except stores to one
+ * address, a release store after what precedes it, and what a release fence parts (PSO, as on SPARC; aarch64 does
+ * not reorder more than this among stores).  Compare-and-swap is visible at once.
+ *
+ * Exit status 1 and the sentence that was broken if anything goes wrong in any of them.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { LOAD, STORE, SWAP, FENCE };
+
+/* A step that a thread wants to take next. */
+struct step {
+    enum kind kind;
+    bool release;
+    unsigned bytes; /* 1 or 8 */
+    void *at;
+    uint64_t value, expected;
+};
+
+static uint64_t take(struct step step);
+
+#define TAKE(kind, order, at, value, expected)                                                                   \
+    take((struct step){kind, (order) == memory_order_release, sizeof *(at), (void *)(uintptr_t)(at), (uint64_t)(value), \
+                       (uint64_t)(expected)})
+static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
+#define SWAPPED(at, expected, value, order)                                             \
+    ({                                                                                  \
+        uint64_t wanted = *(expected);                                                  \
+        uint64_t old = TAKE(SWAP, order, at, value, wanted);                            \
+        *(expected) = (__typeof__(*(expected)))old;                                     \
+        swapped(old, wanted);                                                           \
+    })
+#undef atomic_load_explicit
+#undef atomic_store_explicit
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_weak_explicit
+#undef atomic_thread_fence
+#define atomic_load_explicit(at, order) TAKE(LOAD, order, at, 0, 0)
+#define atomic_store_explicit(at, value, order) ((void)TAKE(STORE, order, at, value, 0))
+#define atomic_compare_exchange_strong_explicit(at, expected, value, order, failed) SWAPPED(at, expected, value, order)
+#define atomic_compare_exchange_weak_explicit(at, expected, value, order, failed) SWAPPED(at, expected, value, order)
+#define atomic_thread_fence(order) ((void)TAKE(FENCE, order, (uint64_t *)0, 0, 0))
+#define __atomic_load_n(at, order) TAKE(LOAD, order, at, 0, 0)
+#define __atomic_store_n(at, value, order) ((void)TAKE(STORE, order, at, value, 0))
+
+/* Buckets of one key, four of them: what goes past a bucket does so with two keys already. */
+#define TABLE_BUCKET 1
+#define TABLE_FARTHEST 2
+#ifndef TABLE_SOURCE
+#define TABLE_SOURCE "../table.c"
+#endif
+#include TABLE_SOURCE
+
+enum {
+    SLOTS = 4,
+    THREADS = 3, /* two that change the table, one that reads it */
+    READER = 2,
+    KEYS = 4,
+    STEPS = 32,  /* of one operation, at most */
+    PENDING = 4, /* stores of a thread that nobody sees yet, at most */
+};
+
+enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* perhaps another has */, INSERT_ANY /* perhaps full */, AWAIT };
+
+struct op {
+    uint8_t verb, key, turn; /* AWAIT: the other thread has done so many operations */
+};
+
+struct scenario {
+    const char *name;
+    struct op before[4]; /* done when the threads begin */
+    struct op threads[2][4];
+    int untouched; /* key that the reader must see, or -1 */
+};
+
+static const struct scenario scenarios[] = {
+    {"a free that was not seen",
+     {{INSERT, 0, 1}},
+     {{{INSERT, 0, 2}, {INSERT, 0, 3}}, {{0}}},
+     -1},
+    {"freed twice at once",
+     {{INSERT, 1, 1}, {INSERT, 0, 1}},
+     {{{REMOVE_ANY, 0, 1}}, {{REMOVE_ANY, 0, 1}}},
+     1},
+    {"full",
+     {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}},
+     {{{INSERT_ANY, 3, 1}}, {{REMOVE, 0, 1}}},
+     2},
+    {"freed by another thread, and its address given out again",
+     {{0}},
+     {{{INSERT, 0, 1}, {INSERT, 1, 1}}, {{AWAIT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 0, 2}}},
+     -1},
+    {"neighbours",
+     {{INSERT, 2, 1}},
+     {{{INSERT, 0, 1}, {REMOVE, 0, 1}}, {{INSERT, 1, 1}, {REMOVE, 1, 1}}},
+     2},
+};
+
+struct pending {
+    struct step step;
+    unsigned fences; /* release fences before it */
+};
+
+/* `values` of the present operation only: what an earlier one left is its outcome. */
+struct thread {
+    uint8_t done;      /* operations */
+    uint8_t succeeded; /* of them, by bit */
+    uint8_t known, waiting;
+    unsigned fences;
+    uint64_t values[STEPS];
+    struct pending pending[PENDING];
+};
+
+struct memory {
+    uint64_t keys[SLOTS];
+    struct offheap_value values[SLOTS];
+    uint8_t passed[SLOTS], filter[KEYS];
+};
+
+struct state {
+    struct memory memory;
+    struct thread threads[THREADS];
+};
+
+static uint64_t keys[SLOTS];
+static struct offheap_value values[SLOTS];
+static uint64_t addresses[KEYS];
+static const struct scenario *scenario;
+static uint64_t watched; /* the slot that the reader looks at: what it does with one does not depend on others */
+static uint64_t untouched_at; /* slot of a block that no thread touches */
+static unsigned long states;
+
+static struct thread *running; /* NULL: outside the model, steps are taken at once */
+static unsigned position;
+static struct step next;
+static jmp_buf stopped;
+
+static _Noreturn void wrong(const char *what) {
+    printf("%s, slot %lu: %s\n", scenario->name, (unsigned long)watched, what);
+    exit(1);
+}
+
+static uint64_t load(const void *at, unsigned bytes) {
+    return bytes == 1 ? *(const uint8_t *)at : *(const uint64_t *)at;
+}
+
+static void store(void *at, unsigned bytes, uint64_t value) {
+    if (bytes == 1) *(uint8_t *)at = (uint8_t)value;
+    else *(uint64_t *)at = value;
+}
+
+static uint64_t take(struct step step) {
+    if (running && position == running->known) {
+        next = step;
+        longjmp(stopped, 1);
+    }
+    if (running) return running->values[position++];
+    uint64_t old = step.kind == FENCE ? 0 : load(step.at, step.bytes);
+    if (step.kind == STORE || (step.kind == SWAP && old == step.expected)) store(step.at, step.bytes, step.value);
+    return old;
+}
+
+static struct offheap_value value_of(unsigned key, unsigned turn) {
+    return (struct offheap_value){.block = addresses[key] ^ turn, .stack = turn, .birth = turn};
+}
+
+static bool is_value_of(uint64_t address, uint64_t first, uint64_t second) {
+    uint64_t turn = second & UINT32_MAX;
+    return turn && turn <= 3 && second == (turn | turn << 32) && first == (address ^ turn);
+}
+
+/* One operation; whether it did what it was to do. */
+static bool perform(struct op op) {
+    const void *block = (const void *)(uintptr_t)addresses[op.key];
+    struct offheap_value value;
+    switch (op.verb) {
+    case INSERT:
+        if (!table_insert(block, value_of(op.key, op.turn))) wrong("a block is refused while there is room");
+        return true;
+    case INSERT_ANY: return table_insert(block, value_of(op.key, op.turn));
+    case REMOVE:
+        if (table_lacks(block)) wrong("the filter lacks a block that is in the table");
+        if (!table_remove(block, &value)) wrong("a block that is in the table is not found");
+        if (value.block != value_of(op.key, op.turn).block || value.stack != op.turn) wrong("a block has lost its value");
+        return true;
+    case REMOVE_ANY: return table_remove(block, &value);
+    default: return true;
+    }
+}
+
+/* As recording/live_file.py does: two copies, and what is equal in both.  It reads on there; nothing comes of it. */
+static bool keeps_row(uint64_t *key, uint64_t row[2]) {
+    for (int copy = 0; copy < 2; copy++) {
+        uint64_t again = __atomic_load_n(&keys[watched], __ATOMIC_RELAXED);
+        if (copy ? again != *key : !again || again & 1) return false;
+        *key = again;
+        for (int i = 0; i < 2; i++) {
+            uint64_t word = __atomic_load_n((uint64_t *)&values[watched] + i, __ATOMIC_RELAXED);
+            if (copy && word != row[i]) return false;
+            row[i] = word;
+        }
+    }
+    return true;
+}
+
+static void read_outside(void) {
+    uint64_t key, row[2];
+    bool kept = keeps_row(&key, row);
+    if (kept && !is_value_of(key, row[0], row[1])) wrong("the reader keeps a row that nobody has written");
+    if (!kept && untouched_at == watched) wrong("the reader misses a block that nobody has touched");
+}
+
+static struct op present(const struct thread *thread, unsigned number) {
+    return scenario->threads[number][thread->done];
+}
+
+static bool finished(const struct thread *thread, unsigned number) {
+    return number == READER ? thread->done > 0 : thread->done == 4 || !present(thread, number).verb;
+}
+
+/* Runs a thread on its values.  True: it stops before `next`; false: its operation ended, as `outcome` says. */
+static bool resume(struct thread *thread, unsigned number, bool *outcome) {
+    running = thread;
+    position = 0;
+    if (setjmp(stopped)) {
+        running = NULL;
+        return true;
+    }
+    if (number == READER) {
+        read_outside();
+        *outcome = true;
+    } else {
+        *outcome = perform(present(thread, number));
+    }
+    running = NULL;
+    return false;
+}
+
+static void to_memory(const struct state *state) {
+    memcpy(keys, state->memory.keys, sizeof keys);
+    memcpy(values, state->memory.values, sizeof values);
+    memcpy((void *)table.passed, state->memory.passed, SLOTS);
+    for (unsigned k = 0; k < KEYS; k++)
+        table_filter[table_filter_index((void *)(uintptr_t)addresses[k])] = state->memory.filter[k];
+}
+
+static void from_memory(struct state *state) {
+    memcpy(state->memory.keys, keys, sizeof keys);
+    memcpy(state->memory.values, values, sizeof values);
+    memcpy(state->memory.passed, (void *)table.passed, SLOTS);
+    for (unsigned k = 0; k < KEYS; k++)
+        state->memory.filter[k] = table_filter[table_filter_index((void *)(uintptr_t)addresses[k])];
+}
+
+static const struct pending *own_store(const struct thread *thread, const void *at) {
+    for (unsigned i = thread->waiting; i-- > 0;)
+        if (thread->pending[i].step.at == at) return &thread->pending[i];
+    return NULL;
+}
+
+/* May the thread's store number i become visible now? */
+static bool may_land(const struct thread *thread, unsigned i) {
+    const struct pending *its = &thread->pending[i];
+    for (unsigned k = 0; k < i; k++)
+        if (its->step.release || thread->pending[k].step.at == its->step.at || thread->pending[k].fences < its->fences)
+            return false;
+    return true;
+}
+
+/* Nothing runs any more: the table must be what the operations say, and its counts right. */
+static void check_end(const struct state *state) {
+    int count[KEYS] = {0}, passed[SLOTS] = {0}, filter[KEYS] = {0};
+    for (unsigned i = 0; i < 4; i++)
+        if (scenario->before[i].verb) count[scenario->before[i].key]++;
+    for (unsigned t = 0; t < 2; t++) {
+        for (unsigned i = 0; i < state->threads[t].done; i++) {
+            struct op op = scenario->threads[t][i];
+            if (op.verb == AWAIT || !(state->threads[t].succeeded & 1 << i)) continue;
+            if (op.verb == REMOVE || op.verb == REMOVE_ANY) count[op.key]--;
+            else if (count[op.key] < 1 || op.turn == 1) count[op.key]++; /* else in the place of the old */
+        }
+    }
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint64_t key = state->memory.keys[slot];
+        if (!key) continue;
+        unsigned k = 0;
+        while (k < KEYS && addresses[k] != key) k++;
+        if (k == KEYS || --count[k] < 0) wrong("at the end a slot holds what should not be there");
+        filter[k]++;
+        for (unsigned n = 0; nth_bucket(key, n) != slot; n++) passed[nth_bucket(key, n)]++;
+        const uint64_t *words = (const uint64_t *)&state->memory.values[slot];
+        if (!is_value_of(key, words[0], words[1])) wrong("at the end a slot holds a torn value");
+    }
+    for (unsigned k = 0; k < KEYS; k++) {
+        if (count[k]) wrong("at the end a block is missing, or was freed twice");
+        if (filter[k] != state->memory.filter[k]) wrong("at the end the filter counts wrong");
+    }
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        if (passed[slot] != state->memory.passed[slot]) wrong("at the end the keys that went past a bucket are miscounted");
+}
+
+/* States that were met, by 128 bits of hash: open addressing, doubled when it is half full. */
+static struct {
+    uint64_t (*hashes)[2];
+    size_t capacity, used;
+} met;
+
+static bool meet(const struct state *state) {
+    uint64_t a = 0x9E3779B97F4A7C15, b = 0xBF58476D1CE4E5B9;
+    const uint64_t *words = (const uint64_t *)state;
+    for (size_t i = 0; i < sizeof *state / 8; i++) {
+        a = (a ^ words[i]) * 0x94D049BB133111EB, a ^= a >> 29;
+        b = (b + words[i]) * 0xD6E8FEB86659FD93, b ^= b >> 32;
+    }
+    if (met.used * 2 >= met.capacity) {
+        uint64_t(*old)[2] = met.hashes;
+        size_t before = met.capacity;
+        met.capacity = before ? before * 2 : 1 << 16;
+        met.hashes = calloc(met.capacity, sizeof *met.hashes);
+        for (size_t i = 0; i < before; i++) {
+            size_t at = old[i][0] & (met.capacity - 1);
+            if (!(old[i][0] | old[i][1])) continue;
+            while (met.hashes[at][0] | met.hashes[at][1]) at = (at + 1) & (met.capacity - 1);
+            memcpy(met.hashes[at], old[i], sizeof *old);
+        }
+        free(old);
+    }
+    size_t at = a & (met.capacity - 1);
+    for (; met.hashes[at][0] | met.hashes[at][1]; at = (at + 1) & (met.capacity - 1))
+        if (met.hashes[at][0] == a && met.hashes[at][1] == b) return true;
+    met.hashes[at][0] = a, met.hashes[at][1] = b;
+    met.used++;
+    return false;
+}
+
+static void explore(const struct state *from);
+
+static void remember(struct thread *thread, uint64_t value) {
+    if (thread->known == STEPS) abort();
+    thread->values[thread->known++] = value;
+}
+
+/* Fences that all waiting stores lie behind divide nothing: states that differ in them only are one. */
+static void settle(struct thread *thread) {
+    unsigned least = thread->waiting ? UINT32_MAX : thread->fences;
+    for (unsigned i = 0; i < thread->waiting; i++)
+        if (thread->pending[i].fences < least) least = thread->pending[i].fences;
+    for (unsigned i = 0; i < thread->waiting; i++) thread->pending[i].fences -= least;
+    thread->fences -= least;
+}
+
+/* A cell of the filter that one thread alone ever comes to. */
+static bool its_own(const void *at) {
+    for (unsigned k = 0; k < KEYS; k++) {
+        if (at != &table_filter[table_filter_index((void *)(uintptr_t)addresses[k])]) continue;
+        unsigned threads = 0;
+        for (unsigned t = 0; t < 2; t++) {
+            bool uses = false;
+            for (unsigned i = 0; i < 4; i++) uses |= scenario->threads[t][i].verb && scenario->threads[t][i].key == k;
+            threads += uses;
+        }
+        return threads == 1;
+    }
+    return false;
+}
+
+/*
+ * The thread's next step, if it can be taken now.  True: no other thread can tell whether it was taken before or
+ * after a step of its own, so there is no need to try both.
+ */
+static bool advance(const struct state *from, unsigned number) {
+    struct state to = *from;
+    struct thread *thread = &to.threads[number];
+    if (finished(thread, number)) return false;
+    if (number != READER && present(thread, number).verb == AWAIT) {
+        const struct thread *other = &from->threads[1 - number];
+        if (other->done < present(thread, number).turn || other->waiting) return false;
+    }
+    bool outcome;
+    to_memory(from);
+    if (!resume(thread, number, &outcome)) {
+        if (outcome) thread->succeeded |= (uint8_t)(1 << thread->done);
+        thread->done++;
+        memset(thread->values, 0, sizeof thread->values);
+        thread->known = 0;
+        explore(&to);
+        return false;
+    }
+    struct step step = next;
+    bool alone = step.kind == STORE || step.kind == FENCE || its_own(step.at);
+    const struct pending *own = step.kind == FENCE ? NULL : own_store(thread, step.at);
+    switch (step.kind) {
+    case LOAD: remember(thread, own ? own->step.value : load(step.at, step.bytes)); break;
+    case STORE:
+        if (thread->waiting == PENDING) return false; /* as a store buffer that is full: one of them lands first */
+        thread->pending[thread->waiting++] = (struct pending){step, thread->fences};
+        remember(thread, 0);
+        break;
+    case SWAP: {
+        if (own || (step.release && thread->waiting)) return false;
+        uint64_t old = load(step.at, step.bytes);
+        if (old == step.expected) store(step.at, step.bytes, step.value);
+        remember(thread, old);
+        break;
+    }
+    case FENCE:
+        thread->fences++;
+        remember(thread, 0);
+        break;
+    }
+    settle(thread);
+    from_memory(&to);
+    explore(&to);
+    return alone;
+}
+
+static void land(const struct state *from, unsigned number, unsigned i) {
+    struct state to = *from;
+    struct thread *thread = &to.threads[number];
+    struct step step = thread->pending[i].step;
+    to_memory(from);
+    store(step.at, step.bytes, step.value);
+    from_memory(&to);
+    memmove(&thread->pending[i], &thread->pending[i + 1], (--thread->waiting - i) * sizeof *thread->pending);
+    memset(&thread->pending[thread->waiting], 0, sizeof *thread->pending);
+    settle(thread);
+    explore(&to);
+}
+
+static void explore(const struct state *from) {
+    if (meet(from)) return;
+    states++;
+    bool over = true;
+    for (unsigned t = 0; t < THREADS; t++) {
+        over &= finished(&from->threads[t], t) && !from->threads[t].waiting;
+        if (advance(from, t)) return;
+        for (unsigned i = 0; i < from->threads[t].waiting; i++)
+            if (may_land(&from->threads[t], i)) land(from, t, i);
+    }
+    if (over) check_end(from);
+}
+
+/* Addresses that share their three buckets, with a filter cell each. */
+static void choose_addresses(void) {
+    unsigned found = 0;
+    for (uint64_t address = 0x7f0000000010; found < KEYS; address += 48) {
+        bool distinct = nth_bucket(address, 0) == 0 && nth_bucket(address, 2) == 2; /* and 1 by itself */
+        for (unsigned k = 0; k < found; k++)
+            distinct &= table_filter_index((void *)(uintptr_t)addresses[k]) != table_filter_index((void *)(uintptr_t)address);
+        if (distinct) addresses[found++] = address;
+    }
+}
+
+int main(void) {
+    for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++) {
+        scenario = &scenarios[s];
+        unsigned long before = states;
+        for (watched = 0; watched < SLOTS - 1; watched++) { /* the fourth is nobody's */
+            memset(keys, 0, sizeof keys);
+            memset(values, 0, sizeof values);
+            if (!table_start(keys, values, SLOTS, false)) return 2;
+            choose_addresses();
+            for (unsigned i = 0; i < 4 && scenario->before[i].verb; i++) perform(scenario->before[i]);
+            untouched_at = SLOTS;
+            for (unsigned i = 0; i < SLOTS; i++)
+                if (scenario->untouched >= 0 && keys[i] == addresses[scenario->untouched]) untouched_at = i;
+            static struct state start;
+            memset(&start, 0, sizeof start);
+            from_memory(&start);
+            free(met.hashes);
+            memset(&met, 0, sizeof met);
+            explore(&start);
+        }
+        printf("%s: %lu states\n", scenario->name, states - before);
+    }
+    return 0;
+}

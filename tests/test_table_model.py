@@ -1,0 +1,82 @@
+"""The live table's protocol, tried out in every order of its steps; and that a wrong order is noticed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native import PROBE, compile_c
+
+# What a change of probe/table.c breaks: the text, what stands there instead, what the model then says.
+MISTAKES = {
+    "the key before the value": (
+        "slot, &empty, key | 1, memory_order_acquire",
+        "slot, &empty, key, memory_order_acquire",
+        "a row that nobody has written",
+    ),
+    "a value that outruns its mark": (
+        "        atomic_thread_fence(memory_order_release);\n",
+        "",
+        "a row that nobody has written",
+    ),
+    "a key that outruns its value": (
+        "atomic_store_explicit(slot, key, memory_order_release)",
+        "atomic_store_explicit(slot, key, memory_order_relaxed)",
+        "a row that nobody has written",
+    ),
+    "a free that does not ask whether it was the first": (
+        "if (!atomic_compare_exchange_strong_explicit(&table.keys[slot], &key, 0, memory_order_release,\n"
+        "                                                 memory_order_relaxed))\n"
+        "        return false;",
+        "atomic_store_explicit(&table.keys[slot], 0, memory_order_release);",
+        "was freed twice|miscounted|counts wrong",
+    ),
+    "a count that is not taken back when the table is full": (
+        "    for (unsigned n = 0; n <= FARTHEST; n++) count_down(&table.passed[nth_bucket(key, n)]);\n",
+        "",
+        "miscounted",
+    ),
+    "a look-up that ends too early": (
+        "        count_up(&table.passed[bucket]);\n    }\n",
+        "        if (n > 0) count_up(&table.passed[bucket]);\n    }\n",
+        "is not found|miscounted",
+    ),
+    "a filter that forgets a block": (
+        "if (!table.exact) count_up(&table_filter[table_filter_index(block)]);",
+        "",
+        "the filter",
+    ),
+}
+
+
+def model(folder: Path, table: Path) -> subprocess.CompletedProcess[str]:
+    program = compile_c(
+        [PROBE / "tests" / "table_model.c", PROBE / "system.c"],
+        folder / "model",
+        flags=["-std=gnu17", f'-DTABLE_SOURCE="{table}"'],
+    )
+    return subprocess.run([program], capture_output=True, text=True, timeout=150)
+
+
+def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
+    outcome = model(tmp_path, PROBE / "table.c")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    scenarios = dict(re.findall(r"(.+): (\d+) states", outcome.stdout))
+    assert len(scenarios) == 5
+    # One thread after the other would be some dozens.
+    assert all(int(states) > 1000 for states in scenarios.values())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(mistake: str, tmp_path: Path) -> None:
+    right, wrong, words = MISTAKES[mistake]
+    source = (PROBE / "table.c").read_text()
+    assert source.count(right) == 1, "the table has changed: so must the mistake"
+    changed = tmp_path / "table.c"
+    changed.write_text(source.replace(right, wrong))
+    outcome = model(tmp_path, changed)
+    assert outcome.returncode == 1, outcome.stdout + outcome.stderr
+    assert re.search(words, outcome.stdout), outcome.stdout
