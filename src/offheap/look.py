@@ -6,18 +6,20 @@ sent that need no safepoint.  `detail` adds one that leaves some 5 MiB behind in
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from offheap.analysis import accounting
+from offheap.analysis import accounting, native_heap
 from offheap.analysis.accounting import Evidence, Image
 from offheap.analysis.accounts import Accounts
+from offheap.analysis.results_native_heap import NativeHeap
 from offheap.errors import UserError
 from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info
 from offheap.jvm.attach import AttachedVM, AttachError
 from offheap.jvm.attach_listener import NoProcess, TargetGone
-from offheap.proc import cgroup, glibc_chunks, maps, root, smaps, status, threads
+from offheap.proc import cgroup, glibc_chunks, glibc_heap, maps, root, smaps, status, threads
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
@@ -30,9 +32,10 @@ from offheap.proc.status import Status
 _CHEAP = ("GC.heap_info", "Compiler.codecache", "VM.metaspace basic")
 _SUMMARY, _DETAIL = "VM.native_memory summary scale=B", "VM.native_memory detail scale=B"
 _PTRACE = (
-    "thread stacks and malloc's large blocks cannot be told apart from other memory: "
-    "run offheap as root, or with CAP_SYS_PTRACE"
+    "thread stacks and malloc's large blocks cannot be told apart from other memory, "
+    "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
+_COMPLETE = 0.99
 _ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 
@@ -95,12 +98,14 @@ def _close(process: Status, answers: _Answers, began: float) -> Accounts:
     )
     claims = accounting.known(evidence)
     chunks: list[tuple[int, int]] = []
+    heap: NativeHeap | None = None
     try:
         chunks, complete = glibc_chunks.find(pid, accounting.searchable(rows, claims))
         if not complete:
             answers.missing.append(
                 "not all anonymous memory was searched for malloc's large blocks: too much of it"
             )
+        heap = _native_heap(pid, rows, chunks, answers)
     except PermissionError:
         answers.missing.append(_PTRACE)
     accounting.claim_rest(evidence, claims, chunks)
@@ -109,7 +114,9 @@ def _close(process: Status, answers: _Answers, began: float) -> Accounts:
     with Pagemap(pid) as pagemap:
         for index in accounting.partial(rows, pieces):
             present[index] = pagemap.present(pieces[index].start, pieces[index].end)
-    holdings, unattributed = accounting.account(evidence, pieces, accounting.sizes(rows, pieces, present))
+    holdings, unattributed = accounting.account(
+        evidence, pieces, accounting.sizes(rows, pieces, present), heap
+    )
     answers.missing += _allocators(rows)
     memory = smaps.total(rows)
     return Accounts(
@@ -120,11 +127,34 @@ def _close(process: Status, answers: _Answers, began: float) -> Accounts:
         holdings=holdings,
         unattributed=unattributed,
         cgroup=cgroup.read(pid),
+        native_heap=heap,
         sources=tuple(answers.sources),
         missing=tuple(answers.missing),
         seconds=time.monotonic() - began,
         cost_bytes=max(status.read(pid).rss_bytes - process.rss_bytes, 0),
     )
+
+
+def _native_heap(
+    pid: int, rows: Sequence[Row], chunks: Sequence[tuple[int, int]], answers: _Answers
+) -> NativeHeap:
+    """malloc's blocks; PermissionError when this user may not read the memory."""
+    main, others = accounting.heaps(rows)
+    scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
+    heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled)
+    heap = native_heap.native_heap(heaps, glibc_heap.blocks(pid, chunks), answers.report)
+    if heap.coverage < _COMPLETE:
+        answers.missing.append(
+            f"{1 - heap.coverage:.0%} of malloc's arenas could not be walked: they changed too fast, "
+            "are swapped out, or hold too many blocks"
+        )
+    return heap
+
+
+def _is_old_glibc(name: str) -> bool:
+    """Whether a library is a glibc before 2.32, whose links of free chunks are plain."""
+    match = re.fullmatch(r"libc-2\.(\d{1,3})\.so", name, re.ASCII)
+    return bool(match and int(match[1]) < 32)
 
 
 def _named(accounts: Accounts, name: str, java_version: str) -> Accounts:

@@ -16,9 +16,10 @@ from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from offheap.analysis import shapes
+from offheap.analysis import malloc_split, shapes
 from offheap.analysis.accounts import Holding, Owner, Part
 from offheap.analysis.ranges import Claims, Range
+from offheap.analysis.results_native_heap import NativeHeap
 from offheap.jvm.nmt import Report
 from offheap.jvm.system_map import TaggedMapping
 from offheap.jvm.vm_info import MetaspaceUsage, Place
@@ -130,6 +131,12 @@ def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
     ]
 
 
+def heaps(rows: Sequence[Row]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Where glibc's arenas are: what brk grows, and what lies at multiples of 64 MiB."""
+    main = [(row.mapping.start, row.mapping.end) for row in rows if row.mapping.path == "[heap]"]
+    return main, [(found.start, found.end) for found in shapes.arenas(rows)]
+
+
 def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, int]]) -> None:
     """Adds steps 3 and 4 to what `known` returned; `chunks` are malloc's large blocks."""
     rows = evidence.rows
@@ -200,9 +207,12 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) 
 
 
 def account(
-    evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int]
+    evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int], heap: NativeHeap | None = None
 ) -> tuple[tuple[Holding, ...], tuple[Part, ...]]:
-    """(who holds how much, the largest first; what nobody holds): together exactly the RSS of the rows."""
+    """(who holds how much, the largest first; what nobody holds): together exactly the RSS of the rows.
+
+    `heap` is what malloc's pages hold; without it only Native Memory Tracking can split them.
+    """
     held: defaultdict[Owner | None, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for piece, size in zip(pieces, measured, strict=True):
         if not size:
@@ -217,35 +227,8 @@ def account(
         for owner, names in held.items()
         if owner and (parts := _parts(names))
     ]
-    if evidence.nmt:
-        holdings = [split for holding in holdings for split in _split_malloc(holding, evidence.nmt)]
+    holdings = [split for holding in holdings for split in malloc_split.split(holding, heap, evidence.nmt)]
     return tuple(sorted(holdings, key=lambda holding: -holding.bytes)), unattributed
-
-
-def _split_malloc(holding: Holding, report: Report) -> list[Holding]:
-    """malloc's pages into what NMT counts in them, never more than there is, and the rest."""
-    if holding.owner != "malloc":
-        return [holding]
-    left = holding.bytes
-    counted: list[Holding] = []
-    groups: dict[Owner, list[tuple[str, int]]] = {"direct-buffers": [], "jvm-malloc": []}
-    for name, category in report.categories.items():
-        # allocateDirect, Unsafe.allocateMemory and FFM arenas: Other, and Internal before JDK 11.
-        group: Owner = "direct-buffers" if name == "Other" else "jvm-malloc"
-        groups[group].append((name, category.malloc + category.arena + category.overhead))
-    for owner, sums in groups.items():
-        parts = []
-        for name, size in sorted(sums, key=lambda pair: -pair[1]):
-            size = min(size, left)
-            left -= size
-            if size:
-                parts.append(Part(name, size, 0))
-        if parts:
-            counted.append(Holding(owner, sum(part.bytes for part in parts), tuple(parts), counted=True))
-    if left:
-        rest = Part("libraries' blocks, and what malloc keeps free", left, 0)
-        counted.append(Holding("malloc", left, (rest,), counted=True))
-    return counted
 
 
 def _parts(names: Map[str, list[int]]) -> tuple[Part, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from offheap.analysis.results_native_heap import NativeHeap
 from offheap.proc.cgroup import Cgroup
 from offheap.proc.smaps import Memory
 
@@ -20,6 +21,7 @@ Owner = Literal[
     "direct-buffers",
     "jvm-malloc",
     "malloc",
+    "malloc-free",
     "shared-libraries",
     "jars",
     "mapped-files",
@@ -39,6 +41,7 @@ TITLES: dict[Owner, str] = {
     "direct-buffers": "direct buffers, Unsafe, FFM",
     "jvm-malloc": "the JVM's malloc",
     "malloc": "malloc",
+    "malloc-free": "free, kept by malloc",
     "shared-libraries": "shared libraries",
     "jars": "jars and modules",
     "mapped-files": "mapped files",
@@ -49,7 +52,7 @@ TITLES: dict[Owner, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line below an owner: bytes of RSS under one name, in how many ranges."""
+    """One line below an owner: bytes of RSS under one name, in how many ranges, or blocks of malloc."""
 
     name: str
     bytes: int
@@ -75,6 +78,7 @@ class Accounts:
     """RSS in bytes split so that holdings and unattributed are exactly its sum.
 
     memory        of the whole process, from the same reading as the holdings
+    native_heap   malloc's memory from inside; None where it could not be walked
     sources       what told it, besides /proc
     missing       sentences: what could not be told, why, and what would tell it
     cost_bytes    by how much RSS grew while we looked, our questions included; never negative
@@ -87,6 +91,7 @@ class Accounts:
     holdings: tuple[Holding, ...]
     unattributed: tuple[Part, ...]
     cgroup: Cgroup | None
+    native_heap: NativeHeap | None
     sources: tuple[str, ...]
     missing: tuple[str, ...]
     seconds: float

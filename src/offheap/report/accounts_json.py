@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from offheap.analysis.accounts import TITLES, Accounts, Part
 from offheap.proc.cgroup import Cgroup
+from offheap.report import native_heap_json
 from offheap.report.json import Value
 
 
@@ -34,6 +35,7 @@ def where(accounts: Accounts) -> Value:
         "unattributed_bytes": accounts.unattributed_bytes,
         "unattributed": _parts(accounts.unattributed),
         "cgroup": _cgroup(accounts.cgroup),
+        "malloc": native_heap_json.native_heap(accounts.native_heap) if accounts.native_heap else None,
         "sources": list(accounts.sources),
         "missing": list(accounts.missing),
         "seconds": round(accounts.seconds, 3),

@@ -11,6 +11,7 @@ from rich.text import Text
 from offheap.analysis.accounts import TITLES, Accounts, Owner, Part
 from offheap.proc.cgroup import Cgroup
 from offheap.quantities import format_duration, format_size
+from offheap.report import native_heap_text
 from offheap.report.text import printable
 
 _WIDTH, _BAR, _TITLE, _LABEL = 80, 28, 30, 11
@@ -25,6 +26,9 @@ _STYLES: dict[Owner, str] = {
     "shared-libraries": "blue",
     "jars": "blue",
 }
+
+
+_COUNTED: dict[Owner, str] = {"direct-buffers": "blocks", "jvm-malloc": "blocks", "malloc": "blocks"}
 
 
 def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None:
@@ -44,7 +48,7 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
             out, TITLES[holding.owner], holding.bytes, memory.rss, largest, _STYLES.get(holding.owner, "cyan")
         )
         if full:
-            _print_parts(out, holding.parts)
+            _print_parts(out, holding.parts, _COUNTED.get(holding.owner, "ranges"))
     _print_line(out, "unattributed", accounts.unattributed_bytes, memory.rss, largest, "magenta")
     if full:
         _print_parts(out, accounts.unattributed)
@@ -57,10 +61,15 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
     _print_fact(out, "from", "/proc" + (f"; the JVM's {asked}" if asked else ""))
     if any(holding.counted for holding in accounts.holdings):
         _print_fact(out, "malloc", "its pages are split by what Native Memory Tracking counts in them")
+    if accounts.native_heap:
+        for sentence in native_heap_text.sentences(accounts.native_heap):
+            _print_fact(out, "malloc", sentence)
     for sentence in accounts.missing:
         _print_fact(out, "not told", sentence)
     grown = f"; RSS grew by {format_size(accounts.cost_bytes)} meanwhile" if accounts.cost_bytes else ""
     _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{grown}")
+    if full and accounts.native_heap:
+        native_heap_text.print_tables(out, accounts.native_heap)
 
 
 def _print_line(out: Console, title: str, size: int, whole: int, largest: int, style: str) -> None:
@@ -69,9 +78,9 @@ def _print_line(out: Console, title: str, size: int, whole: int, largest: int, s
     out.print(line)
 
 
-def _print_parts(out: Console, parts: Sequence[Part]) -> None:
+def _print_parts(out: Console, parts: Sequence[Part], counted: str = "ranges") -> None:
     for part in parts[:_MOST_PARTS]:
-        times = f" ({part.ranges} ranges)" if part.ranges > 1 else ""
+        times = f" ({part.ranges:,} {counted})" if part.ranges > 1 else ""
         out.print(Text(f"{format_size(part.bytes):>14}  {printable(part.name)}{times}", "dim"))
     left = parts[_MOST_PARTS:]
     if left:

@@ -1,0 +1,80 @@
+"""malloc's pages split by who has the blocks on them: never more than there is, and nothing left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offheap.analysis.accounts import Holding, Owner, Part
+from offheap.analysis.results_native_heap import NativeHeap
+from offheap.jvm.nmt import Report
+
+# allocateDirect, Unsafe.allocateMemory and FFM arenas: Other, and Internal before JDK 11.
+_DIRECT = "Other"
+_LEAST_COVERAGE = 0.9
+_SIZES = 8
+
+
+def split(holding: Holding, heap: NativeHeap | None, report: Report | None) -> list[Holding]:
+    """malloc's holding in parts; any other as it is."""
+    if holding.owner != "malloc":
+        return [holding]
+    if heap and heap.coverage >= _LEAST_COVERAGE:
+        return _found(holding, heap)
+    return _counted(holding, report) if report else [holding]
+
+
+class _Left:
+    """Bytes of the holding that are not given away yet: it and the walk are from different moments."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def take(self, names: Sequence[tuple[str, int, int]]) -> tuple[Part, ...]:
+        parts = []
+        for name, size, ranges in sorted(names, key=lambda one: -one[1]):
+            size = min(size, self.size)
+            self.size -= size
+            if size:
+                parts.append(Part(name, size, ranges))
+        return tuple(parts)
+
+
+def _found(holding: Holding, heap: NativeHeap) -> list[Holding]:
+    left = _Left(holding.bytes)
+    direct = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name == _DIRECT]
+    others = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name != _DIRECT]
+    whose = "libraries' blocks" if heap.told_apart else "blocks"
+    sizes = [(f"{whose} in chunks of {s.size:,} bytes", s.resident, s.blocks) for s in heap.sizes[:_SIZES]]
+    smaller = heap.sizes[_SIZES:]
+    sizes.append(
+        (f"{whose} of other sizes", sum(s.resident for s in smaller), sum(s.blocks for s in smaller))
+    )
+    free = [(arena.name, arena.free_resident, arena.heaps) for arena in heap.arenas]
+    groups: list[tuple[Owner, list[tuple[str, int, int]]]] = [
+        ("direct-buffers", direct),
+        ("jvm-malloc", others),
+        ("malloc", sizes),
+        ("malloc-free", free),
+    ]
+    parts: dict[Owner, tuple[Part, ...]] = {owner: left.take(names) for owner, names in groups}
+    if left.size:
+        parts["malloc"] += (Part("malloc's own tables, and what changed meanwhile", left.size, 0),)
+    return [Holding(owner, sum(part.bytes for part in some), some) for owner, some in parts.items() if some]
+
+
+def _counted(holding: Holding, report: Report) -> list[Holding]:
+    """What Native Memory Tracking counts, and the rest."""
+    left = _Left(holding.bytes)
+    groups: dict[Owner, list[tuple[str, int]]] = {"direct-buffers": [], "jvm-malloc": []}
+    for name, category in report.categories.items():
+        group: Owner = "direct-buffers" if name == _DIRECT else "jvm-malloc"
+        groups[group].append((name, category.malloc + category.arena + category.overhead))
+    counted = []
+    for owner, sums in groups.items():
+        parts = left.take([(name, size, 0) for name, size in sorted(sums, key=lambda pair: -pair[1])])
+        if parts:
+            counted.append(Holding(owner, sum(part.bytes for part in parts), parts, counted=True))
+    if left.size:
+        rest = Part("libraries' blocks, and what malloc keeps free", left.size, 0)
+        counted.append(Holding("malloc", left.size, (rest,), counted=True))
+    return counted

@@ -1,0 +1,133 @@
+"""Who has malloc's blocks, of which sizes, and what malloc keeps: computed from a walk of its chunks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.results_native_heap import Arena, BlockSize, NativeHeap, Tagged, Use
+from offheap.jvm import malloc_header
+from offheap.jvm.nmt import Report
+from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
+from offheap.proc.pagemap import PAGE
+
+_HEADER, _MMAPPED_HEADER = 8, 16  # of a chunk's size, what the program cannot use
+_ENOUGH_CANARIES = 64  # a JVM has thousands of blocks
+_FREE_CHUNK_HEADER = 48  # sizeof(struct malloc_chunk): malloc_trim keeps it and gives back whole pages after
+_IN_USE = np.dtype(
+    [
+        ("size", "i8"),
+        ("usable", "i8"),
+        ("resident", "i8"),
+        ("first", "u8"),
+        ("second", "u8"),
+        ("mmapped", "?"),
+    ]
+)
+
+
+def native_heap(heaps: Sequence[Heap], blocks: Sequence[Block], report: Report | None) -> NativeHeap:
+    """The sums over all arenas and over the blocks in mappings of their own.
+
+    `report` names the JVM's tags; None when Native Memory Tracking is off, or did not answer.
+    """
+    used = np.concatenate([_in_use(heap) for heap in heaps] + [_mmapped(blocks)])
+    tags = malloc_header.tags(used["size"], used["first"], used["second"])
+    # Without tracking there are no headers, and what looks like one by chance is nobody's.
+    told_apart = report is not None or _canaries(used, tags) >= _ENOUGH_CANARIES
+    if not told_apart:
+        tags = np.full(len(used), -1, np.int16)
+    external = used[tags < 0]
+    return NativeHeap(
+        external=_use(external),
+        tags=_tagged(used, tags, report),
+        sizes=_sizes(external),
+        arenas=_arenas(heaps),
+        walked=sum(heap.walked - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
+        size=sum(heap.end - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
+        told_apart=told_apart,
+    )
+
+
+def _canaries(used: NDArray[np.void], tags: NDArray[np.int16]) -> int:
+    canaries = (used["second"] >> np.uint64(48)) == malloc_header.CANARY
+    return int(np.count_nonzero((tags >= 0) & canaries))
+
+
+def _in_use(heap: Heap) -> NDArray[np.void]:
+    chunks = heap.chunks[heap.chunks["state"] == USED]
+    found = np.zeros(len(chunks), _IN_USE)
+    for name in ("size", "first", "second"):
+        found[name] = chunks[name]
+    found["usable"] = chunks["size"] - _HEADER
+    found["resident"] = heap.resident(chunks["address"], chunks["address"] + chunks["size"])
+    return found
+
+
+def _mmapped(blocks: Sequence[Block]) -> NDArray[np.void]:
+    return np.array(
+        [
+            (b.end - b.start, b.end - b.start - _MMAPPED_HEADER, b.resident, b.first, b.second, True)
+            for b in blocks
+        ],
+        _IN_USE,
+    )
+
+
+def _use(used: NDArray[np.void]) -> Use:
+    return Use(len(used), int(used["usable"].sum()), int(used["resident"].sum()))
+
+
+def _tagged(used: NDArray[np.void], tags: NDArray[np.int16], report: Report | None) -> tuple[Tagged, ...]:
+    groups = {int(tag): used[tags == tag] for tag in np.unique(tags[tags >= 0])}
+    asked = {tag: int(group["first"].sum()) for tag, group in groups.items()}
+    walked = [(tag, len(group), asked[tag]) for tag, group in groups.items()]
+    names = malloc_header.name_tags(walked, report) if report else {}
+    found = [Tagged(names.get(tag, f"tag {tag}"), _use(group), asked[tag]) for tag, group in groups.items()]
+    return tuple(sorted(found, key=lambda tagged: -tagged.asked))
+
+
+def _sizes(used: NDArray[np.void]) -> tuple[BlockSize, ...]:
+    found = []
+    for mmapped in (False, True):
+        group = used[used["mmapped"] == mmapped]
+        sizes, which, counts = np.unique(group["size"], return_inverse=True, return_counts=True)
+        resident = np.bincount(which, group["resident"], len(sizes)).astype(np.int64)
+        header, step = (_MMAPPED_HEADER, PAGE) if mmapped else (_HEADER, 16)
+        for size, count, memory in zip(sizes.tolist(), counts.tolist(), resident.tolist(), strict=True):
+            most = size - header
+            least = max(most - step + 1, 0) if size > 32 else 0
+            found.append(BlockSize(size, least, most, count, memory))
+    return tuple(sorted(found, key=lambda one: (-one.bytes, one.size)))
+
+
+def _arenas(heaps: Sequence[Heap]) -> tuple[Arena, ...]:
+    groups: defaultdict[int, list[Heap]] = defaultdict(list)
+    for heap in heaps:
+        if len(heap.chunks):
+            groups[heap.arena].append(heap)
+    found = [_arena(address, group) for address, group in groups.items()]
+    return tuple(sorted(found, key=lambda arena: (-arena.free_resident, arena.address)))
+
+
+def _arena(address: int, heaps: Sequence[Heap]) -> Arena:
+    free = free_resident = top_resident = trimmable = 0
+    for heap in heaps:
+        chunks = heap.chunks
+        start, end = chunks["address"], chunks["address"] + chunks["size"]
+        resident = heap.resident(start, end)
+        kept = np.isin(chunks["state"], (FREE, CACHED, TOP))
+        free += int(chunks["size"][kept].sum())
+        free_resident += int(resident[kept].sum())
+        tops = chunks["state"] == TOP
+        top_resident += int(resident[tops].sum())
+        # malloc_trim goes through the bins of every arena, but only the main arena's top.
+        given = (chunks["state"] == FREE) | (tops & (address == 0))
+        first = np.minimum(-(-(start + _FREE_CHUNK_HEADER) // PAGE) * PAGE, end)
+        last = np.maximum(end // PAGE * PAGE, first)
+        trimmable += int(heap.resident(first, last)[given].sum())
+    size = sum(heap.end - heap.start for heap in heaps)
+    return Arena(address, len(heaps), size, free, free_resident, top_resident, trimmable)

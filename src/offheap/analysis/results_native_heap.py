@@ -1,0 +1,94 @@
+"""What a walk through malloc's memory returns and reports render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Blocks in use: how many, the bytes that malloc handed out (up to 24 more than was asked for each),
+    and the bytes in memory of them and their headers."""
+
+    blocks: int
+    bytes: int
+    resident: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Blocks of the JVM under one tag of Native Memory Tracking; `asked` is the bytes the JVM asked for."""
+
+    name: str
+    use: Use
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSize:
+    """Blocks of one chunk size; malloc was asked for `least` to `most` bytes. `resident` as in Use."""
+
+    size: int
+    least: int
+    most: int
+    blocks: int
+    resident: int
+
+    @property
+    def bytes(self) -> int:
+        return self.size * self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """One arena of glibc's; bytes.  Free is all that no program has: free chunks, caches and the top.
+
+    address         of its state; 0 is the main arena
+    size            that malloc has opened, in `heaps` stretches
+    free_resident   of `free`, in memory: what is kept
+    top_resident    of `free_resident`, at the end of the arena, above its last block
+    trimmable       of `free_resident`, on whole pages that malloc_trim gives back
+    """
+
+    address: int
+    heaps: int
+    size: int
+    free: int
+    free_resident: int
+    top_resident: int
+    trimmable: int
+
+    @property
+    def name(self) -> str:
+        return f"arena at {self.address:#x}" if self.address else "main arena"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeHeap:
+    """glibc's malloc from inside.
+
+    external    blocks that are not the JVM's; with `told_apart` False of everybody
+    sizes       of `external`, the largest sums first
+    walked      bytes of arenas whose chunks were seen, of `size` bytes that all arenas have
+    told_apart  whether the JVM's blocks were known, by Native Memory Tracking's headers
+    """
+
+    external: Use
+    tags: tuple[Tagged, ...]
+    sizes: tuple[BlockSize, ...]
+    arenas: tuple[Arena, ...]
+    walked: int
+    size: int
+    told_apart: bool
+
+    @property
+    def coverage(self) -> float:
+        return self.walked / self.size if self.size else 1.0
+
+    @property
+    def free_resident(self) -> int:
+        return sum(arena.free_resident for arena in self.arenas)
+
+    @property
+    def trimmable(self) -> int:
+        return sum(arena.trimmable for arena in self.arenas)

@@ -1,0 +1,63 @@
+"""malloc's memory from inside, for people: two sentences, and the tables of `offheap where -v`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from offheap.analysis.block_sizes import known_as
+from offheap.analysis.results_native_heap import NativeHeap
+from offheap.quantities import format_size
+
+_MOST_SIZES, _MOST_ARENAS = 12, 12
+
+
+def sentences(heap: NativeHeap) -> Iterator[str]:
+    """Who has the blocks, and what is kept."""
+    whose = "blocks of libraries, not the JVM's" if heap.told_apart else "blocks of the JVM and of libraries"
+    most = heap.sizes[0] if heap.sizes else None
+    text = f"{heap.external.blocks:,} {whose}: {format_size(heap.external.bytes)}"
+    if most:
+        known = known_as(most)
+        text += (
+            f"; most of it, {format_size(most.bytes)}, are {most.blocks:,} chunks of {most.size:,} bytes"
+            + (f", as {known} are" if known else "")
+        )
+    yield text
+    yield (
+        f"{format_size(heap.free_resident)} are free and kept in {len(heap.arenas)} arenas; "
+        f"trimming gives back {format_size(heap.trimmable)}"
+        + (f"; {heap.coverage:.0%} of malloc's memory was walked" if heap.coverage < 1 else "")
+    )
+
+
+def print_tables(out: Console, heap: NativeHeap) -> None:
+    """The sizes that hold most, and the arenas that keep most."""
+    whose = "libraries' blocks" if heap.told_apart else "all blocks"
+    out.print()
+    out.print(Text(f"{whose + ' by size':<24}{'blocks':>10}{'bytes':>12}{'in memory':>12}", "bold"))
+    for size in heap.sizes[:_MOST_SIZES]:
+        known = known_as(size)
+        out.print(
+            Text(
+                f"{f'chunks of {size.size:,}':<24}{size.blocks:>10,}"
+                f"{format_size(size.bytes):>12}{format_size(size.resident):>12}"
+                + (f"  {known.partition(' (')[0]}" if known else "")
+            )
+        )
+    left = heap.sizes[_MOST_SIZES:]
+    if left:
+        total, resident = sum(size.bytes for size in left), sum(size.resident for size in left)
+        blocks = sum(size.blocks for size in left)
+        name = f"{len(left):,} other sizes"
+        out.print(Text(f"{name:<24}{blocks:>10,}{format_size(total):>12}{format_size(resident):>12}"))
+    out.print()
+    heads = f"{'size':>12}{'free':>12}{'kept':>12}{'trimmable':>12}"
+    out.print(Text(f"{'arena':<24}{heads}", "bold"))
+    for arena in heap.arenas[:_MOST_ARENAS]:
+        sizes = (arena.size, arena.free, arena.free_resident, arena.trimmable)
+        out.print(Text(f"{arena.name:<24}" + "".join(f"{format_size(size):>12}" for size in sizes)))
+    if len(heap.arenas) > _MOST_ARENAS:
+        out.print(Text(f"and {len(heap.arenas) - _MOST_ARENAS} more (--json has them all)", "dim"))

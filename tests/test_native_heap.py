@@ -1,0 +1,272 @@
+"""malloc's chunks walked from outside: a program and JVMs that hold known blocks, and glibc's own count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from footprint import DIRECT, compile_footprint, footprint_jvm
+from native import compile_c
+from offheap.analysis import accounting
+from offheap.analysis.block_sizes import known_as
+from offheap.analysis.native_heap import native_heap
+from offheap.analysis.results_native_heap import BlockSize, NativeHeap
+from offheap.jvm import malloc_header, malloc_info, nmt
+from offheap.jvm.attach import AttachedVM
+from offheap.look import look
+from offheap.proc import glibc_heap, smaps, status, threads
+from waiting_jvm import read_line
+from zoo import Running, Zoo, programs
+
+MIB = 1 << 20
+DATA = Path(__file__).parent / "data" / "malloc_info"
+
+pytestmark = pytest.mark.skipif(
+    not threads.may_see_stacks(os.getppid()),
+    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
+)
+
+
+@pytest.fixture(scope="module")
+def known_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = Path(__file__).parent / "heaps" / "known_blocks.c"
+    return compile_c([source], tmp_path_factory.mktemp("heaps") / "known_blocks", libraries=["pthread"])
+
+
+@contextmanager
+def running(program: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **environment}
+    )
+    try:
+        assert read_line(process, 30) == b"ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def heap_of(pid: int) -> NativeHeap:
+    found = look(pid, attach=False).native_heap
+    assert found
+    return found
+
+
+def sizes(heap: NativeHeap) -> dict[int, BlockSize]:
+    return {size.size: size for size in heap.sizes}
+
+
+def test_every_block_of_a_known_program(known_blocks: Path) -> None:
+    with running(known_blocks) as process:
+        heap = heap_of(process.pid)
+        assert heap.coverage == 1.0
+        assert not heap.told_apart
+        assert not heap.tags
+        # 20,000 in either arena without every other one of the first half and 2,000 more.
+        assert sizes(heap)[1008].blocks == 2 * (20_000 - 5_000 - 2_000)
+        assert sizes(heap)[1008].resident == sizes(heap)[1008].bytes
+        assert (sizes(heap)[1008].least, sizes(heap)[1008].most) == (985, 1000)
+        assert sizes(heap)[3008].blocks == 1
+        assert sizes(heap)[8 * MIB + 4096].blocks == 1
+        main, other = sorted(heap.arenas, key=lambda arena: arena.address)
+        assert (main.address, main.heaps, other.heaps) == (0, 1, 1)
+        for arena in (main, other):
+            # In what was free lie the block of 3,000 bytes, and the buffers of standard input and output.
+            assert 7_000 * 1008 - 3008 - 8192 <= arena.free_resident < 7_000 * 1008 + MIB
+
+
+def test_trimming_gives_back_what_was_foretold(known_blocks: Path) -> None:
+    with running(known_blocks) as process:
+        foretold = heap_of(process.pid).trimmable
+        assert foretold > 3 * MIB
+        before = smaps.total(smaps.read(process.pid)).rss
+        assert process.stdin
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert read_line(process, 30) == b"trimmed\n"
+        given_back = before - smaps.total(smaps.read(process.pid)).rss
+        # It gives back neither more nor less; a few pages are malloc_trim's own stack and code.
+        assert given_back == pytest.approx(foretold, abs=64 << 10)
+        assert heap_of(process.pid).trimmable < 64 << 10
+
+
+def test_one_arena_only(known_blocks: Path) -> None:
+    with running(known_blocks, MALLOC_ARENA_MAX="1") as process:
+        heap = heap_of(process.pid)
+        assert [arena.address for arena in heap.arenas] == [0]
+        assert sizes(heap)[1008].blocks == 2 * (20_000 - 5_000 - 2_000)
+
+
+def test_looking_does_not_grow_the_process(known_blocks: Path) -> None:
+    with running(known_blocks) as process:
+        heap_of(process.pid)
+        before = status.read(process.pid).rss_bytes
+        heap_of(process.pid)
+        assert status.read(process.pid).rss_bytes == before
+
+
+def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
+    """Without knowing that links are scrambled, chunks in caches count as in use: never the other way."""
+    with running(known_blocks) as process:
+        rows = smaps.read(process.pid)
+        plain = native_heap(glibc_heap.walk(process.pid, *accounting.heaps(rows), scrambled=False), [], None)
+        told = native_heap(glibc_heap.walk(process.pid, *accounting.heaps(rows)), [], None)
+        # Seven wait in the cache of the first thread; the other one's cache went with it.
+        assert sizes(plain)[1008].blocks - sizes(told)[1008].blocks == 7
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo: Zoo) -> None:
+    """External malloc is within 2 % of the truth: what grew over the same program before it leaked."""
+    program = programs()["jni-malloc"]
+    found = []
+    for rate in (1e-3, 8000.0):
+        command = zoo.command(program, jre(version), rate)
+        command.insert(1, "-XX:NativeMemoryTracking=summary")
+        with Running(command) as jvm:
+            if rate > 1:
+                jvm.truths(2)
+                truth = jvm.stop_leaking()
+            found.append(look(jvm.pid))
+    before, after = (accounts.native_heap for accounts in found)
+    assert before
+    assert after
+    assert after.told_apart
+    assert truth.bytes > 20 * MIB
+    assert after.external.bytes - before.external.bytes == pytest.approx(truth.bytes, rel=0.02)
+    assert after.sizes[0].size == 2016
+    # At the first rate, too, the program has taken one step.
+    assert after.sizes[0].blocks == pytest.approx(truth.blocks, abs=20)
+    assert after.coverage > 0.99
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
+    classes = compile_footprint(jdk)
+    with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=summary") as jvm:
+        accounts = look(jvm.pid)
+        text = AttachedVM(jvm.pid).jcmd("VM.native_memory summary scale=B")
+        heap = accounts.native_heap
+        report = nmt.parse(text)
+        assert heap
+        assert report
+        tags = {tagged.name: tagged for tagged in heap.tags}
+        assert tags["Other"].asked == DIRECT
+        assert tags["Other"].use.blocks == 24
+        # Nobody asks for these any more.
+        for name in ("Other", "Symbol", "Class", "Module", "Metaspace"):
+            if name in report.categories and report.categories[name].malloc_count:
+                assert tags[name].use.blocks == pytest.approx(report.categories[name].malloc_count, rel=0.01)
+                assert tags[name].asked == pytest.approx(report.categories[name].malloc, rel=0.02)
+        assert not [name for name in tags if name.startswith("tag ")]
+        # 60 deflate streams have four tables each, the JVM's own jars at most a few.
+        tables = next(size for size in heap.sizes if size.size == 65_552)
+        assert 240 <= tables.blocks <= 248
+        assert "Deflater" in known_as(tables)
+        free = [holding for holding in accounts.holdings if holding.owner == "malloc-free"]
+        assert free[0].bytes == pytest.approx(heap.free_resident, rel=0.01)
+        if version >= 21:
+            info = malloc_info.parse(AttachedVM(jvm.pid).jcmd("System.native_heap_info"))
+            assert info
+            assert heap.size == pytest.approx(info.system + info.mapped, rel=0.02)
+            in_use = heap.size - sum(arena.free for arena in heap.arenas)
+            # The command's own output is a block of 1 MiB, and the compilers' blocks come and go.
+            arenas = abs(report.categories["Arena Chunk"].malloc - tags["Arena Chunk"].asked) + 2 * MIB
+            assert in_use == pytest.approx(info.in_use, rel=0.02, abs=arenas)
+
+
+def test_without_tracking_nobody_is_told_apart(jre: Callable[[int], Path], jdk: Path) -> None:
+    with footprint_jvm(jre(17), compile_footprint(jdk), "serial") as jvm:
+        heap = heap_of(jvm.pid)
+        assert not heap.told_apart
+        assert not heap.tags
+        assert heap.external.blocks > 20_000
+    with footprint_jvm(jre(17), compile_footprint(jdk), "serial", "-XX:NativeMemoryTracking=summary") as jvm:
+        heap = heap_of(jvm.pid)  # not asked: the headers alone tell, though not the tags' names
+        assert heap.told_apart
+        assert {tagged.asked for tagged in heap.tags} >= {DIRECT}
+
+
+def test_a_program_that_allocates_all_the_time(jre: Callable[[int], Path], zoo: Zoo) -> None:
+    program = programs()["inflaters"]
+    with Running(zoo.command(program, jre(17), 2000)) as jvm:
+        jvm.truths(2)
+        for _ in range(5):
+            before = jvm.truths(1)[-1]
+            heap = heap_of(jvm.pid)
+            assert heap.coverage > 0.98
+            # More than the program had counted a moment ago: 7,152 bytes for each Inflater's state.
+            states = sizes(heap)[7168].blocks
+            assert states >= before.blocks
+    # It holds nothing that is larger than the process.
+    assert heap.external.resident < 200 * MIB
+
+
+@pytest.mark.parametrize("version", [21, 25])
+def test_malloc_info(version: int) -> None:
+    text = (DATA / f"{version}-g1.txt").read_text()
+    info = malloc_info.parse(text)
+    assert info
+    assert info.mapped_count == 31
+    assert info.mapped == 30_642_176
+    assert 0 < info.free < info.system < 64 * MIB
+    assert malloc_info.parse(text[: text.rindex("</heap>")]) is None or info != malloc_info.parse(text[:500])
+    assert malloc_info.parse("") is None
+
+
+INFO_LINES = (DATA / "21-g1.txt").read_text().split("\n")
+
+
+@given(st.lists(st.sampled_from(INFO_LINES) | st.text(max_size=30), max_size=30))
+def test_any_lines_of_malloc_info(lines: list[str]) -> None:
+    malloc_info.parse("\n".join(lines))
+
+
+WORDS = st.integers(0, (1 << 64) - 1) | st.integers(0, 4096) | st.sampled_from([0x21, 0x31, 0x1001, 0x10])
+
+
+@given(st.lists(WORDS, min_size=8, max_size=200), st.integers(0, 3))
+def test_a_window_of_any_content(words: list[int], first: int) -> None:
+    """Whatever is there, each chunk lies behind the one before it and within the heap."""
+    base = 0x7F0000000000
+    content = bytearray(np.array(words, np.uint64).tobytes())
+    end = base + len(content)
+    chunks, flags, reached = glibc_heap._window(content, base, base + first * 16, end)
+    assert len(chunks) == len(flags)
+    ends = chunks["address"] + chunks["size"]
+    assert (chunks["address"][1:] == ends[:-1]).all()
+    assert (ends <= end).all()
+    assert base + first * 16 <= reached <= end
+
+
+@given(st.lists(st.tuples(st.integers(2, 1 << 20), WORDS, WORDS), max_size=50))
+def test_any_header(blocks: list[tuple[int, int, int]]) -> None:
+    size = np.array([one * 16 for one, _, _ in blocks], np.int64)
+    first = np.array([one for _, one, _ in blocks], np.uint64)
+    second = np.array([one for _, _, one in blocks], np.uint64)
+    tags = malloc_header.tags(size, first, second)
+    for tag, length, asked in zip(tags.tolist(), size.tolist(), first.tolist(), strict=True):
+        assert tag == -1 or asked + malloc_header.HEADER_BYTES + 8 <= length
+
+
+def test_tags_are_named_by_likeness() -> None:
+    text = (Path(__file__).parent / "data" / "nmt" / "21-g1-summary.txt").read_text()
+    report = nmt.parse(text)
+    assert report
+    walked = [
+        (number, category.malloc_count, category.malloc + number)
+        for number, category in enumerate(report.categories.values())
+        if category.malloc_count and category.name not in ("Arena Chunk", "GC")
+    ]
+    names = malloc_header.name_tags(walked, report)
+    found = {number: list(report.categories)[number] for number, _, _ in walked}
+    assert names == found
+    assert malloc_header.name_tags([], report) == {}
