@@ -4,7 +4,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h, section } from "./dom.ts";
 import { formatDuration, formatSize } from "./format.ts";
-import type { Payload } from "./payload.ts";
+import type { Model } from "./model.ts";
+import { nearest } from "./series.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
 const HEIGHT = 180;
@@ -27,8 +28,8 @@ interface Line {
   bytes: (number | null)[];
 }
 
-export function charts(payload: Payload): HTMLElement {
-  const { time, rss_bytes, live_bytes } = payload.process;
+export function charts(model: Model): HTMLElement {
+  const { time, rss_bytes, live_bytes } = model.payload.process;
   if (time.length < 2) {
     return section(
       "time",
@@ -49,10 +50,15 @@ export function charts(payload: Payload): HTMLElement {
     { id: "live", title: "Live native memory", property: "--live", time, bytes: live_bytes },
     { id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss },
   ];
-  return section("time", "Over time", h("div", { class: "charts" }, ...lines.map(figure)));
+  return section(
+    "time",
+    "Over time",
+    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model))),
+    model.series.times.length > 2 && h("p", { class: "hint" }, "Drag over a chart to look at a part of the time: everything below follows."),
+  );
 }
 
-function figure(line: Line): HTMLElement {
+function figure(line: Line, model: Model): HTMLElement {
   const readout = h("output", { class: "readout" });
   const host = h("div", { class: "chart" });
   const element = h(
@@ -70,7 +76,7 @@ function figure(line: Line): HTMLElement {
   let plot: uPlot | undefined;
   const build = (): void => {
     plot?.destroy();
-    plot = host.clientWidth ? new uPlot(options(line, host.clientWidth, readout, rest), [line.time, line.bytes], host) : undefined;
+    plot = host.clientWidth ? new uPlot(options(line, host.clientWidth, readout, rest, model), [line.time, line.bytes], host) : undefined;
   };
   new ResizeObserver(() => {
     if (plot) {
@@ -80,6 +86,7 @@ function figure(line: Line): HTMLElement {
     }
   }).observe(host);
   onThemeChange(build);
+  model.follow(() => plot?.redraw());
   return element;
 }
 
@@ -89,7 +96,7 @@ function summary(values: (number | null)[]): string {
   return `${formatSize(known[0] ?? null)} → ${formatSize(known.at(-1) ?? null)}`;
 }
 
-function options(line: Line, width: number, readout: HTMLElement, rest: string): uPlot.Options {
+function options(line: Line, width: number, readout: HTMLElement, rest: string, model: Model): uPlot.Options {
   const [stroke, muted, grid] = [colour(line.property), colour("--muted"), colour("--line")];
   const known = line.bytes.filter((bytes) => bytes !== null);
   // Not Math.min(...known): a day of snapshots is more arguments than a call may have.
@@ -101,7 +108,7 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
     height: HEIGHT,
     padding: [8, 14, 0, 0],
     legend: { show: false },
-    cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false }, points: { size: 7 } },
+    cursor: { sync: { key: "time" }, y: false, drag: { x: model.series.times.length > 2, y: false, setScale: false, dist: 5 }, points: { size: 7 } },
     scales: {
       x: { time: false, range: (_plot, _low, high) => [0, high] },
       y: { range: (_plot, low, high) => byteRange(low, high) },
@@ -121,6 +128,8 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
       },
     ],
     hooks: {
+      drawClear: [(plot) => band(plot, model)],
+      setSelect: [(plot) => brush(plot, model)],
       setCursor: [
         (plot) => {
           const index = plot.cursor.idx;
@@ -133,6 +142,31 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string):
       ],
     },
   };
+}
+
+/** The range that the whole page is about, behind the line. */
+function band(plot: uPlot, { scope }: Model): void {
+  if (!scope.ranged) {
+    return;
+  }
+  const [left, right] = scope.seconds.map((seconds) => plot.valToPos(seconds, "x", true)) as [number, number];
+  plot.ctx.save();
+  plot.ctx.fillStyle = colour("--range");
+  plot.ctx.fillRect(left, plot.bbox.top, right - left, plot.bbox.height);
+  plot.ctx.restore();
+}
+
+/** What was dragged over becomes the range; the drawing of it is `band`'s. */
+function brush(plot: uPlot, { store, series }: Model): void {
+  const { left, width } = plot.select;
+  if (width < 2) {
+    return;
+  }
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  const [from, to] = [left, left + width].map((x) => nearest(series.times, plot.posToVal(x, "x"))) as [number, number];
+  // Shorter than from one snapshot to the next: the nearest two.
+  const start = Math.min(from, series.times.length - 2);
+  store.set({ range: [series.times[start]!, series.times[Math.max(to, start + 1)]!] });
 }
 
 /**

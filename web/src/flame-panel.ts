@@ -1,40 +1,44 @@
-/** The flame graph with its controls: measure, direction, search, reset, legend. */
+/** The flame graph with its controls: measure, direction, search, zoom; and the sandwich of one function. */
 
-import { h, section } from "./dom.ts";
+import { h, nameOf, section } from "./dom.ts";
 import { FlameGraph, type FlameData } from "./flame.ts";
-import { formatCount, formatShare, formatSize } from "./format.ts";
-import { mergeFrames, stackPaths } from "./functions.ts";
+import { formatCount, formatDuration, formatShare } from "./format.ts";
+import { stackPaths } from "./functions.ts";
 import { legend } from "./kinds.ts";
-import type { Payload } from "./payload.ts";
-import { compileSearch } from "./search.ts";
+import { formatAmount, MEANING, measureSwitch } from "./measure-switch.ts";
+import type { Model } from "./model.ts";
+import { SandwichView } from "./sandwich-view.ts";
+import { compileSearch, escaped } from "./search.ts";
+import { copyButton, stackLine } from "./stack-list.ts";
+import type { State, View } from "./state.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
 
-const MEASURES = {
-  live_bytes: { label: "live bytes", format: formatSize },
-  live_blocks: { label: "live blocks", format: (count: number) => `${formatCount(count)} blocks` },
-  allocated_bytes: { label: "allocated bytes", format: formatSize },
-  allocated_blocks: { label: "allocated blocks", format: (count: number) => `${formatCount(count)} blocks` },
-} as const;
-type Measure = keyof typeof MEASURES;
-
-const SOURCES = { all: "malloc and mmap", malloc: "malloc only", mmap: "mmap only" } as const;
+const VIEWS: Record<View, string> = {
+  callers: "callers first",
+  inverted: "inverted",
+  sandwich: "one function's callers and callees",
+};
 
 export interface FlamePanel {
   element: HTMLElement;
   /** Searches for a name as it stands and brings the panel into view. */
   find(name: string): void;
+  /** Shows the function between its callers and its callees. */
+  sandwich(name: string): void;
+  /** The name of the zoomed function, if any. */
+  zoomed(): string | undefined;
   focusSearch(): void;
-  reset(): void;
 }
 
-export function flamePanel(payload: Payload): FlamePanel {
+export function flamePanel(model: Model): FlamePanel {
+  const { payload, store, functions } = model;
   const { stacks } = payload;
   if (stacks.frames.length === 0) {
     const element = section("flame", "Where it was allocated", h("p", { class: "empty" }, "No allocation was recorded."));
-    return { element, find: () => undefined, focusSearch: () => undefined, reset: () => undefined };
+    const nothing = (): undefined => undefined;
+    return { element, find: nothing, sandwich: nothing, zoomed: nothing, focusSearch: nothing };
   }
 
-  const functions = mergeFrames(payload.frames);
   const trees = new Map<boolean, CallTree>();
   const treeOf = (inverted: boolean): CallTree => {
     const tree = trees.get(inverted) ?? buildTree(stackPaths(stacks, functions, inverted));
@@ -42,17 +46,11 @@ export function flamePanel(payload: Payload): FlamePanel {
     return tree;
   };
 
-  const measure = h(
+  const view = h(
     "select",
-    { id: "measure", "aria-label": "Measure" },
-    ...Object.entries(MEASURES).map(([value, { label }]) => h("option", { value }, label)),
+    { id: "view", "aria-label": "View" },
+    ...Object.entries(VIEWS).map(([value, label]) => h("option", { value }, label)),
   );
-  const source = h(
-    "select",
-    { id: "source", "aria-label": "Source" },
-    ...Object.entries(SOURCES).map(([value, label]) => h("option", { value }, label)),
-  );
-  const inverted = h("input", { type: "checkbox", id: "inverted" });
   const search = h("input", {
     type: "search",
     id: "search",
@@ -64,87 +62,133 @@ export function flamePanel(payload: Payload): FlamePanel {
   });
   const matched = h("output", { id: "matched", for: "search" });
   const reset = h("button", { type: "button", id: "reset", title: "Esc" }, "Reset zoom and search");
+  const note = h("p", { class: "hint", id: "shrunk" });
+  const meaning = h("p", { class: "hint" });
+  const bar = h("p", { id: "zoomed", hidden: true });
 
-  const chosen = (): Measure => measure.value as Measure;
-  /** Of every stack; those of another source weigh nothing. */
-  const weights = (): number[] => {
-    const all = stacks[chosen()];
-    return source.value === "all" ? all : all.map((weight, stack) => (stacks.kind[stack] === source.value ? weight : 0));
+  let weights = new Float64Array(0);
+  const current = (state: State): FlameData => {
+    const { scope } = model;
+    const measured = scope.measure(state.measure, state.unit);
+    weights = measured.map((weight) => Math.max(weight, 0));
+    const shrunk = measured.reduce((sum, weight) => sum + Math.min(weight, 0), 0);
+    const format = formatAmount(state.unit);
+    note.textContent =
+      shrunk < 0 ? `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.` : "";
+    note.hidden = note.textContent === "";
+    const tree = treeOf(state.view === "inverted");
+    const since = state.measure === "grown" ? ` since ${formatDuration(model.series.times[scope.base] ?? 0)}` : "";
+    return { tree, values: sumTree(tree, weights), functions, format, total: `all ${state.measure} ${state.unit}${since}` };
   };
-  const current = (): FlameData => {
-    const tree = treeOf(inverted.checked);
-    const { label, format } = MEASURES[chosen()];
-    return { tree, values: sumTree(tree, weights()), functions, format, total: `all ${label}` };
-  };
-  let data = current();
-  const graph = new FlameGraph(data, () => update());
+  let data = current(store.state);
+  const graph = new FlameGraph(data, (zoom) => store.set({ zoom }));
+  const middle = new SandwichView(model, () => weights);
 
-  const update = (): void => {
-    const pattern = compileSearch(search.value);
+  const highlight = ({ search: text, unit }: State): void => {
+    const pattern = compileSearch(text);
     search.setAttribute("aria-invalid", String(pattern === "invalid"));
-    reset.disabled = graph.zoom === 0 && search.value === "";
     if (pattern === undefined || pattern === "invalid") {
       matched.textContent = pattern === "invalid" ? "not a regular expression" : "";
       graph.highlight(undefined);
+      middle.highlight(undefined);
       return;
     }
     const hits = Uint8Array.from(functions.name, (name, fn) =>
       pattern.test(name) || pattern.test(functions.module[fn] ?? "") ? 1 : 0,
     );
-    const weight = matchedWeight(data.tree, weights(), hits, graph.zoom);
+    const weight = matchedWeight(data.tree, weights, hits, graph.zoom);
     const whole = data.values[graph.zoom] ?? 0;
     const count = hits.reduce((sum, hit) => sum + hit, 0);
-    matched.textContent = `${formatShare(weight, whole)} matched (${MEASURES[chosen()].format(weight)}, ${formatCount(count)} ${count === 1 ? "function" : "functions"})`;
+    matched.textContent = `${formatShare(weight, whole)} matched (${formatAmount(unit)(weight)}, ${formatCount(count)} ${count === 1 ? "function" : "functions"})`;
     graph.highlight(hits);
+    middle.highlight(hits);
   };
-  const refresh = (): void => {
-    data = current();
+  const describeZoom = (): void => {
+    const path = graph.path();
+    const fn = path.at(-1);
+    bar.hidden = fn === undefined || store.state.view === "sandwich";
+    if (fn !== undefined) {
+      const name = functions.name[fn] ?? "?";
+      const whole = (action: string, change: () => void): HTMLElement => {
+        const button = h("button", { type: "button" }, action);
+        button.addEventListener("click", change);
+        return button;
+      };
+      const outwards = store.state.view === "inverted" ? path : path.slice().reverse();
+      const lines = outwards.map((each) =>
+        stackLine({ name: functions.name[each]!, kind: functions.kind[each]!, module: functions.module[each]!, file: functions.file[each]!, line: functions.lines[each]?.[0] ?? 0, inlined: false }),
+      );
+      bar.replaceChildren(
+        h("span", {}, "Zoomed to ", nameOf(name), ", ", h("strong", {}, data.format(data.values[graph.zoom]!))),
+        whole("Callers and callees", () => store.set({ view: "sandwich", fn: name })),
+        whole("Only stacks with it", () => store.set({ only: escaped(name) })),
+        copyButton("Copy path", lines.join("\n"), bar),
+      );
+    }
+  };
+  const draw = (state: State): void => {
+    meaning.textContent = `${MEANING[state.measure]} A frame is as wide as what it holds. Click to zoom, click a frame above to zoom out. ? lists the keys.`;
+    data = current(state);
     graph.show(data);
-    update();
+    graph.zoomTo(state.zoom);
+    middle.show(state);
+    describeZoom();
+    highlight(state);
+    // A frame of another tree, or one of which nothing is left.
+    store.set({ zoom: graph.zoom });
   };
-  const resetAll = (): void => {
-    search.value = "";
-    graph.zoomTo(0);
-  };
-  measure.addEventListener("change", refresh);
-  source.addEventListener("change", refresh);
-  inverted.addEventListener("change", refresh);
-  search.addEventListener("input", update);
-  reset.addEventListener("click", resetAll);
-  update();
+  view.addEventListener("change", () => store.set({ view: view.value as View, zoom: 0 }));
+  search.addEventListener("input", () => store.set({ search: search.value }));
+  reset.addEventListener("click", () => store.set({ search: "", zoom: 0 }));
+  let drawn = false;
+  model.follow(() => drawn && draw(store.state));
+  store.follow((state, changed) => {
+    view.value = state.view;
+    if (search.value !== state.search) {
+      search.value = state.search;
+    }
+    graph.element.hidden = state.view === "sandwich";
+    middle.element.hidden = state.view !== "sandwich";
+    if (["measure", "unit", "view", "fn"].some((key) => changed.has(key as keyof State))) {
+      draw(state);
+    } else if (changed.has("zoom") || changed.has("search")) {
+      graph.zoomTo(state.zoom);
+      describeZoom();
+      highlight(state);
+    }
+    drawn = true;
+    reset.disabled = graph.zoom === 0 && state.search === "";
+  });
 
   const element = section(
     "flame",
     "Where it was allocated",
-    h(
-      "div",
-      { class: "toolbar" },
-      h("label", {}, "Show ", measure, " of ", source),
-      h("label", { title: "Allocating functions at the top, their callers below" }, inverted, " inverted"),
-      search,
-      matched,
-      reset,
-    ),
-    legend(new Set(payload.frames.kind)),
+    h("div", { class: "toolbar" }, measureSwitch(model), view, search, matched, reset),
+    h("div", { class: "flame-head" }, legend(new Set(payload.frames.kind)), bar),
     graph.element,
-    h(
-      "p",
-      { class: "hint" },
-      "Callers above, callees below; a frame is as wide as what it holds. Click to zoom, click a frame above to zoom out.",
-    ),
+    middle.element,
+    note,
+    meaning,
   );
   return {
     element,
     find: (name) => {
-      search.value = `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
-      graph.zoomTo(0);
+      store.set({ search: escaped(name), zoom: 0, view: "callers" });
       element.scrollIntoView({ block: "start" });
       search.focus({ preventScroll: true });
+    },
+    sandwich: (name) => {
+      store.set({ view: "sandwich", fn: name });
+      element.scrollIntoView({ block: "start" });
+      view.focus({ preventScroll: true });
+    },
+    zoomed: () => {
+      const fn = graph.path().at(-1);
+      return fn === undefined ? undefined : functions.name[fn];
     },
     focusSearch: () => {
       search.focus();
       search.select();
     },
-    reset: resetAll,
   };
 }

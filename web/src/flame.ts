@@ -1,7 +1,7 @@
 /**
  * The flame graph, on a canvas: half a million nodes of 20,000 stacks stay quick, where one element
  * a node (d3-flame-graph was measured) takes a second to draw and as long for a search.
- * The root is at the top.  Mouse, touch and keyboard reach the same frames.
+ * The root is at the top, or at the bottom when `upward`.  Mouse, touch and keyboard reach the same frames.
  */
 
 import { h, nameOf } from "./dom.ts";
@@ -27,6 +27,10 @@ export interface FlameData {
   format: (value: number) => string;
   /** What the root is called. */
   total: string;
+  /** The colour of a node, where it is not its function's kind that decides. */
+  fill?: (node: number) => string;
+  /** More to say of a node in its tooltip. */
+  more?: (node: number) => string;
 }
 
 export class FlameGraph {
@@ -45,7 +49,8 @@ export class FlameGraph {
 
   constructor(
     private data: FlameData,
-    private readonly onZoom: () => void,
+    private readonly onZoom: (node: number) => void,
+    private readonly upward = false,
   ) {
     this.element = h("div", { class: "flame" }, this.canvas, this.outline, this.tooltip);
     this.canvas.addEventListener("mousemove", (event) => this.point(event));
@@ -79,12 +84,31 @@ export class FlameGraph {
     this.draw();
   }
 
+  /** Zooms without telling `onZoom`; a node that is none, or holds nothing, is not zoomed to. */
   zoomTo(node: number): void {
-    this.zoomed = node;
-    this.current = node;
-    this.hide();
-    this.draw();
-    this.onZoom();
+    const there = node === 0 || this.data.values[node]! > 0 ? node : 0;
+    if (there !== this.zoomed) {
+      this.zoomed = there;
+      this.current = there;
+      this.hide();
+      this.draw();
+    }
+  }
+
+  /** Of the zoomed frame: its function (-1 for the root) and the functions from the root to it. */
+  path(node = this.zoomed): number[] {
+    const { tree } = this.data;
+    return [node, ...ancestorsOf(tree, node)].reverse().slice(1).map((each) => tree.fn[each]!);
+  }
+
+  private choose(node: number): void {
+    this.zoomTo(node);
+    this.onZoom(this.zoomed);
+  }
+
+  /** Pixels from the top edge. */
+  private top(row: number): number {
+    return (this.upward ? Math.max(this.rows.length, 1) - 1 - row : row) * ROW;
   }
 
   private get width(): number {
@@ -113,7 +137,7 @@ export class FlameGraph {
     const [paled, muted] = [colour("--text"), colour("--muted")];
     const rest = colour("--line");
     for (const box of this.rows.flat()) {
-      const top = box.row * ROW;
+      const top = this.top(box.row);
       if (box.node < 0) {
         context.fillStyle = rest;
         context.fillRect(box.left, top, box.width - 0.5, ROW - 1);
@@ -141,6 +165,9 @@ export class FlameGraph {
   }
 
   private fillOf(node: number): string {
+    if (this.data.fill) {
+      return this.data.fill(node);
+    }
     const fn = this.data.tree.fn[node]!;
     const { kind, name } = this.data.functions;
     return fn < 0 ? colour("--root-fill") : fill(kind[fn] ?? "unknown", name[fn] ?? "");
@@ -162,7 +189,8 @@ export class FlameGraph {
 
   private boxUnder(event: MouseEvent): Box | undefined {
     const bounds = this.canvas.getBoundingClientRect();
-    return boxAt(this.rows, Math.floor((event.clientY - bounds.top) / ROW), event.clientX - bounds.left);
+    const row = Math.floor((event.clientY - bounds.top) / ROW);
+    return boxAt(this.rows, this.upward ? this.rows.length - 1 - row : row, event.clientX - bounds.left);
   }
 
   private point(event: MouseEvent): void {
@@ -179,7 +207,7 @@ export class FlameGraph {
   private click(event: MouseEvent): void {
     const box = this.boxUnder(event);
     if (box && box.node >= 0) {
-      this.zoomTo(box.node);
+      this.choose(box.node);
       // A finger does not hover: the tap that zooms also shows what it hit.
       this.point(event);
     }
@@ -198,15 +226,15 @@ export class FlameGraph {
     const largestChild = (): number | undefined =>
       childrenOf(tree, this.current).sort((a, b) => values[b]! - values[a]!)[0];
     const moves: Record<string, () => number | undefined> = {
-      ArrowDown: largestChild,
-      ArrowUp: () => ancestorsOf(tree, this.current)[0],
+      [this.upward ? "ArrowUp" : "ArrowDown"]: largestChild,
+      [this.upward ? "ArrowDown" : "ArrowUp"]: () => ancestorsOf(tree, this.current)[0],
       ArrowLeft: () => beside(-1),
       ArrowRight: () => beside(1),
       Home: () => this.zoomed,
     };
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      this.zoomTo(this.current);
+      this.choose(this.current);
       this.describeCurrent();
     } else if (moves[event.key]) {
       event.preventDefault();
@@ -226,7 +254,7 @@ export class FlameGraph {
   private describe(box: Box, left: number): void {
     Object.assign(this.outline.style, {
       left: `${box.left}px`,
-      top: `${box.row * ROW}px`,
+      top: `${this.top(box.row)}px`,
       width: `${Math.max(box.width, 2)}px`,
       height: `${ROW - 1}px`,
     });
@@ -234,9 +262,9 @@ export class FlameGraph {
     this.tooltip.replaceChildren(...this.description(box));
     this.tooltip.hidden = false;
     const most = Math.max(this.width - this.tooltip.offsetWidth - 4, 0);
-    const below = (box.row + 1) * ROW + 6;
+    const below = this.top(box.row) + ROW + 6;
     const bottom = this.canvas.getBoundingClientRect().top + below + this.tooltip.offsetHeight;
-    const above = box.row * ROW - this.tooltip.offsetHeight - 6;
+    const above = this.top(box.row) - this.tooltip.offsetHeight - 6;
     this.tooltip.style.left = `${Math.min(Math.max(left, 0), most)}px`;
     this.tooltip.style.top = `${bottom > innerHeight && above > 0 ? above : below}px`;
   }
@@ -256,9 +284,11 @@ export class FlameGraph {
     }
     const fn = tree.fn[box.node]!;
     const where = fn < 0 ? "" : place(functions, fn);
+    const more = this.data.more?.(box.node);
     return [
       h("p", {}, nameOf(this.name(box.node))),
       h("p", {}, h("strong", {}, format(value)), ` · ${shares.join(" · ")}`),
+      ...(more ? [h("p", {}, more)] : []),
       ...(where ? [h("p", { class: "muted" }, where)] : []),
     ];
   }

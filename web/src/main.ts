@@ -8,11 +8,15 @@ import { h, nameOf } from "./dom.ts";
 import { figures } from "./figures.ts";
 import { flamePanel, type FlamePanel } from "./flame-panel.ts";
 import { visible } from "./format.ts";
+import { help } from "./help.ts";
+import { Model } from "./model.ts";
 import { readPayload, type Info, type Payload } from "./payload.ts";
+import { scopeBar } from "./scope-bar.ts";
+import { decode, keepInHash, Store, type Measure, type State } from "./state.ts";
 import { suspects } from "./suspects.ts";
-import { startTheme, themeToggle } from "./theme.ts";
+import { startTheme, switchTheme, themeToggle } from "./theme.ts";
 
-function header(info: Info): HTMLElement {
+function header(info: Info, keys: HTMLElement): HTMLElement {
   const jvm = info.java_version ? `JDK ${visible(info.java_version)}` : "no JVM met: native frames only";
   return h(
     "header",
@@ -24,6 +28,7 @@ function header(info: Info): HTMLElement {
       nameOf(title(info)),
       h("span", { class: "muted" }, `pid ${info.pid} · ${jvm}`),
     ),
+    keys,
     themeToggle(),
   );
 }
@@ -33,33 +38,70 @@ function title(info: Info): string {
   return visible(info.main_class || program.slice(program.lastIndexOf("/") + 1) || `process ${info.pid}`);
 }
 
-function shortcuts(panel: FlamePanel): void {
+/** The measures in the order in which the key m goes through them. */
+const ORDER: Measure[] = ["live", "grown", "allocated", "temporary"];
+
+function shortcuts({ store, series, payload }: Model, panel: FlamePanel, keys: HTMLDialogElement): void {
+  const last = series.times.length - 1;
+  const acts: Record<string, (state: State) => void> = {
+    "/": () => panel.focusSearch(),
+    "?": () => keys.showModal(),
+    Escape: (state) =>
+      store.set(
+        state.search || state.zoom
+          ? { search: "", zoom: 0 }
+          : { range: undefined, source: "all", thread: "", module: "", only: "", view: "callers", fn: "" },
+      ),
+    m: ({ measure }) => {
+      const order = last < 2 ? ORDER.filter((each) => each !== "grown") : ORDER;
+      store.set({ measure: order[(order.indexOf(measure) + 1) % order.length]! });
+    },
+    b: ({ unit }) => store.set({ unit: unit === "bytes" ? "blocks" : "bytes" }),
+    i: ({ view }) => store.set({ view: view === "inverted" ? "callers" : "inverted", zoom: 0 }),
+    s: ({ view, fn }) => store.set({ view: view === "sandwich" ? "callers" : "sandwich", fn: panel.zoomed() ?? fn, zoom: 0 }),
+    h: ({ range }) =>
+      store.set({ range: range || last < 2 ? undefined : [series.times[Math.floor(last / 2)]!, series.times[last]!] }),
+    t: switchTheme,
+  };
   document.addEventListener("keydown", (event) => {
-    const typing = event.target instanceof HTMLInputElement && event.target.type !== "checkbox";
-    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const { target, key } = event;
+    const typing = (target instanceof HTMLInputElement && target.type === "search") || target instanceof HTMLSelectElement;
+    if (keys.open || event.ctrlKey || event.metaKey || event.altKey || (typing && key !== "Escape") || !acts[key]) {
+      return;
+    }
+    if (payload.stacks.frames.length > 0 || ["?", "t"].includes(key)) {
       event.preventDefault();
-      panel.focusSearch();
-    } else if (event.key === "Escape") {
-      panel.reset();
+      acts[key](store.state);
     }
   });
 }
 
 function render(payload: Payload, root: HTMLElement): void {
   document.title = `${title(payload.info)} · offheap`;
-  const panel = flamePanel(payload);
+  const store = new Store(decode(location.hash.slice(1)));
+  const model = new Model(payload, store);
+  const panel = flamePanel(model);
+  const { dialog, button } = help();
+  const [some, anchor] = [payload.stacks.frames.length > 0, location.hash];
   root.replaceChildren(
-    header(payload.info),
+    header(payload.info, button),
     answer(payload),
-    figures(payload),
-    suspects(payload, panel.find),
-    charts(payload),
+    figures(payload, model),
+    charts(model),
+    ...(some ? [scopeBar(model)] : []),
+    suspects(model, panel),
     panel.element,
     coverage(payload),
     particulars(payload),
     h("footer", {}, `Made by offheap ${payload.offheap_version}. This file is complete in itself and asks nothing of the network.`),
+    dialog,
   );
-  shortcuts(panel);
+  shortcuts(model, panel, dialog);
+  keepInHash(store);
+  if (anchor.length > 1 && !anchor.includes("=")) {
+    // The page was empty when the browser looked for it.
+    document.getElementById(anchor.slice(1))?.scrollIntoView();
+  }
   root.dataset["ready"] = String(Math.round(performance.now()));
 }
 

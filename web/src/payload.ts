@@ -1,6 +1,6 @@
 /** The JSON that src/offheap/report/payload.py writes into the page: what it holds and how to read it. */
 
-export const SCHEMA = "offheap.report-page/1";
+export const SCHEMA = "offheap.report-page/2";
 
 export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
 export type Verdict = "leak" | "growing" | "steady" | "startup" | "freed" | "cannot tell yet";
@@ -53,6 +53,31 @@ export interface StackColumns {
   allocated_blocks: number[];
 }
 
+/** What the levels of a quantity are multiples of, 2 ** exponent by stack, and of every cell the step from the cell before. */
+export interface PackedLevels {
+  exponent: number[];
+  steps: number[];
+}
+
+/** Read by series.ts. `cells`: how many each stack has; `at`: of every cell, the step of its time's index. */
+export interface SeriesColumns {
+  time: number[];
+  cells: number[];
+  at: number[];
+  live_bytes: PackedLevels;
+  live_blocks: PackedLevels;
+  allocated_bytes: PackedLevels;
+  allocated_blocks: PackedLevels;
+}
+
+/** Who holds what at the end: entries by stack, at most a few a stack; `thread` indexes `name`. */
+export interface ThreadColumns {
+  name: string[];
+  stack: number[];
+  thread: number[];
+  live_bytes: number[];
+}
+
 export interface Suspect {
   rank: number;
   verdict: Verdict;
@@ -62,12 +87,18 @@ export interface Suspect {
   /** Indices into the frame columns. */
   blamed: number;
   stack: number[];
-  stack_count: number;
+  /** Indices into the stack columns. */
+  stacks: number[];
   threads: string[];
   live_bytes: Estimate;
   live_blocks: Estimate;
   old_bytes: Estimate;
   growth_bytes_per_second: Estimate;
+  /** Bytes alive at the end, by the equal part of the recording they were born in. */
+  births: number[];
+  /** Standard errors at the series' times, of live bytes and of bytes allocated until then; empty when exact. */
+  live_error: number[];
+  allocated_error: number[];
 }
 
 /** One entry a snapshot, by time in seconds since the start; rss_bytes is 0 where it could not be read. */
@@ -88,6 +119,8 @@ export interface Payload {
   mapped_bytes: Estimate;
   frames: FrameColumns;
   stacks: StackColumns;
+  series: SeriesColumns;
+  threads: ThreadColumns;
   /** The first of `suspect_count`, by rank. */
   suspects: Suspect[];
   suspect_count: number;

@@ -18,3 +18,8 @@ export function compileSearch(text: string): RegExp | "invalid" | undefined {
     }
   }
 }
+
+/** A name as a pattern that matches it, and nothing that merely contains it. */
+export function escaped(name: string): string {
+  return `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
+}

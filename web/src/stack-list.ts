@@ -30,17 +30,22 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number)
     }),
   );
   const text = stack.map((index) => stackLine(frameAt(frames, index))).join("\n");
-  const copy = h("button", { type: "button", class: "copy" }, "Copy stack");
+  return h("div", { class: "stack-box" }, list, copyButton("Copy stack", text, list));
+}
+
+/** A button that copies; where the browser refuses, it selects what is shown instead. */
+export function copyButton(label: string, text: string, shown: HTMLElement): HTMLElement {
+  const copy = h("button", { type: "button", class: "copy" }, label);
   copy.addEventListener("click", () => {
     void copyText(text).then((done) => {
       copy.textContent = done ? "Copied" : "Press Ctrl+C";
       if (!done) {
-        getSelection()?.selectAllChildren(list);
+        getSelection()?.selectAllChildren(shown);
       }
-      setTimeout(() => (copy.textContent = "Copy stack"), 2000);
+      setTimeout(() => (copy.textContent = label), 2000);
     });
   });
-  return h("div", { class: "stack-box" }, list, copy);
+  return copy;
 }
 
 /** One line of the copied text, in the form of a Java stack trace. */

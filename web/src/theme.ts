@@ -38,6 +38,12 @@ export function startTheme(): void {
   addEventListener("afterprint", () => apply(preferred()));
 }
 
+export function switchTheme(): void {
+  const theme = currentTheme() === "dark" ? "light" : "dark";
+  store(theme);
+  apply(theme);
+}
+
 export function themeToggle(): HTMLElement {
   const button = h("button", { type: "button", class: "quiet", id: "theme" });
   const label = (): void => {
@@ -45,11 +51,7 @@ export function themeToggle(): HTMLElement {
     button.textContent = `◐ ${other}`;
     button.setAttribute("aria-label", `${other} colours`);
   };
-  button.addEventListener("click", () => {
-    const theme = currentTheme() === "dark" ? "light" : "dark";
-    store(theme);
-    apply(theme);
-  });
+  button.addEventListener("click", switchTheme);
   onThemeChange(label);
   label();
   return button;

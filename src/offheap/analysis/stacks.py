@@ -36,3 +36,27 @@ def stack_totals(recording: Recording) -> StackTotals:
     allocated_bytes[known] = np.maximum(live_bytes[known], rows["allocated_bytes"])
     allocated_blocks[known] = np.maximum(live_blocks[known], rows["allocated_blocks"])
     return StackTotals(live_bytes, live_blocks, allocated_bytes, allocated_blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadShares:
+    """Who holds what: each entry is the live bytes of one stack that one thread allocated, by stack."""
+
+    stack: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    live_bytes: NDArray[np.float64]
+
+
+def thread_shares(recording: Recording, most: int) -> ThreadShares:
+    """Of every stack, at most so many threads: those that hold most of it."""
+    live, threads = recording.live, max(len(recording.threads), 1)
+    key = live["stack"].astype(np.int64) * threads + np.minimum(live["thread"], threads - 1)
+    pairs, place = np.unique(key, return_inverse=True)
+    held = np.bincount(place, live["size"] / live["probability"], minlength=len(pairs)).astype(np.float64)
+    stack = pairs // threads
+    order = np.lexsort((-held, stack))
+    pairs, held, stack = pairs[order], held[order], stack[order]
+    starts = np.flatnonzero(np.diff(stack, prepend=-1))
+    rank = np.arange(len(stack)) - np.repeat(starts, np.diff(starts, append=len(stack)))
+    kept = rank < most
+    return ThreadShares(stack[kept], pairs[kept] % threads, held[kept])

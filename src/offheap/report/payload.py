@@ -12,19 +12,24 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offheap import __version__
+from offheap.analysis.courses import site_courses
 from offheap.analysis.estimates import of_blocks
 from offheap.analysis.results import Estimate, Suspect
-from offheap.analysis.stacks import stack_totals
+from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
 from offheap.analysis.totals import live_by_kind
 from offheap.recording.model import Frame, Info, Recording
+from offheap.report.payload_series import series
 
-SCHEMA = "offheap.report-page/1"
+SCHEMA = "offheap.report-page/2"
 
 # Sites after these are left out of the table, not of the flame graph; the page says how many there are.
 MOST_SUSPECTS = 300
 MOST_SNAPSHOTS = 2000
+# A stack that more threads share is filed under those that hold most of it.
+MOST_THREADS = 4
 
 _KINDS = {0: "malloc", 1: "malloc", 2: "mmap"}
 
@@ -38,6 +43,12 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
     size, probability = live["size"].astype(np.float64), live["probability"]
     by_kind = live_by_kind(recording)
     frames = _Frames(recording.frames)
+    totals = stack_totals(recording)
+    # The stacks that hold or ever allocated something; `place` is where each went.
+    used = np.flatnonzero(totals.allocated_bytes > 0)
+    place = np.full(len(totals.allocated_bytes), -1, np.int64)
+    place[used] = np.arange(len(used))
+    shown = suspects[:MOST_SUSPECTS]
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
@@ -46,8 +57,10 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
         "live_blocks": _estimate(of_blocks(np.ones(len(size)), probability)),
         "malloc_bytes": _estimate(by_kind.malloc_bytes),
         "mapped_bytes": _estimate(by_kind.mapped_bytes),
-        "stacks": _stacks(recording),
-        "suspects": [_suspect(suspect, frames) for suspect in suspects[:MOST_SUSPECTS]],
+        "stacks": _stacks(recording, totals, used),
+        "series": series(recording, place),
+        "threads": _threads(recording, place),
+        "suspects": _suspects(recording, shown, frames, place),
         "suspect_count": len(suspects),
         "process": _process(recording),
         "frames": frames.columns(),  # last: suspects may have added to them
@@ -97,14 +110,12 @@ def _without_secret(argument: str) -> str:
     return _SECRET.sub(r"\1***", argument)
 
 
-def _stacks(recording: Recording) -> dict[str, Any]:
-    """The stacks that hold or ever allocated something."""
-    totals = stack_totals(recording)
-    used = np.flatnonzero(totals.allocated_bytes > 0).tolist()
+def _stacks(recording: Recording, totals: StackTotals, used: NDArray[np.int64]) -> dict[str, Any]:
     flat, offsets = recording.stack_frames.tolist(), recording.stack_offsets.tolist()
+    kinds = recording.stack_kinds[used].tolist()
     return {
-        "kind": [_KINDS.get(int(recording.stack_kinds[stack]), "malloc") for stack in used],
-        "frames": [flat[offsets[stack] : offsets[stack + 1]] for stack in used],
+        "kind": [_KINDS.get(kind, "malloc") for kind in kinds],
+        "frames": [flat[offsets[stack] : offsets[stack + 1]] for stack in used.tolist()],
         "live_bytes": _whole(totals.live_bytes[used]),
         "live_blocks": _figures(totals.live_blocks[used]),
         "allocated_bytes": _whole(totals.allocated_bytes[used]),
@@ -112,23 +123,50 @@ def _stacks(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _suspect(suspect: Suspect, frames: _Frames) -> dict[str, Any]:
-    site = suspect.site
+def _threads(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
+    shares = thread_shares(recording, MOST_THREADS)
     return {
-        "rank": suspect.rank,
-        "verdict": suspect.verdict,
-        "confidence": round(suspect.confidence, 4),
-        "kind": site.kind,
-        "why": suspect.why,
-        "blamed": frames.number(suspect.blamed),
-        "stack": [frames.number(frame) for frame in site.stack],
-        "stack_count": len(site.stacks),
-        "threads": list(site.threads),
-        "live_bytes": _estimate(site.live_bytes),
-        "live_blocks": _estimate(site.live_blocks),
-        "old_bytes": _estimate(suspect.old_bytes),
-        "growth_bytes_per_second": _estimate(suspect.growth_bytes_per_second),
+        "name": recording.threads,
+        "stack": place[shares.stack].tolist(),
+        "thread": shares.thread.tolist(),
+        "live_bytes": _whole(shares.live_bytes),
     }
+
+
+def _suspects(
+    recording: Recording, suspects: Sequence[Suspect], frames: _Frames, place: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    over_time = site_courses(recording, [suspect.site for suspect in suspects])
+    result = []
+    for number, suspect in enumerate(suspects):
+        site = suspect.site
+        stacks = place[list(site.stacks)]
+        result.append(
+            {
+                "rank": suspect.rank,
+                "verdict": suspect.verdict,
+                "confidence": round(suspect.confidence, 4),
+                "kind": site.kind,
+                "why": suspect.why,
+                "blamed": frames.number(suspect.blamed),
+                "stack": [frames.number(frame) for frame in site.stack],
+                "stacks": stacks[stacks >= 0].tolist(),
+                "threads": list(site.threads),
+                "live_bytes": _estimate(site.live_bytes),
+                "live_blocks": _estimate(site.live_blocks),
+                "old_bytes": _estimate(suspect.old_bytes),
+                "growth_bytes_per_second": _estimate(suspect.growth_bytes_per_second),
+                "births": _whole(over_time.births[number]),
+                "live_error": _errors(over_time.live_variance[number]),
+                "allocated_error": _errors(over_time.allocated_variance[number]),
+            }
+        )
+    return result
+
+
+def _errors(variances: Any) -> list[float]:
+    """Standard errors; none at all where everything is exact."""
+    return [float(f"{error:.4g}") for error in np.sqrt(variances).tolist()] if variances.any() else []
 
 
 def _process(recording: Recording) -> dict[str, Any]:

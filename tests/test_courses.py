@@ -1,0 +1,101 @@
+"""What every stack held over time, and how the HTML report packs it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import recordings
+from offheap.analysis import courses as courses_module
+from offheap.analysis import moments
+from offheap.analysis.courses import courses, site_courses
+from offheap.analysis.leaks import ranking
+from offheap.analysis.stacks import thread_shares
+from offheap.recording.model import Recording
+from offheap.report.payload_series import series
+
+
+@pytest.fixture(scope="module")
+def sampled() -> Recording:
+    process = recordings.Process(duration=30, seed=5)
+    process.add(recordings.inflater("com.example.A.a"), recordings.Leak(rate=200, size=71600))
+    process.add(recordings.inflater("com.example.B.b"), recordings.Churn(rate=300, size=90000, lifetime=1))
+    process.add(recordings.native_stack("late"), recordings.Leak(rate=100, size=50000, start=20))
+    return process.record()
+
+
+def table(recording: Recording, name: str) -> np.ndarray:
+    """Of every stack and time, by carrying each cell on to the next."""
+    found = courses(recording)
+    result = np.zeros((len(recording.stack_offsets) - 1, len(found.times)))
+    for stack, time, value in zip(found.stack, found.time, getattr(found, name), strict=True):
+        result[stack, time:] = value
+    return result
+
+
+def test_levels_are_those_of_the_snapshots(sampled: Recording) -> None:
+    found = courses(sampled)
+    assert found.times[0] == 0
+    live, allocated = table(sampled, "live_bytes"), table(sampled, "allocated_blocks")
+    for column, time in enumerate(found.times):
+        assert np.allclose(live[:, column], moments.live_at(sampled, time).bytes)
+        assert np.allclose(allocated[:, column], moments.allocated_until(sampled, time).blocks)
+
+
+def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courses_module, "_MOST_CELLS", 60)
+    found = courses(sampled)
+    assert len(found.stack) <= 60
+    assert found.times[-1] == sampled.process["time"][-1]
+    for column, time in enumerate(found.times):
+        assert np.allclose(table(sampled, "live_bytes")[:, column], moments.live_at(sampled, time).bytes)
+
+
+def test_one_snapshot_has_no_course(sampled: Recording) -> None:
+    first = sampled.series[sampled.series["time"] <= sampled.process["time"][0]]
+    once = dataclasses.replace(sampled, series=first, process=sampled.process[:1])
+    assert len(courses(once).times) == 0
+    assert site_courses(once, [each.site for each in ranking(once)]).live_variance.shape[1] == 0
+
+
+def test_sites_add_up_their_stacks(sampled: Recording) -> None:
+    sites = [suspect.site for suspect in ranking(sampled)]
+    found = site_courses(sampled, sites)
+    times = courses(sampled).times
+    for row, site in enumerate(sites):
+        stacks = list(site.stacks)
+        for column, time in enumerate(times):
+            expected = moments.live_at(sampled, time).bytes_variance[stacks].sum()
+            assert found.live_variance[row, column] == pytest.approx(expected, abs=1)
+        assert found.births[row].sum() == pytest.approx(site.live_bytes.estimate)
+    assert (np.diff(found.allocated_variance) >= -1).all()
+
+
+def test_a_stack_is_filed_under_the_threads_that_hold_most(sampled: Recording) -> None:
+    live = sampled.live.copy()
+    live["thread"] = np.arange(len(live)) % 3
+    live["size"] = np.where(live["thread"] == 0, 1, live["size"])
+    shares = thread_shares(dataclasses.replace(sampled, live=live, threads=["a", "b", "c"]), most=2)
+    assert set(shares.thread.tolist()) == {1, 2}
+    one = (shares.stack == 1) & (shares.thread == 2)
+    rows = live[(live["stack"] == 1) & (live["thread"] == 2)]
+    assert shares.live_bytes[one] == pytest.approx([(rows["size"] / rows["probability"]).sum()])
+
+
+def test_packed_levels_are_off_by_little(sampled: Recording) -> None:
+    count = len(sampled.stack_offsets) - 1
+    packed = series(sampled, np.arange(count))
+    first = np.concatenate(([0], np.cumsum(packed["cells"])))
+    for name in ("live_bytes", "allocated_blocks"):
+        levels = table(sampled, name)
+        for stack in range(count):
+            cells = slice(first[stack], first[stack + 1])
+            times = np.cumsum(np.array(packed["at"][cells], np.int64))
+            unpacked = (
+                np.cumsum(np.array(packed[name]["steps"][cells], np.int64))
+                * 2.0 ** packed[name]["exponent"][stack]
+            )
+            most = max(levels[stack].max() / 4096, 0.5)
+            assert np.abs(unpacked - levels[stack, times]).max(initial=0) <= most

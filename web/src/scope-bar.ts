@@ -1,0 +1,118 @@
+/** The range and the filters that hold for the whole page, and what they leave in all. */
+
+import { h } from "./dom.ts";
+import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
+import type { Model } from "./model.ts";
+import type { Scope } from "./scope.ts";
+import { compileSearch } from "./search.ts";
+import type { Source, State } from "./state.ts";
+
+const SOURCES: Record<Source, string> = { all: "malloc and mmap", malloc: "malloc only", mmap: "mmap only" };
+const MOST_SUGGESTIONS = 500;
+
+export function scopeBar(model: Model): HTMLElement {
+  const { store } = model;
+  const source = h(
+    "select",
+    { id: "source", "aria-label": "Source" },
+    ...Object.entries(SOURCES).map(([value, label]) => h("option", { value }, label)),
+  );
+  source.addEventListener("change", () => store.set({ source: source.value as Source }));
+  const clear = h("button", { type: "button", id: "clear", title: "Esc" }, "Show everything");
+  clear.addEventListener("click", () => store.set({ range: undefined, source: "all", thread: "", module: "", only: "" }));
+  const totals = h("output", { id: "totals" });
+  const bar = h(
+    "section",
+    { id: "scope", "aria-label": "Range and filters" },
+    h(
+      "div",
+      { class: "toolbar" },
+      source,
+      pattern(model, "thread", "Thread", model.payload.threads.name),
+      pattern(model, "module", "Module", nativeModules(model)),
+      pattern(model, "only", "Stacks with function", []),
+      clear,
+    ),
+    model.series.times.length > 2 && range(model),
+    totals,
+  );
+  store.follow((state) => {
+    source.value = state.source;
+    clear.hidden = !state.range && state.source === "all" && !state.thread && !state.module && !state.only;
+  });
+  model.follow((scope) => {
+    totals.textContent = sentence(scope);
+    bar.classList.toggle("active", scope.ranged || scope.filtered);
+  });
+  return bar;
+}
+
+/** `At 20.0 s: live 47.5 MiB. From 5.0 s to 20.0 s: grown by +12.0 MiB, allocated 1.2 GiB, of it freed again 1.2 GiB.` */
+function sentence(scope: Scope): string {
+  const size = (measure: "live" | "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes"));
+  const [from, to] = scope.seconds;
+  const what = scope.filtered ? "What the filters leave: " : "";
+  const lately = `allocated ${size("allocated")}, of it freed again ${size("temporary")}`;
+  return scope.ranged
+    ? `${what}${size("live")} live at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes"))}, ${lately}.`
+    : `${what || "Whole recording: "}${size("live")} live; ${lately}.`;
+}
+
+/** Two sliders over the snapshots: what dragging on a chart does, for keyboards and fingers. */
+function range(model: Model): HTMLElement {
+  const { store, series } = model;
+  const last = series.times.length - 1;
+  const slider = (id: string, label: string): HTMLInputElement =>
+    h("input", { type: "range", id, min: 0, max: last, step: 1, "aria-label": label });
+  const [from, to] = [slider("range-from", "From"), slider("range-to", "To")];
+  const readout = h("output", { id: "range" });
+  const whole = h("button", { type: "button" }, "Whole");
+  const half = h("button", { type: "button" }, "Last half");
+  const set = (start: number, end: number): void =>
+    store.set({ range: start <= 0 && end >= last ? undefined : [series.times[start]!, series.times[end]!] });
+  from.addEventListener("input", () => set(Math.min(from.valueAsNumber, to.valueAsNumber - 1), Math.max(to.valueAsNumber, 1)));
+  to.addEventListener("input", () => set(Math.min(from.valueAsNumber, to.valueAsNumber - 1, last - 1), Math.max(to.valueAsNumber, 1)));
+  whole.addEventListener("click", () => set(0, last));
+  half.addEventListener("click", () => set(Math.floor(last / 2), last));
+  model.follow((scope) => {
+    const [start, end] = scope.ranged ? [scope.start, scope.end] : [0, last];
+    [from.value, to.value] = [String(start), String(end)];
+    const words = [start, end].map((index) => formatDuration(series.times[index]!));
+    from.setAttribute("aria-valuetext", words[0]!);
+    to.setAttribute("aria-valuetext", words[1]!);
+    readout.textContent = words.join(" to ");
+  });
+  return h("div", { class: "toolbar range" }, h("span", {}, "Time"), from, to, readout, whole, half);
+}
+
+function pattern(model: Model, key: "thread" | "module" | "only", label: string, suggestions: string[]): HTMLElement {
+  const list = suggestions.length > 0 && h("datalist", { id: `${key}-names` }, ...suggestions.filter(suggestible).slice(0, MOST_SUGGESTIONS).map((value) => h("option", { value })));
+  const input = h("input", {
+    type: "search",
+    id: key,
+    list: list ? `${key}-names` : undefined,
+    placeholder: label,
+    "aria-label": `${label}, a regular expression`,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  input.addEventListener("input", () => model.store.set({ [key]: input.value } as Partial<State>));
+  model.store.follow((state) => {
+    if (input.value !== state[key]) {
+      input.value = state[key];
+    }
+    input.setAttribute("aria-invalid", String(compileSearch(state[key]) === "invalid"));
+  });
+  return h("span", {}, input, list);
+}
+
+/** Whether the name, taken as a pattern, finds itself, and shows no other text than it has. */
+function suggestible(name: string): boolean {
+  const own = compileSearch(name);
+  return own instanceof RegExp && own.test(name) && visible(name) === name;
+}
+
+function nativeModules(model: Model): string[] {
+  const { module, kind } = model.functions;
+  return [...new Set(module.filter((name, fn) => name && kind[fn] !== "java"))].sort();
+}

@@ -1,0 +1,146 @@
+/** What the reader has chosen: one value that every part of the page follows, and that the address's hash keeps. */
+
+export type Measure = "live" | "grown" | "allocated" | "temporary";
+export type Unit = "bytes" | "blocks";
+export type Source = "all" | "malloc" | "mmap";
+export type View = "callers" | "inverted" | "sandwich";
+
+export interface State {
+  /** Seconds since the start; undefined: the whole recording. */
+  range: readonly [number, number] | undefined;
+  source: Source;
+  /** Regular expressions, "" for all: names of threads, modules with a frame in the stack, functions in it. */
+  thread: string;
+  module: string;
+  only: string;
+  measure: Measure;
+  unit: Unit;
+  view: View;
+  /** The function between the two halves of the sandwich, "" for none yet. */
+  fn: string;
+  search: string;
+  /** A node of the view's call tree. */
+  zoom: number;
+  /** Ranks of the suspects that lie open; undefined: as the page opens them. */
+  open: readonly number[] | undefined;
+}
+
+export const START: State = {
+  range: undefined,
+  source: "all",
+  thread: "",
+  module: "",
+  only: "",
+  measure: "live",
+  unit: "bytes",
+  view: "callers",
+  fn: "",
+  search: "",
+  zoom: 0,
+  open: undefined,
+};
+
+const CHOICES: { [Key in "source" | "measure" | "unit" | "view"]: readonly State[Key][] } = {
+  source: ["all", "malloc", "mmap"],
+  measure: ["live", "grown", "allocated", "temporary"],
+  unit: ["bytes", "blocks"],
+  view: ["callers", "inverted", "sandwich"],
+};
+const TEXTS = ["thread", "module", "only", "fn", "search"] as const;
+
+/** The hash without its "#"; "" for a page as it opens. */
+export function encode(state: State): string {
+  const fields = new URLSearchParams();
+  for (const key of [...TEXTS, ...(Object.keys(CHOICES) as (keyof typeof CHOICES)[])]) {
+    if (state[key] !== START[key]) {
+      fields.set(key, state[key]);
+    }
+  }
+  if (state.range) {
+    fields.set("range", state.range.join("-"));
+  }
+  if (state.zoom) {
+    fields.set("zoom", String(state.zoom));
+  }
+  if (state.open) {
+    fields.set("open", state.open.join(",") || "none");
+  }
+  return fields.toString();
+}
+
+/** Whatever stands in an address: what is not understood is left out. */
+export function decode(hash: string): State {
+  const fields = new URLSearchParams(hash);
+  const state: State = { ...START };
+  for (const key of TEXTS) {
+    state[key] = fields.get(key) ?? START[key];
+  }
+  const choose = <Key extends keyof typeof CHOICES>(key: Key): void => {
+    state[key] = CHOICES[key].find((choice) => choice === fields.get(key)) ?? START[key];
+  };
+  choose("source");
+  choose("measure");
+  choose("unit");
+  choose("view");
+  const range = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(fields.get("range") ?? "");
+  if (range && Number(range[1]) < Number(range[2])) {
+    state.range = [Number(range[1]), Number(range[2])];
+  }
+  const zoom = Number(fields.get("zoom") ?? 0);
+  state.zoom = Number.isInteger(zoom) && zoom > 0 ? zoom : 0;
+  const open = fields.get("open");
+  state.open = open === null ? undefined : open.split(",").map(Number).filter((rank) => rank > 0);
+  return state;
+}
+
+export type Listener = (state: State, changed: ReadonlySet<keyof State>) => void;
+
+export class Store {
+  private readonly listeners: Listener[] = [];
+  private value: State;
+
+  constructor(value: State) {
+    this.value = value;
+  }
+
+  get state(): State {
+    return this.value;
+  }
+
+  /** Calls the listener after every change, and at once with everything as changed. */
+  follow(listener: Listener): void {
+    this.listeners.push(listener);
+    listener(this.value, new Set(Object.keys(START) as (keyof State)[]));
+  }
+
+  set(change: Partial<State>): void {
+    const next = { ...this.value, ...change };
+    const changed = new Set(
+      (Object.keys(change) as (keyof State)[]).filter((key) => String(next[key]) !== String(this.value[key])),
+    );
+    if (changed.size === 0) {
+      return;
+    }
+    this.value = next;
+    for (const listener of this.listeners) {
+      // Not `next`: a listener may have set more.
+      listener(this.value, changed);
+    }
+  }
+}
+
+/** Keeps the hash as the state is and the state as the hash: a copied address opens the same view. */
+export function keepInHash(store: Store): void {
+  store.follow((state) => {
+    const hash = encode(state);
+    // A plain anchor, such as #coverage, is a place on the page: it stays while nothing was chosen.
+    if (hash !== location.hash.slice(1) && (hash || location.hash.includes("="))) {
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    }
+  });
+  addEventListener("hashchange", () => {
+    if (location.hash.includes("=")) {
+      store.set(decode(location.hash.slice(1)));
+    }
+  });
+}
