@@ -16,7 +16,7 @@ from offheap.analysis.results import Suspect
 from offheap.errors import UserError
 from offheap.recording.model import Recording
 from offheap.report.output import put
-from offheap.report.payload import payload
+from offheap.report.payload import SCHEMA, payload
 
 TEMPLATE = Path(__file__).parent / "_web" / "report.html"
 _ELEMENT = 'data-encoding="json">@OFFHEAP_PAYLOAD@<'
@@ -33,9 +33,16 @@ def render(recording: Recording, suspects: Sequence[Suspect]) -> str:
             "this installation has no template for the HTML report",
             "install offheap from a wheel, or run `python web/build.py` in its checkout",
         )
-    before, found, after = TEMPLATE.read_text("utf-8").partition(_ELEMENT)
+    template = TEMPLATE.read_text("utf-8")
+    before, found, after = template.partition(_ELEMENT)
     if not found:
         raise UserError("the template of the HTML report is damaged", "install offheap anew")
+    if SCHEMA not in template:
+        # A checkout that moved on: nothing builds web/ again by itself.
+        raise UserError(
+            "the template of the HTML report is of another version than this offheap",
+            "run `python web/build.py` in the checkout, or install offheap anew",
+        )
     encoding, data = embed(payload(recording, suspects))
     return f'{before}data-encoding="{encoding}">{data}<{after}'
 
