@@ -41,7 +41,11 @@ class ProgressLine:
             self._status.stop()
 
     def __call__(self, progress: Progress) -> None:
-        text = f"{self._doing}: {describe(progress)}"
+        self.say(describe(progress))
+
+    def say(self, what: str) -> None:
+        """One line in place of the one before."""
+        text = f"{self._doing}: {what}"
         if self._status:
             self._status.update(text)
         elif time.monotonic() >= self._next_line:

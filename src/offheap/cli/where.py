@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+
+from offheap.errors import UserError
+from offheap.quantities import format_duration, format_size, parse_duration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -10,15 +15,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Split the RSS of a running JVM by owner: Java heap, metaspace, code cache, thread stacks, direct "
         "buffers, malloc, libraries, mapped files ...  Needs no probe, no restart and no debugger, and never "
         "stops the process.  It asks the JVM a few cheap questions over its attach mechanism, whose thread "
-        "costs the JVM 0.1 to 0.4 MiB the first time."
+        "costs the JVM 0.1 to 0.4 MiB the first time.  With --watch, and for a recording, it says what "
+        "grows: the rate of every owner with its interval, a verdict, and what to run next."
     )
     parser.epilog = """examples:
   offheap where 4711
+  offheap where 4711 --watch 10m        what grows, and a verdict; Ctrl-C ends it early
+  offheap where app.offheap             the same of a recording
   offheap where shop -v                 each thread, file and NMT category
   offheap where 4711 --no-attach        ask the JVM nothing, look at /proc alone
   offheap where 4711 --json | jq '.owners[] | {owner, bytes}'
 """
-    parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
+    parser.add_argument(
+        "process",
+        metavar="PID|NAME|RECORDING",
+        help="a PID, part of a main class or jar name, or a recording",
+    )
+    parser.add_argument(
+        "--watch", type=parse_duration, metavar="TIME", help="look again and again for so long, then judge"
+    )
+    parser.add_argument(
+        "--every",
+        type=parse_duration,
+        metavar="TIME",
+        help="time between the looks of --watch (default: sixty looks, 1s to 30s apart)",
+    )
     parser.add_argument(
         "-v", "--full", action="store_true", help="show what each owner's memory is made of, by name"
     )
@@ -34,12 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.errors import UserError
+    if args.detail and args.no_attach:
+        raise UserError("--detail asks the JVM and --no-attach forbids it", "give one of them")
+    if args.every is not None and args.watch is None:
+        raise UserError("--every is the time between the looks of --watch", "add --watch 10m")
+    if args.watch == 0 or args.every == 0:
+        raise UserError("a time of 0 means nothing", "give a time such as 10m")
+    if os.path.isdir(args.process) or os.path.isfile(args.process):
+        return _recording(args)
+    if args.watch is not None:
+        return _watch(args)
+    return _look(args)
+
+
+def _look(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery
     from offheap.look import look
 
-    if args.detail and args.no_attach:
-        raise UserError("--detail asks the JVM and --no-attach forbids it", "give one of them")
     accounts = look(discovery.resolve(args.process), attach=not args.no_attach, detail=args.detail)
     if args.json:
         from offheap.report import accounts_json
@@ -50,4 +82,81 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report import accounts_text, terminal
 
     accounts_text.print_where(terminal.console(), accounts, full=args.full)
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from offheap.analysis.owners_verdict import judge
+    from offheap.cli.attach import interruptible
+    from offheap.cli.progress import ProgressLine
+    from offheap.jvm import discovery
+    from offheap.watch import Moment, watch
+
+    pid = discovery.resolve(args.process)
+    with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
+
+        def on_look(age: float, now: Moment) -> None:
+            whole = f"{format_duration(age)} of {format_duration(args.watch)}"
+            progress.say(f"{whole}, RSS {format_size(now.accounts.memory.rss)}")
+
+        watched = watch(
+            pid,
+            args.watch,
+            every=args.every,
+            attach=not args.no_attach,
+            detail=args.detail,
+            stop=lambda: bool(interrupted),
+            on_look=on_look,
+        )
+    if watched.ended == "exited":
+        print(f"offheap: PID {pid} has ended: this is what was seen until then", file=sys.stderr)
+    found = judge(watched.over, pid=pid, loaders=watched.loaders)
+    accounts = watched.accounts
+    if args.json:
+        from offheap.report import accounts_json, owners_json
+        from offheap.report.json import dumps
+
+        print(
+            dumps(owners_json.with_growth(accounts_json.where(accounts), found, watched.over, watched.ended))
+        )
+        return 0
+    from offheap.report import accounts_text, owners_text, terminal
+
+    out = terminal.console()
+    if args.full:
+        accounts_text.print_where(out, accounts, full=True)
+        out.print()
+    version = f", Java {accounts.java_version}" if accounts.java_version else ""
+    owners_text.print_growth(out, found, f"{accounts.name} (pid {pid}{version})")
+    for sentence in accounts.missing:
+        owners_text.print_fact(out, "not told", sentence)
+    return 0
+
+
+def _recording(args: argparse.Namespace) -> int:
+    from offheap.analysis.owners_verdict import judge
+    from offheap.cli.reading import read
+
+    for name in ("watch", "detail", "no_attach"):
+        if getattr(args, name):
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} is for a running process, {args.process} is a file", "leave it out")
+    recording = read(args.process)
+    over, info = recording.owners, recording.info
+    if not len(over.times):
+        raise UserError(
+            f"{args.process} does not say who held the RSS: a live file, or a recording of an older offheap",
+            f"while the process runs: offheap where {info.pid}",
+        )
+    found = judge(over, pid=info.pid if info.ended == "recording" else None)
+    if args.json:
+        from offheap.report import owners_json
+        from offheap.report.json import dumps
+
+        print(dumps(owners_json.with_growth(owners_json.recorded(info, found), found, over, info.ended)))
+        return 0
+    from offheap.report import owners_text, terminal
+
+    version = f", Java {info.java_version}" if info.java_version else ""
+    owners_text.print_growth(terminal.console(), found, f"{info.main_class} (pid {info.pid}{version})")
     return 0

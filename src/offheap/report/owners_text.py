@@ -1,0 +1,62 @@
+"""Owners over time for people: first and last bytes, the rate with its interval, the verdict."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.console import Console
+from rich.text import Text
+
+from offheap.analysis.accounts import TITLES
+from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
+from offheap.quantities import format_duration, format_rate, format_size
+from offheap.report.text import printable
+
+_WIDTH, _LABEL = 80, 11
+_STYLES = {"stable": "green", "cannot tell yet": "yellow"}
+
+
+def print_growth(out: Console, found: OwnersGrowth, heading: str) -> None:
+    """`heading`: of what process, a line."""
+    out.print(Text(printable(heading), "bold"))
+    out.print()
+    out.print(Text(f"{'':<30}{'at first':>10}{'at last':>10}   growth (95 %)", "dim"))
+    for one in found.owners:
+        if one.bytes or one.first_bytes:
+            title = next((t for name, t in TITLES.items() if name == one.owner), one.owner)
+            _print_owner(out, title, one)
+    _print_owner(out, "RSS", found.rss)
+    out.print()
+    verdict = found.verdict
+    style = _STYLES.get(verdict.kind, "red")
+    span = f"{found.looks} looks in {format_duration(found.seconds)}"
+    out.print(
+        Text.assemble((f"{'verdict':<{_LABEL}}", "bold"), (verdict.kind, f"bold {style}"), f"  ({span})")
+    )
+    print_fact(out, "why", verdict.why)
+    for named in verdict.grown[1:]:
+        size = format_size if named.unit == "bytes" else "{:.0f}".format
+        print_fact(out, "", f"also {named.name}: {size(named.before)} to {size(named.after)} {named.unit}")
+    if verdict.needs_seconds:
+        print_fact(out, "needs", f"some {format_duration(verdict.needs_seconds)}")
+    for number, command in enumerate(verdict.next):
+        print_fact(out, "" if number else "next", command)
+
+
+def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
+    line = f"{printable(title)[:30]:<30}{format_size(one.first_bytes):>10}{format_size(one.bytes):>10}   "
+    growth = one.growth
+    if growth is None:
+        out.print(Text(line))
+        return
+    sure = growth.low > 0 or growth.high < 0
+    interval = f" ({format_rate(growth.low)} to {format_rate(growth.high)})" if sure else ""
+    rate = f"{format_rate(growth.estimate)}{interval}" if sure else "none beyond chance"
+    out.print(Text.assemble(line, (rate, "" if sure else "dim")), soft_wrap=True)
+
+
+def print_fact(out: Console, label: str, fact: str) -> None:
+    """A line, or several, below the table."""
+    lines = textwrap.wrap(printable(fact), _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    for number, line in enumerate(lines):
+        out.print(Text.assemble((f"{label if not number else '':<{_LABEL}}", "bold"), line), soft_wrap=True)

@@ -1,0 +1,159 @@
+"""Looks at a running process again and again: who holds its RSS over time, and what is counted beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.accounts import Accounts
+from offheap.analysis.owners_growth import MAPPED, THREADS, loaders_grown
+from offheap.analysis.results_owners import Grown
+from offheap.jvm import class_loaders, gauges, hsperfdata
+from offheap.jvm.attach_listener import NoProcess, TargetGone
+from offheap.jvm.class_loaders import Loaders
+from offheap.look import look
+from offheap.proc import maps, status
+from offheap.recording.model import OwnersOverTime
+
+_MOST_GROUPS = 200  # of threads, or of files: a name for each and look
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_STEP_SECONDS = 0.1
+# Loaders are asked for once so many more classes are loaded, and a third of the time is over.
+_MORE_CLASSES = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One look.  `owners`: bytes by name, "unattributed" too, together the RSS; `gauges` by name."""
+
+    accounts: Accounts
+    owners: dict[str, float]
+    gauges: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """ended    "time": as long as wanted; "stopped": by us; "exited": the process has ended
+    loaders  classes of class loaders of which there were more at the end, if it was asked for
+    """
+
+    accounts: Accounts  # of the last look
+    over: OwnersOverTime
+    loaders: tuple[Grown, ...]
+    ended: Literal["time", "stopped", "exited"]
+    every: float
+
+
+@dataclass
+class Looks:
+    """Moments as they come, and what they come to."""
+
+    times: list[float] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+
+    def over(self) -> OwnersOverTime:
+        owners, held = _table([moment.owners for moment in self.moments], 0.0)
+        names, values = _table([moment.gauges for moment in self.moments], np.nan)
+        return OwnersOverTime(
+            np.array(self.times), owners, held, held.sum(axis=1), dict(zip(names, values.T, strict=True))
+        )
+
+
+def moment(pid: int, *, attach: bool = True, detail: bool = False) -> Moment:
+    """Errors as of `look`."""
+    accounts = look(pid, attach=attach, detail=detail)
+    owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
+    owners["unattributed"] = accounts.unattributed_bytes
+    try:
+        performance = hsperfdata.read(pid, status.read(pid).namespace_pid, maps.read(pid))
+        names = _thread_names(pid)
+    except (ProcessLookupError, FileNotFoundError):
+        raise TargetGone(pid, "looking at it") from None
+    counted: dict[str, float] = gauges.read(performance) if performance else {}
+    counted.update(_groups(THREADS, ((name, 1) for name in names)))
+    files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
+    counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
+    return Moment(accounts, owners, counted)
+
+
+def watch(
+    pid: int,
+    seconds: float,
+    *,
+    every: float | None = None,
+    attach: bool = True,
+    detail: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+    on_look: Callable[[float, Moment], None] | None = None,
+) -> Watched:
+    """Looks until `seconds` are over, stop() says so, or the process ends.
+
+    Sixty looks unless `every` says otherwise, but none sooner than a second and none later than half a
+    minute after the one before.  UserError when not even the first look can be taken.
+    """
+    every = every or min(max(seconds / 60, 1.0), 30.0)
+    looks = Looks()
+    began = time.monotonic()
+    before: dict[str, Loaders] | None = None
+    ended: Literal["time", "stopped", "exited"] = "time"
+    while True:
+        due = time.monotonic() + every
+        try:
+            now = moment(pid, attach=attach, detail=detail)
+        except (TargetGone, NoProcess):
+            if not looks.moments:
+                raise
+            ended = "exited"
+            break
+        age = time.monotonic() - began
+        looks.times.append(age)
+        looks.moments.append(now)
+        if on_look:
+            on_look(age, now)
+        if attach and before is None and age >= seconds / 3 and _more_classes(looks):
+            before = class_loaders.ask(pid)
+        while not (stopped := stop()) and time.monotonic() < min(due, began + seconds):
+            time.sleep(_STEP_SECONDS)
+        if stopped or time.monotonic() >= began + seconds:
+            ended = "stopped" if stopped else "time"
+            break
+    after = class_loaders.ask(pid) if before is not None and ended != "exited" else None
+    grown = loaders_grown(before, after) if before is not None and after is not None else ()
+    return Watched(looks.moments[-1].accounts, looks.over(), grown, ended, every)
+
+
+def _more_classes(looks: Looks) -> bool:
+    first, last = (looks.moments[at].gauges.get("classes", 0.0) for at in (0, -1))
+    return last > first * (1 + _MORE_CLASSES)
+
+
+def _thread_names(pid: int) -> list[str]:
+    names = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            names.append(Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").strip())
+        except OSError:
+            continue  # it has ended meanwhile
+    return names
+
+
+def _groups(prefix: str, named: Iterable[tuple[str, float]]) -> dict[str, float]:
+    sums: defaultdict[str, float] = defaultdict(float)
+    for name, value in named:
+        sums[prefix + _DIGITS.sub("#", name)] += value
+    return dict(sorted(sums.items(), key=lambda pair: -pair[1])[:_MOST_GROUPS])
+
+
+def _table(rows: Sequence[Mapping[str, float]], missing: float) -> tuple[list[str], NDArray[np.float64]]:
+    names = sorted({name for row in rows for name in row})
+    values = [[row.get(name, missing) for name in names] for row in rows]
+    return names, np.array(values, np.float64).reshape(len(rows), len(names))

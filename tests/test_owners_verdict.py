@@ -1,0 +1,159 @@
+"""What is said of owners over time, on series like those that real programs make."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from offheap.analysis.owners_growth import after_collections, loaders_grown
+from offheap.analysis.owners_verdict import judge
+from offheap.analysis.results_owners import Grown, WhereVerdict
+from offheap.jvm.class_loaders import Loaders
+from offheap.recording.model import OwnersOverTime
+
+MIB = 1 << 20
+TIMES = np.arange(60.0)
+Series = NDArray[np.float64]
+FLAT = {"java-heap": 60.0, "malloc": 20.0, "metaspace": 10.0, "shared-libraries": 18.0}
+
+
+def over(gauges: dict[str, Series] | None = None, **owners: Series) -> OwnersOverTime:
+    """Mebibytes, and what jitters in every process."""
+    rng = np.random.default_rng(7)
+    held = {name: np.full(60, size) for name, size in FLAT.items()}
+    held.update({name.replace("_", "-"): values for name, values in owners.items()})
+    names = sorted(held)
+    table = np.stack([held[name] for name in names], axis=1) * MIB
+    table += np.abs(rng.normal(0, 20_000, table.shape))
+    return OwnersOverTime(TIMES, names, table, table.sum(axis=1), gauges or {})
+
+
+def verdict(looks: OwnersOverTime) -> WhereVerdict:
+    return judge(looks, pid=4711).verdict
+
+
+def line(first: float, per_second: float) -> Series:
+    return first + per_second * TIMES
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [
+        ("malloc", "native-malloc"),
+        ("jvm-malloc", "native-malloc"),
+        ("direct-buffers", "direct-buffers"),
+        ("anonymous", "native-mmap"),
+        ("unattributed", "native-mmap"),
+        ("mapped-files", "mapped-files"),
+        ("code-cache", "code-cache"),
+    ],
+)
+def test_who_grows_is_named(owner: str, kind: str) -> None:
+    found = judge(over(None, **{owner: line(20, 0.5)}), pid=4711)
+    assert found.verdict.kind == kind
+    assert "4711" in " ".join(found.verdict.next)
+    (grown,) = [one for one in found.owners if one.owner == owner]
+    assert grown.growth
+    assert grown.growth.low <= 0.5 * MIB <= grown.growth.high
+
+
+def test_nothing_grows() -> None:
+    found = verdict(over())
+    assert found.kind == "stable"
+    assert found.next == ()
+
+
+def test_a_warm_up_is_no_growth() -> None:
+    warming = 20 + 40 * (1 - np.exp(-TIMES / 12))
+    assert verdict(over(malloc=warming)).kind in ("cannot tell yet", "stable")
+    found = verdict(over(malloc=20 + 60 * (1 - np.exp(-TIMES / 22))))
+    assert found.kind == "cannot tell yet"
+    assert "ever slower" in found.why
+    assert found.needs_seconds
+    assert verdict(over(metaspace=10 + 3 * np.log1p(TIMES))).kind != "metaspace"
+    assert verdict(over(code_cache=10 + 3 * np.log1p(TIMES))).kind != "code-cache"
+
+
+def saw(per_second: float, period: int = 6) -> dict[str, Series]:
+    """A heap that is collected every `period` seconds and keeps a little more each time."""
+    return {
+        "old-collections": np.floor(TIMES / period),
+        "heap-after-collection": 20 * MIB + per_second * MIB * np.floor(TIMES / period) * period,
+    }
+
+
+def test_the_java_heap_is_judged_after_collections() -> None:
+    sawtooth = 40 + 5 * (TIMES % 20)
+    found = verdict(over(saw(0.4), java_heap=sawtooth))
+    assert found.kind == "java-heap"
+    assert any("GC.class_histogram" in command for command in found.next)
+    assert verdict(over(saw(0.0), java_heap=sawtooth)).kind == "stable"
+    # The heap's pages are touched for the first time, and what collections leave stays the same.
+    assert verdict(over(saw(0.0), java_heap=line(40, 1.0))).kind == "stable"
+
+
+def test_a_heap_without_collections_cannot_be_judged() -> None:
+    found = verdict(over({"old-collections": np.ones(60)}, java_heap=line(40, 1.0)))
+    assert found.kind == "cannot tell yet"
+    assert any("GC.run" in command for command in found.next)
+    # Another owner's growth is beyond doubt all the same.
+    assert verdict(over(java_heap=line(40, 1.0), malloc=line(20, 0.5))).kind == "native-malloc"
+
+
+def test_the_least_between_two_collections() -> None:
+    looks = over(
+        {
+            "old-collections": np.repeat([1.0, 2.0, 3.0], 20),
+            "heap-after-collection": np.r_[np.full(20, 9.0), np.linspace(30, 11, 20), np.full(20, 12.0)],
+        }
+    )
+    times, left = after_collections(looks)
+    assert left.tolist() == [11.0, 12.0]
+    assert times.tolist() == [39.0, 40.0]
+
+
+def test_classes_only_count_once_they_could_be_unloaded() -> None:
+    growing = line(10, 0.5)
+    loaders = (Grown("shop.PluginLoader", 10, 300, "loaders"),)
+    unloading = {"old-collections": np.floor(TIMES / 10), "heap-after-collection": np.full(60, 20.0 * MIB)}
+    found = judge(over(unloading, metaspace=growing), pid=1, loaders=loaders).verdict
+    assert found.kind == "metaspace"
+    assert "shop.PluginLoader: from 10 to 300" in found.why
+    assert verdict(over(metaspace=growing)).kind == "cannot tell yet"
+    # Classes bring Java objects and the JVM's malloc with them.
+    assert verdict(over(unloading, metaspace=growing, malloc=line(20, 1.0))).kind == "metaspace"
+
+
+def test_threads_are_counted() -> None:
+    threads = {"threads: mailer-#": np.floor(5 + TIMES / 2), "threads: http-#": np.full(60, 8.0)}
+    found = verdict(over(threads, thread_stacks=line(2, 0.02), malloc=line(20, 0.5)))
+    assert found.kind == "threads"
+    assert found.grown[0].name == "mailer-#"
+    assert (found.grown[0].before, found.grown[0].after) == (5, 34)
+    churn = {"threads: pool-#-thread-#": 5 + TIMES % 7}
+    assert verdict(over(churn, thread_stacks=np.full(60, 2.0))).kind == "stable"
+
+
+def test_what_the_allocator_keeps() -> None:
+    live = {"malloc-live": np.full(60, 18.0 * MIB)}
+    assert verdict(over(live, malloc=line(20, 1.0))).kind == "allocator-retention"
+    assert verdict(over(live, malloc=np.full(60, 80.0))).kind == "allocator-retention"
+    used = {"malloc-live": line(18, 1.0) * MIB}
+    assert verdict(over(used, malloc=line(20, 1.0))).kind == "native-malloc"
+
+
+def test_too_short() -> None:
+    looks = over()
+    short = OwnersOverTime(looks.times[:4], looks.names, looks.bytes[:4], looks.rss[:4])
+    found = verdict(short)
+    assert found.kind == "cannot tell yet"
+    assert found.needs_seconds == 30
+    assert judge(OwnersOverTime.none()).verdict.kind == "cannot tell yet"
+
+
+def test_loaders_that_grow() -> None:
+    before = {"app": Loaders(1, 10, 1000), "plugin": Loaders(3, 30, 3000)}
+    after = {"app": Loaders(1, 12, 9000), "plugin": Loaders(5, 50, 5000), "new": Loaders(1, 1, 10)}
+    names = [(one.name, one.before, one.after, one.unit) for one in loaders_grown(before, after)]
+    assert names == [("plugin", 3, 5, "loaders"), ("new", 0, 1, "loaders"), ("app", 10, 12, "classes")]

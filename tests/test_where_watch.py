@@ -1,0 +1,113 @@
+"""`offheap where --watch` on real JVMs: what is said while it goes on, and of a process that ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offheap.jvm import class_loaders, gauges, hsperfdata
+from offheap.jvm.class_loaders import Loaders
+from offheap.proc import maps
+from waiting_jvm import waiting_jvm
+from zoo import offheap
+
+STATS = """4711:
+ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type
+0x00000001000102f0  0x0000000000000000  0x00007ff6380dc860       0         0         0  jdk.internal.Platform
+0x0000000000000000  0x0000000000000000  0x00007ff63803fdb0     699   4861952   4770720  <boot class loader>
+                                                                39     96256     60616   + unsafe anonymous classes
+0x000000010000ffa8  0x00000001000102f0  0x00007ff6380e7070       4     20480     16296  shop.Plugin Loader
+                                                                 3      9216      5104   + hidden classes
+0x000000010000ffb8  0x00000001000102f0  0x00007ff6380e7080       1       512        96  shop.Plugin Loader
+Total = 3                                                      745   4987904   4852736
+ChunkSz: Total size of all allocated metaspace chunks
+"""
+
+
+def test_class_loader_statistics() -> None:
+    assert class_loaders.parse(STATS) == {
+        "jdk.internal.Platform": Loaders(1, 0, 0),
+        "<boot class loader>": Loaders(1, 738, 4861952 + 96256),
+        "shop.Plugin Loader": Loaders(2, 8, 20480 + 9216 + 512),
+    }
+
+
+@given(st.text(max_size=400) | st.lists(st.sampled_from(STATS.splitlines()), max_size=12).map("\n".join))
+def test_any_text(text: str) -> None:
+    assert all(one.loaders >= 0 for one in class_loaders.parse(text).values())
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(version), waiting_classes) as jvm:
+        found = class_loaders.ask(jvm.pid)
+        assert found
+        assert found["<boot class loader>"].classes > 300
+        performance = hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid))
+        assert performance
+        counted = gauges.read(performance)
+        assert counted["classes"] > 300
+        assert counted["heap-after-collection"] >= 0
+        assert counted["old-collections"] <= counted["collections"]
+        assert jvm.answers()
+
+
+def test_a_watch_that_is_ended_early(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        command = offheap("where", str(jvm.pid), "--watch", "1h", "--every", "0.5s", "--json")
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(4)
+        watching.terminate()
+        output, errors = watching.communicate(timeout=30)
+        assert watching.returncode == 0, errors
+        assert jvm.answers()
+    document = json.loads(output)
+    watch = document["watch"]
+    assert watch["ended"] == "stopped"
+    assert watch["looks"] == len(watch["times"]) == len(watch["owners"]["malloc"]) >= 2
+    assert [sum(column) for column in zip(*watch["owners"].values(), strict=True)] == watch["rss_bytes"]
+    assert watch["rss_bytes"][-1] == document["rss_bytes"]
+    assert watch["gauges"]["threads: Signal Dispatch"][-1] == 1
+    assert document["verdict"]["kind"] == "cannot tell yet"
+    assert document["verdict"]["needs_seconds"] >= 30
+
+
+def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(21), waiting_classes) as jvm:
+        command = offheap("where", str(jvm.pid), "--watch", "1h", "--every", "0.5s")
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        jvm.process.kill()
+        jvm.process.wait()
+        output, errors = watching.communicate(timeout=30)
+        assert watching.returncode == 0, errors
+    assert f"PID {jvm.pid} has ended" in errors
+    assert "Java heap" in output
+    assert "verdict    cannot tell yet" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("1", "--every", "1s"), "--watch"),
+        (("1", "--watch", "0"), "0 means nothing"),
+        (("--watch", "soon", "1"), "soon"),
+        ((".", "--watch", "10s"), "leave it out"),
+        ((".",), "is not a recording"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], word: str) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-m", "offheap", "where", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert word in outcome.stderr
