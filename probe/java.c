@@ -19,11 +19,7 @@
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
 
-/* AsyncGetCallTrace has no header; this is HotSpot's prims/forte.cpp. */
-struct call_frame {
-    jint bci;
-    jmethodID method;
-};
+/* As struct call_frame: HotSpot's prims/forte.cpp. */
 struct call_trace {
     JNIEnv *env;
     jint count; /* of frames, or why there are none */
@@ -39,6 +35,8 @@ static struct {
     walk_function *walk;
     struct vm_layout layout;
     bool layout_known;
+    struct vm_code_layout code_layout;
+    bool code_layout_known;
     ptrdiff_t env_in_thread; /* JavaThread -> its JNIEnv; 0 unknown */
     _Atomic(JavaVM *) vm;    /* NULL: hooks walk no Java stack */
 } java;
@@ -64,6 +62,7 @@ bool java_discover(void) {
     dladdr(java.image->l_ld, &unused);
     java.walk = (walk_function *)elf_symbol(java.image, "AsyncGetCallTrace");
     java.layout_known = vm_layout_read(java.image, &java.layout);
+    java.code_layout_known = vm_code_layout_read(java.image, &java.code_layout);
     created_vms_function *created_vms = (created_vms_function *)elf_symbol(java.image, "JNI_GetCreatedJavaVMs");
     __atomic_store_n(&java.created_vms, created_vms, __ATOMIC_RELEASE);
     return true;
@@ -91,6 +90,7 @@ static void calibrate(JNIEnv *env, jthread thread) {
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread) {
     if (!java.walk) return false;
     if (java.layout_known && !java.env_in_thread) calibrate(env, thread);
+    if (java.code_layout_known) java_walk_begin(&java.code_layout);
     atomic_store_explicit(&java.vm, vm, memory_order_release);
     return true;
 }
@@ -188,13 +188,40 @@ static bool wait_for_collector(int round) {
     return true;
 }
 
-size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined) {
+/* False: the thread has no complete anchor, or it is not known where. */
+static bool find_top(JNIEnv *env, struct java_top *top) {
+    if (!java.env_in_thread) return false;
+    const char *thread = (const char *)env - java.env_in_thread;
+    *top = (struct java_top){
+        .env = env,
+        .sp = *(const uintptr_t *)(thread + java.layout.last_java_sp),
+        .pc = *(const uintptr_t *)(thread + java.layout.last_java_pc),
+        .fp = *(const uintptr_t *)(thread + java.layout.last_java_fp),
+        .state = *(const volatile int *)(thread + java.layout.thread_state),
+    };
+    return top->sp && (top->state == THREAD_IN_VM || (top->state == THREAD_IN_NATIVE && top->pc));
+}
+
+bool java_still(const struct java_trace *trace) {
+    JNIEnv *env = current_env();
+    struct java_top top;
+    /* First env: of another thread, which had this one's storage before, the stack is gone. */
+    if (!env || env != trace->top.env || !find_top(env, &top)) return false;
+    return top.sp == trace->top.sp && top.pc == trace->top.pc && top.fp == trace->top.fp &&
+           top.state == trace->top.state && java_walk_holds(trace->checks, trace->count);
+}
+
+size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
+                   struct java_trace *trace) {
     *joined = false;
     JNIEnv *env = current_env();
     if (!env || max == 0) return 0;
+    /* Before the anchor is touched. */
+    bool traceable = trace && find_top(env, &trace->top);
+    if (trace) trace->top.env = NULL;
 
     struct call_frame calls[DEPTH];
-    struct call_trace trace = {.env = env, .frames = calls};
+    struct call_trace call = {.env = env, .frames = calls};
     ucontext_t context;
     fill_context(&context, at);
     jint depth = max < DEPTH ? (jint)max : DEPTH;
@@ -202,18 +229,22 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
     bool in_vm = open_anchor(env, &anchor);
     if (in_vm) complete_anchor(&anchor, at);
     int round = 0;
-    do java.walk(&trace, depth, &context);
-    while (trace.count == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round++));
-    if (trace.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) java.walk(&trace, depth, &context);
+    do java.walk(&call, depth, &context);
+    while (call.count == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round++));
+    if (call.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) {
+        java.walk(&call, depth, &context);
+        traceable = false;
+    }
     if (in_vm) restore_anchor(&anchor);
 
-    if (trace.count <= 0) {
+    if (call.count <= 0) {
         live_lose(OFFHEAP_LOST_JAVA);
-        frames[0] = frame_gap((uint32_t)-trace.count);
+        frames[0] = frame_gap((uint32_t)-call.count);
         return 1;
     }
-    for (jint i = 0; i < trace.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
+    for (jint i = 0; i < call.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
+    if (traceable && call.count < depth && java_walk(trace, calls, call.count)) trace->top.env = env;
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;
-    return (size_t)trace.count;
+    return (size_t)call.count;
 }

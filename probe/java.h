@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "java_walk.h"
 #include "jvmti.h"
 #include "unwind.h"
 
@@ -27,8 +28,13 @@ bool java_thread(void);
 
 /* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`:
  * the first frame outward that no module covers.  Returns how many were written, 0 when this is
- * no Java thread.  `joined`: they are Java frames.  No allocation, no lock. */
-size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined);
+ * no Java thread.  `joined`: they are Java frames.  No allocation, no lock.
+ * `trace`, unless NULL, receives what they depend on; its top.env is NULL if that is not known. */
+size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
+                   struct java_trace *trace);
+
+/* Would java_frames find the same again, for a thread whose native stack is as it was then? */
+bool java_still(const struct java_trace *trace);
 
 /* The agent thread: waits for a JVM, names methods as they are first seen, follows modules.
  * Wanted from probe_start to probe_stop in a process that has a JVM or is about to load one;

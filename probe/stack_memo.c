@@ -3,33 +3,127 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "java.h"
 #include "modules.h"
 #include "probe.h"
 #include "stack_bounds.h"
 
-/* Touched, and so in memory, as far as threads that record use it. */
-static struct stack_memo memos[MEMO_LANES][MEMO_WAYS];
+enum {
+    LANES = 256,
+    SET_BITS = 4,
+    SET = 4, /* memos: stacks that differ in their callers only fall on one set */
+    NATIVE_READS = 128,
+    JAVA_CHECKS = 256,
+    STORE = 32 << 10,
+};
 
-struct stack_memo *stack_memo(const struct unwind_registers *from) {
+struct memo {
+    uintptr_t pc, sp, fp, site;
+    uint32_t stack; /* row in STACKS; 0: empty */
+    uint32_t generation;
+    uint64_t place; /* of its reads, then its checks, in the lane's store */
+    uint16_t reads, checks;
+    uint8_t hook, kind;
+    struct java_top top; /* env NULL: no Java frames */
+};
+
+/* The store is written round and round; places count on, and what was written over is no longer there.
+ * All of this is touched, and so in memory, as far as threads that record use it. */
+static struct lane {
+    struct memo memos[1 << SET_BITS][SET];
+    uint64_t next, end; /* where to write, and where what has ever been written ends */
+    _Alignas(64) char store[STORE];
+} lanes[LANES];
+
+static const size_t longest = NATIVE_READS * sizeof(struct unwind_read) + JAVA_CHECKS * sizeof(struct java_check);
+_Static_assert(sizeof(struct unwind_read) % _Alignof(struct java_check) == 0, "checks follow reads");
+
+static struct lane *my_lane(void) {
     int lane = probe_lane();
-    if (lane < 0) return NULL;
-    uint64_t hash = (from->sp ^ from->site * 31) * UINT64_C(0x9E3779B97F4A7C15);
-    return &memos[lane][hash >> 60];
+    return lane < 0 ? NULL : &lanes[lane];
 }
 
-_Static_assert(MEMO_WAYS == 1 << 4, "the hash has 4 bits");
+static unsigned set_of(const struct unwind_registers *from) {
+    return (unsigned)((from->sp ^ from->site * 31) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SET_BITS));
+}
 
-bool stack_memo_holds(const struct stack_memo *memo, const struct unwind_registers *from, enum offheap_hook hook,
-                      enum offheap_stack_kind kind) {
-    if (!memo->stack || memo->from.sp != from->sp || memo->from.pc != from->pc || memo->from.fp != from->fp ||
-        memo->hook != hook || memo->kind != kind)
-        return false;
-    if (memo->trace.generation != atomic_load_explicit(&modules_generation, memory_order_acquire)) return false;
+static bool is_there(const struct lane *lane, const struct memo *memo) {
+    return memo->stack && memo->place + STORE >= lane->end;
+}
+
+static bool is_about(const struct memo *memo, const struct unwind_registers *from, enum offheap_hook hook,
+                     enum offheap_stack_kind kind) {
+    return memo->sp == from->sp && memo->site == from->site && memo->pc == from->pc && memo->fp == from->fp &&
+           memo->hook == hook && memo->kind == kind;
+}
+
+static bool holds(const struct lane *lane, const struct memo *memo) {
+    if (memo->generation != atomic_load_explicit(&modules_generation, memory_order_acquire)) return false;
     /* A thread may have inherited the lane of one that had more stack below the same storage. */
     uintptr_t high;
-    if (!stack_bounds(from->sp, &high)) return false;
-    const struct unwind_read *read = memo->trace.reads, *end = read + memo->trace.count;
-    for (; read < end; read++)
+    if (!stack_bounds(memo->sp, &high)) return false;
+    const struct unwind_read *reads = (const void *)&lane->store[memo->place % STORE], *end = reads + memo->reads;
+    for (const struct unwind_read *read = reads; read < end; read++)
         if (*read->at != read->word) return false;
+    if (!memo->top.env) return true;
+    struct java_trace java = {
+        .top = memo->top, .count = memo->checks, .checks = (struct java_check *)(uintptr_t)end};
+    return java_still(&java);
+}
+
+uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
+                         bool *java) {
+    const struct lane *lane = my_lane();
+    if (!lane) return 0;
+    const struct memo *set = lane->memos[set_of(from)];
+    for (unsigned i = 0; i < SET; i++) {
+        const struct memo *memo = &set[i];
+        if (!is_about(memo, from, hook, kind) || !is_there(lane, memo) || !holds(lane, memo)) continue;
+        *java = memo->top.env != NULL;
+        return memo->stack;
+    }
+    return 0;
+}
+
+bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from) {
+    struct lane *lane = my_lane();
+    if (!lane) return false;
+    if (lane->next % STORE + longest > STORE) lane->next += STORE - lane->next % STORE;
+    if (lane->end < lane->next + longest) lane->end = lane->next + longest;
+    draft->from = *from;
+    draft->native.room = NATIVE_READS;
+    draft->native.reads = (void *)&lane->store[lane->next % STORE];
+    draft->java.top.env = NULL;
+    draft->java.count = draft->java.room = 0;
     return true;
+}
+
+void stack_memo_begin_java(struct stack_memo_draft *draft) {
+    if (draft->native.count > draft->native.room) return;
+    draft->java.room = JAVA_CHECKS;
+    draft->java.checks = (void *)(draft->native.reads + draft->native.count);
+}
+
+void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
+                     uint32_t stack) {
+    struct lane *lane = my_lane();
+    const struct unwind_registers *from = &draft->from;
+    struct memo *set = lane->memos[set_of(from)], *memo = set;
+    for (unsigned i = 1; i < SET; i++)
+        if (set[i].place < memo->place) memo = &set[i]; /* the oldest */
+    *memo = (struct memo){
+        .pc = from->pc,
+        .sp = from->sp,
+        .fp = from->fp,
+        .site = from->site,
+        .stack = stack,
+        .generation = draft->native.generation,
+        .place = lane->next,
+        .reads = (uint16_t)draft->native.count,
+        .checks = (uint16_t)draft->java.count,
+        .hook = (uint8_t)hook,
+        .kind = (uint8_t)kind,
+        .top = draft->java.top,
+    };
+    lane->next += draft->native.count * sizeof *draft->native.reads + draft->java.count * sizeof *draft->java.checks;
 }

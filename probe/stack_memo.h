@@ -3,7 +3,8 @@
  * the same frames, so a memo keeps the words with their addresses and the stack's row: comparing them
  * takes a cycle each, while in a walk every load waits for the one before.
  *
- * Only what a walk needed no more than packed rules for, and that ended at the thread's first frame.
+ * Only what a walk needed no more than packed rules for, and that ended at the thread's first frame, or
+ * in Java frames that java_walk.h knows the conditions of.
  */
 #ifndef OFFHEAP_STACK_MEMO_H
 #define OFFHEAP_STACK_MEMO_H
@@ -11,25 +12,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "java_walk.h"
 #include "recording.h"
 #include "unwind.h"
 
-enum { MEMO_WAYS = 16, MEMO_LANES = 256 };
+/* Between probe_enter and probe_leave a thread has its memos alone.  0: none holds.
+ * `java`: the stack has Java frames. */
+uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
+                         bool *java);
 
-struct stack_memo {
+/* A walk that may become one. */
+struct stack_memo_draft {
     struct unwind_registers from;
-    enum offheap_hook hook;
-    enum offheap_stack_kind kind;
-    uint32_t stack; /* row in STACKS; 0: empty */
-    struct unwind_trace trace;
+    struct unwind_trace native;
+    struct java_trace java; /* top.env NULL: no Java frames */
 };
 
-/* The memo of the calling thread for a walk from these registers, whatever it holds, or NULL: the thread has
- * none.  Between probe_enter and probe_leave it is the thread's alone. */
-struct stack_memo *stack_memo(const struct unwind_registers *from);
-
-/* Is it about this walk, and would the walk find the same again? */
-bool stack_memo_holds(const struct stack_memo *memo, const struct unwind_registers *from, enum offheap_hook hook,
-                      enum offheap_stack_kind kind);
+/* False: the thread has no memos.  Then `draft` is not touched. */
+bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from);
+/* Between the native walk and the Java walk. */
+void stack_memo_begin_java(struct stack_memo_draft *draft);
+void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
+                     uint32_t stack);
 
 #endif

@@ -84,30 +84,33 @@ static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_
 
 /* Out of line: the frames are 3 KiB of the calling thread's stack, which a memo spares it. */
 static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind kind,
-                                                          struct unwind_registers *registers,
-                                                          struct stack_memo *memo) {
-    struct unwind_registers from = *registers;
+                                                          struct unwind_registers *registers) {
     uint64_t frames[1 + NATIVE_FRAMES + 1 + JAVA_FRAMES];
+    struct stack_memo_draft draft;
+    bool keep = stack_memo_begin(&draft, registers);
     uint8_t flags = 0;
-    if (memo) memo->stack = 0; /* its trace is about to change */
     size_t depth = 0;
     frames[depth++] = frame_hook(hook);
     enum unwind_end end;
-    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, memo ? &memo->trace : NULL);
-    bool joined = false;
+    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, keep ? &draft.native : NULL);
+    keep = keep && draft.native.count <= draft.native.room;
     switch (end) {
     case UNWIND_ROOT: break;
     case UNWIND_TRUNCATED:
         flags |= OFFHEAP_STACK_TRUNCATED;
         live_lose(OFFHEAP_TRUNCATED);
+        keep = false;
         break;
     case UNWIND_LOST:
         flags |= OFFHEAP_STACK_INCOMPLETE;
         live_lose(OFFHEAP_LOST_UNWINDS);
         frames[depth++] = frame_gap(OFFHEAP_GAP_UNWINDER);
+        keep = false;
         break;
     case UNWIND_NO_MODULE: {
-        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined);
+        bool joined = false;
+        if (keep) stack_memo_begin_java(&draft);
+        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined, keep ? &draft.java : NULL);
         if (java == 0) {
             frames[depth++] = frame_address(registers->pc);
             flags |= OFFHEAP_STACK_INCOMPLETE;
@@ -117,23 +120,43 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
         }
         if (java && !joined) flags |= OFFHEAP_STACK_INCOMPLETE;
         depth += java;
+        keep = keep && draft.java.top.env;
         break;
     }
     }
     uint32_t stack = intern(frames, depth, kind, flags);
-    if (memo && end == UNWIND_ROOT && memo->trace.count <= UNWIND_TRACE) {
-        memo->from = from;
-        memo->hook = hook;
-        memo->kind = kind;
-        memo->stack = stack;
-    }
+    if (keep) stack_memo_keep(&draft, hook, kind, stack);
     return stack;
 }
 
+#ifdef VERIFY_MEMOS
+/* A build for tests: every memo that is found is compared with what a walk finds.  The last words of
+ * header.reserved count: stacks, found ones, and of these: without Java frames to compare, different. */
+static uint64_t *verify_counts(void) { return live->reserved + sizeof live->reserved / sizeof *live->reserved - 4; }
+
+static uint32_t verified(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
+                         struct unwind_registers *registers) {
+    uint32_t walked = walk_and_intern(hook, kind, registers);
+    const struct offheap_stack *rows = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS);
+    uint64_t *counts = verify_counts();
+    __atomic_fetch_add(&counts[1], 1, __ATOMIC_RELAXED);
+    if (rows[walked].flags & OFFHEAP_STACK_INCOMPLETE) __atomic_fetch_add(&counts[2], 1, __ATOMIC_RELAXED);
+    else if (walked != stack) __atomic_fetch_add(&counts[3], 1, __ATOMIC_RELAXED);
+    return walked;
+}
+#else
+#define verified(stack, hook, kind, registers) (stack)
+#endif
+
 uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers) {
-    struct stack_memo *memo = stack_memo(registers);
-    if (memo && stack_memo_holds(memo, registers, hook, kind)) return memo->stack;
-    return walk_and_intern(hook, kind, registers, memo);
+#ifdef VERIFY_MEMOS
+    __atomic_fetch_add(verify_counts(), 1, __ATOMIC_RELAXED);
+#endif
+    bool java;
+    uint32_t stack = stack_memo_find(registers, hook, kind, &java);
+    if (!stack) return walk_and_intern(hook, kind, registers);
+    if (java) live_lose(OFFHEAP_JAVA_JOINED);
+    return verified(stack, hook, kind, registers);
 }
 
 void stack_count(uint32_t stack, size_t size) {

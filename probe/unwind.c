@@ -154,8 +154,8 @@ struct walk {
 };
 
 static inline void write_down(struct unwind_trace *trace, const uintptr_t *at) {
-    if (trace->count < UNWIND_TRACE) trace->reads[trace->count++] = (struct unwind_read){at, *at};
-    else trace->count = UNWIND_TRACE + 1;
+    if (trace->count < trace->room) trace->reads[trace->count++] = (struct unwind_read){at, *at};
+    else trace->count = trace->room + 1;
 }
 
 /* A frame was stepped over.  The word that fp was read from counts only if a frame was then found from fp:
@@ -244,7 +244,7 @@ size_t unwind_traced(struct unwind_registers *registers, uint64_t *frames, size_
     if (__builtin_expect(walk.again, 0)) {
         *registers = start;
         count = walk_stack(&walk, registers, true);
-        if (trace) trace->count = UNWIND_TRACE + 1;
+        if (trace) trace->count = trace->room + 1;
     }
     *end = walk.end;
     return count;

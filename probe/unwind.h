@@ -16,15 +16,15 @@ struct unwind_registers {
 };
 
 /* What a walk read of the stack; see unwind_traced(). */
-enum { UNWIND_TRACE = 128 };
 struct unwind_read {
     const uintptr_t *at;
     uintptr_t word;
 };
 struct unwind_trace {
     uint32_t generation; /* modules_generation as the walk began */
-    uint32_t count;      /* UNWIND_TRACE + 1: the walk read more, or needed more than packed rules */
-    struct unwind_read reads[UNWIND_TRACE];
+    uint32_t room;
+    uint32_t count;      /* room + 1: the walk read more, or needed more than packed rules */
+    struct unwind_read *reads;
 };
 
 enum unwind_end {

@@ -15,7 +15,28 @@ struct vm_layout {
 };
 
 /* HotSpot's globalDefinitions.hpp; unchanged from 8 to 25. */
-enum { THREAD_IN_VM = 6, THREAD_IN_JAVA = 8 };
+enum { THREAD_IN_NATIVE = 4, THREAD_IN_VM = 6, THREAD_IN_JAVA = 8 };
+
+/* What java_walk.c needs more: code heaps, the frames in them, and from a Method to its jmethodID.
+ * Static fields are addresses, all others byte offsets. */
+struct vm_code_layout {
+    const uintptr_t *heaps, *interpreter, *call_stub_return;
+    size_t array_length, array_data;                 /* GrowableArray */
+    size_t heap_memory, heap_segments, heap_segment_log2; /* CodeHeap */
+    size_t space_low, space_high;                    /* VirtualSpace */
+    size_t block_bytes, block_used;                  /* HeapBlock */
+    size_t queue_buffer, queue_limit;                /* StubQueue */
+    size_t blob_name, blob_frame_size;               /* CodeBlob; an nmethod begins with one */
+    size_t nmethod_method, nmethod_compile_id;
+    size_t deopt_handlers[2];  /* where frames that are to be deoptimized return to */
+    bool deopt_handler_offset; /* ints, from the start of the nmethod; else addresses */
+    size_t wrapper_sp, wrapper_pc, wrapper_fp; /* JavaCallWrapper's anchor */
+    size_t method_const, const_bytes, const_pool, const_number, pool_class, class_ids; /* bytecodes follow a ConstMethod */
+    int wrapper_slot, sender_sp_slot; /* words from a frame's fp */
+};
+
+/* False if a field is missing: the JVM is of another make, or newer. */
+bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *layout);
 
 /* False if this image exports no such tables, or they lack a field. */
 bool vm_layout_read(const struct link_map *libjvm, struct vm_layout *layout);

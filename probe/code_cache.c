@@ -1,0 +1,89 @@
+#include "code_cache.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { HEAPS = 8, HOPS = 4096, UNUSED_SEGMENT = 0xff };
+
+static const struct vm_code_layout *layout;
+static struct {
+    uintptr_t low;
+    const volatile uintptr_t *high; /* a heap grows */
+    const volatile uint8_t *segments;
+    unsigned segment_log2;
+} heaps[HEAPS];
+static int heap_count;
+/* nmethods are told from all other code by CodeBlob's name, of which there are two literals. */
+static _Atomic uintptr_t nmethod_names[2];
+
+static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
+static int32_t int_at(uintptr_t address) { return *(const int32_t *)address; }
+
+bool code_cache_find(const struct vm_code_layout *known) {
+    layout = known;
+    heap_count = 0;
+    uintptr_t array = *layout->heaps;
+    if (!array) return false;
+    int32_t length = int_at(array + layout->array_length);
+    for (int32_t i = 0; i < length && heap_count < HEAPS; i++) {
+        uintptr_t heap = word_at(word_at(array + layout->array_data) + 8 * (uintptr_t)i);
+        uintptr_t memory = heap + layout->heap_memory, segments = heap + layout->heap_segments;
+        /* JDK 11: a heap of code compiled ahead of time has no segments. */
+        if (!word_at(segments + layout->space_low)) continue;
+        heaps[heap_count].low = word_at(memory + layout->space_low);
+        heaps[heap_count].high = (const volatile uintptr_t *)(memory + layout->space_high);
+        heaps[heap_count].segments = (const volatile uint8_t *)word_at(segments + layout->space_low);
+        heaps[heap_count].segment_log2 = (unsigned)int_at(heap + layout->heap_segment_log2);
+        heap_count++;
+    }
+    return heap_count > 0;
+}
+
+static __attribute__((noinline)) bool is_nmethod_name(uintptr_t name) {
+    bool native = strcmp((const char *)name, "native nmethod") == 0;
+    if (!native && strcmp((const char *)name, "nmethod") != 0) return false;
+    atomic_store_explicit(&nmethod_names[native], name, memory_order_relaxed);
+    return true;
+}
+
+static bool is_nmethod(uintptr_t blob) {
+    uintptr_t name = word_at(blob + layout->blob_name);
+    if (name == atomic_load_explicit(&nmethod_names[0], memory_order_relaxed) ||
+        name == atomic_load_explicit(&nmethod_names[1], memory_order_relaxed))
+        return name != 0;
+    return name && is_nmethod_name(name);
+}
+
+struct code code_at(uintptr_t pc) {
+    for (int i = 0; i < heap_count; i++) {
+        uintptr_t low = heaps[i].low;
+        if (pc < low || pc >= *heaps[i].high) continue;
+        /* A segment's byte says how far back, or part of the way, its block begins. */
+        uintptr_t segment = (pc - low) >> heaps[i].segment_log2;
+        uint8_t back = heaps[i].segments[segment];
+        if (back == UNUSED_SEGMENT) break;
+        for (int hops = 0; back; back = heaps[i].segments[segment]) {
+            if (back > segment || hops++ == HOPS) return (struct code){0};
+            segment -= back;
+        }
+        uintptr_t block = low + (segment << heaps[i].segment_log2);
+        if (!*(const volatile uint8_t *)(block + layout->block_used)) break;
+        uintptr_t blob = block + layout->block_bytes;
+        if (!is_nmethod(blob)) break;
+        return (struct code){blob, (uint32_t)int_at(blob + layout->nmethod_compile_id)};
+    }
+    return (struct code){0};
+}
+
+uint32_t code_frame_bytes(uintptr_t nmethod) { return (uint32_t)int_at(nmethod + layout->blob_frame_size) * 8; }
+
+uintptr_t code_method(uintptr_t nmethod) { return word_at(nmethod + layout->nmethod_method); }
+
+bool code_deoptimizes(uintptr_t nmethod, uintptr_t pc) {
+    for (int i = 0; i < 2; i++) {
+        uintptr_t field = nmethod + layout->deopt_handlers[i];
+        if (pc == (layout->deopt_handler_offset ? nmethod + (uintptr_t)(intptr_t)int_at(field) : word_at(field)))
+            return true;
+    }
+    return false;
+}

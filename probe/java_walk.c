@@ -1,0 +1,189 @@
+#include "java_walk.h"
+
+#include <stdatomic.h>
+
+#include "code_cache.h"
+#include "stack_bounds.h"
+
+#if defined(__x86_64__)
+
+enum check_kind { CHECK_WORD, CHECK_CODE, CHECK_METHOD };
+enum { KIND_SHIFT = 56, WORD = sizeof(uintptr_t) };
+
+static const struct vm_code_layout *layout; /* NULL: not known */
+static uintptr_t interpreter_low, interpreter_high;
+
+/* HotSpot's frame_x86.hpp: where an interpreted frame keeps these, in words from fp.  No table exports them,
+ * so both are compared with what AsyncGetCallTrace found before they are relied on. */
+enum { METHOD_SLOT = -3, BCP_SLOT = -8 };
+
+bool java_walk_begin(const struct vm_code_layout *known) {
+    layout = NULL;
+    uintptr_t queue = *known->interpreter;
+    if (!queue || known->sender_sp_slot != -1 || !code_cache_find(known)) return false;
+    interpreter_low = *(const uintptr_t *)(queue + known->queue_buffer);
+    interpreter_high = interpreter_low + *(const uint32_t *)(queue + known->queue_limit);
+    layout = known;
+    return true;
+}
+
+static atomic_bool slots_proven;
+
+static bool follow(uintptr_t *address, size_t offset) {
+    uintptr_t field = *address + offset;
+    if (field % WORD) return false;
+    if (!atomic_load_explicit(&slots_proven, memory_order_relaxed) && !word_readable(field)) return false;
+    *address = __atomic_load_n((const uintptr_t *)field, __ATOMIC_ACQUIRE);
+    return *address != 0;
+}
+
+/* Method::find_jmethod_id_or_null.  0: none. */
+static uint64_t method_id(uintptr_t method) {
+    uintptr_t constants = method;
+    if (!follow(&constants, layout->method_const)) return 0;
+    uintptr_t ids = constants;
+    if (!follow(&ids, layout->const_pool) || !follow(&ids, layout->pool_class) || !follow(&ids, layout->class_ids))
+        return 0;
+    /* ids[0] is how many there are. */
+    uintptr_t number = *(const uint16_t *)(constants + layout->const_number), length = ids;
+    if (!follow(&length, 0) || number >= length) return 0;
+    return ((const uintptr_t *)ids)[number + 1];
+}
+
+struct walk {
+    struct java_trace *trace;
+    uintptr_t pc, sp, fp, high;
+    uintptr_t fp_from; /* fp was read there, and nothing depended on it yet; 0: that is written down */
+    const struct call_frame *call, *calls_end;
+    bool interpreted; /* met an interpreted frame */
+};
+
+static bool write_down(struct walk *walk, enum check_kind kind, uintptr_t what, uint64_t is) {
+    struct java_trace *trace = walk->trace;
+    if (trace->count == trace->room) return false;
+    trace->checks[trace->count++] = (struct java_check){(uint64_t)what | (uint64_t)kind << KIND_SHIFT, is};
+    return true;
+}
+
+static bool read_word(struct walk *walk, uintptr_t at, uintptr_t *word) {
+    if (at % WORD || at < walk->trace->top.sp - WORD || at > walk->high - WORD) return false;
+    *word = *(const uintptr_t *)at;
+    return write_down(walk, CHECK_WORD, at, *word);
+}
+
+static bool rely_on_fp(struct walk *walk) {
+    uintptr_t fp = walk->fp, from = walk->fp_from;
+    walk->fp_from = 0;
+    return fp > walk->sp && fp % WORD == 0 && fp < walk->high && (!from || read_word(walk, from, &fp));
+}
+
+/* The frame's method must be among those found, outward of the one before: inlined ones are skipped. */
+static bool find_call(struct walk *walk, uint64_t id) {
+    while (walk->call < walk->calls_end)
+        if ((uint64_t)(uintptr_t)(walk->call++)->method == id) return id != 0;
+    return false;
+}
+
+static bool go_out(struct walk *walk, uintptr_t pc, uintptr_t sp, uintptr_t fp_from) {
+    if (sp <= walk->sp || sp > walk->high || fp_from < walk->sp || fp_from > walk->high - WORD) return false;
+    walk->pc = pc;
+    walk->sp = sp;
+    walk->fp = *(const uintptr_t *)fp_from;
+    walk->fp_from = fp_from;
+    return true;
+}
+
+static bool leave_interpreted(struct walk *walk) {
+    uintptr_t method, bcp, pc, sp;
+    if (!rely_on_fp(walk)) return false;
+    uintptr_t fp = walk->fp;
+    if (!read_word(walk, fp + METHOD_SLOT * WORD, &method) || !read_word(walk, fp + BCP_SLOT * WORD, &bcp) ||
+        !read_word(walk, fp + WORD, &pc) || !read_word(walk, fp - WORD, &sp))
+        return false;
+    uint64_t id = method_id(method);
+    if (!find_call(walk, id) || !write_down(walk, CHECK_METHOD, method, id)) return false;
+    jint bci = walk->call[-1].bci;
+    uintptr_t code = *(const uintptr_t *)(method + layout->method_const) + layout->const_bytes;
+    if (bci > 0 && bcp != code + (uintptr_t)bci) return false;
+    walk->interpreted = true;
+    return go_out(walk, pc, sp, fp);
+}
+
+static bool leave_compiled(struct walk *walk) {
+    struct code code = code_at(walk->pc);
+    if (!code.nmethod || code_deoptimizes(code.nmethod, walk->pc)) return false;
+    uint32_t bytes = code_frame_bytes(code.nmethod);
+    uintptr_t pc, sp = walk->sp + bytes;
+    if (bytes < 2 * WORD || bytes > walk->high - walk->sp || !read_word(walk, sp - WORD, &pc)) return false;
+    if (!find_call(walk, method_id(code_method(code.nmethod)))) return false;
+    return write_down(walk, CHECK_CODE, walk->pc, code.id) && go_out(walk, pc, sp, sp - 2 * WORD);
+}
+
+/* Where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
+static bool leave_entry(struct walk *walk, bool *end) {
+    uintptr_t wrapper, sp, pc, fp;
+    if (!rely_on_fp(walk) || !read_word(walk, walk->fp + (uintptr_t)(intptr_t)layout->wrapper_slot * WORD, &wrapper) ||
+        !read_word(walk, wrapper + layout->wrapper_sp, &sp))
+        return false;
+    *end = sp == 0;
+    if (*end) return true;
+    if (sp <= walk->fp || sp >= walk->high || !read_word(walk, wrapper + layout->wrapper_pc, &pc) ||
+        !read_word(walk, wrapper + layout->wrapper_fp, &fp))
+        return false;
+    if (!pc && !read_word(walk, sp - WORD, &pc)) return false;
+    walk->pc = pc;
+    walk->sp = sp;
+    walk->fp = fp;
+    walk->fp_from = 0;
+    return true;
+}
+
+bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint count) {
+    trace->count = 0;
+    struct walk walk = {
+        .trace = trace,
+        .pc = trace->top.pc,
+        .sp = trace->top.sp,
+        .fp = trace->top.fp,
+        .call = calls,
+        .calls_end = calls + count,
+    };
+    if (!layout || !stack_bounds(walk.sp, &walk.high)) return false;
+    if (!walk.pc && !read_word(&walk, walk.sp - WORD, &walk.pc)) return false;
+    for (bool end = false; !end;) {
+        bool left = walk.pc == *layout->call_stub_return                          ? leave_entry(&walk, &end)
+                    : walk.pc >= interpreter_low && walk.pc < interpreter_high ? leave_interpreted(&walk)
+                                                                               : leave_compiled(&walk);
+        if (!left) return false;
+    }
+    /* The outermost method is never an inlined one. */
+    if (walk.call != walk.calls_end && walk.call[-1].method != calls[count - 1].method) return false;
+    if (walk.interpreted) atomic_store_explicit(&slots_proven, true, memory_order_relaxed);
+    return true;
+}
+
+bool java_walk_holds(const struct java_check *checks, uint32_t count) {
+    const struct java_check *check = checks, *end = checks + count;
+    /* In the order of the walk: a Method is followed only once its frame is known to be there. */
+    for (; check < end; check++) {
+        uintptr_t what = check->what & ((UINT64_C(1) << KIND_SHIFT) - 1);
+        uint64_t found;
+        switch ((enum check_kind)(check->what >> KIND_SHIFT)) {
+        case CHECK_WORD: found = *(const uintptr_t *)what; break;
+        case CHECK_CODE: found = code_at(what).id; break;
+        default: found = method_id(what); break;
+        }
+        if (found != check->is) return false;
+    }
+    return true;
+}
+
+#else /* aarch64: other frames, and signed return addresses; every walk is AsyncGetCallTrace's */
+
+bool java_walk_begin(const struct vm_code_layout *known) { return (void)known, false; }
+bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint count) {
+    return (void)trace, (void)calls, (void)count, false;
+}
+bool java_walk_holds(const struct java_check *checks, uint32_t count) { return (void)checks, count == 0; }
+
+#endif
