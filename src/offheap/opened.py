@@ -1,0 +1,267 @@
+"""What `offheap.open(path)` gives: a recording for people's own analysis, in Python, numpy and SQL.
+
+docs/notebook.md shows it in use.  Within a major version attributes, columns and tables are only added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.leaks import Ranking, ranking
+from offheap.analysis.results import Site, Suspect
+from offheap.analysis.ticket import Ticket, ticket
+from offheap.errors import UserError
+from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
+
+if TYPE_CHECKING:
+    import duckdb
+
+Columns = dict[str, NDArray[Any]]
+
+_KINDS = np.array(["", "malloc", "mmap"], object)
+
+
+class Stacks(Sequence[tuple[Frame, ...]]):
+    """Call stacks by number, as `live["stack"]` and `series["stack"]` have them; number 0 is empty."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __len__(self) -> int:
+        return len(self._recording.stack_offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Frame, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Frame, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Frame, ...] | list[tuple[Frame, ...]]:
+        if isinstance(index, slice):
+            return [tuple(self._recording.stack(number)) for number in range(len(self))[index]]
+        return tuple(self._recording.stack(range(len(self))[index]))
+
+
+class OpenedRecording:
+    """A recording, or the live file of a process, as it was when it was opened; nothing in it changes.
+
+    Sizes are bytes, times are seconds since the recording began.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    @property
+    def info(self) -> Info:
+        """The process, the mode, how long, what was lost and could not be seen."""
+        return self._recording.info
+
+    @cached_property
+    def suspects(self) -> Sequence[Suspect]:
+        """Every site with its verdict, the worst first; each is made when it is asked for."""
+        return self._ranking
+
+    @cached_property
+    def sites(self) -> list[Site]:
+        """Stacks that share their allocating caller, most live bytes first; `Site.stacks`: their numbers."""
+        table = self._ranking.sites
+        used = np.flatnonzero((table.allocated_bytes.high != 0) | (table.live_bytes.high != 0))
+        order = used[np.argsort(-table.live_bytes.estimate[used], kind="stable")]
+        return [table.site(number) for number in order.tolist()]
+
+    @property
+    def stacks(self) -> Stacks:
+        """Frames by stack number, innermost first."""
+        return Stacks(self._recording)
+
+    @property
+    def live(self) -> NDArray[np.void]:
+        """A row a block or mapping that is live: stack, thread, size, birth, probability.
+
+        1 / probability is how many blocks it stands for, size / probability how many bytes.
+        """
+        return self._recording.live
+
+    @property
+    def series(self) -> NDArray[np.void]:
+        """A row for each stack that changed, by time: a stack keeps its latest row until the next.
+
+        time, stack, samples, and live_ and allocated_ blocks and bytes, each with its _variance.
+        """
+        return self._recording.series
+
+    @property
+    def process(self) -> NDArray[np.void]:
+        """A row a snapshot: time, rss_bytes, live_bytes, live_blocks, allocated_bytes, threads."""
+        return self._recording.process
+
+    @property
+    def owners(self) -> OwnersOverTime:
+        """Who held RSS, over time; without rows where nobody looked."""
+        return self._recording.owners
+
+    @property
+    def threads(self) -> Sequence[str]:
+        """Names by `live["thread"]`."""
+        return self._recording.threads
+
+    @cached_property
+    def ticket(self) -> Ticket:
+        """The answer in words, the figures and the suspects of one page."""
+        return ticket(self._recording, self._ranking)
+
+    @property
+    def answer(self) -> str:
+        """Is it leaking, what, how fast, how sure: one or two sentences."""
+        return self.ticket.answer
+
+    def relation(self, table: str) -> duckdb.DuckDBPyRelation:
+        """A table as a DuckDB relation; TABLES has their names, docs/notebook.md their columns."""
+        if table not in TABLES:
+            raise UserError(f"there is no table {table!r}", f"choose one of {', '.join(TABLES)}")
+        return self._database.table(table)
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """The result of a query over all tables, by name."""
+        return self._database.sql(query)
+
+    def __repr__(self) -> str:
+        return f"<offheap recording {self.info.path!r}: {self.answer}>"
+
+    def _repr_markdown_(self) -> str:
+        from offheap.report import markdown
+        from offheap.report.ticket import document
+
+        return markdown.write(document(self.ticket))
+
+    def _repr_html_(self) -> str:
+        from offheap.report import fragment
+        from offheap.report.ticket import document
+
+        return fragment.write(document(self.ticket))
+
+    @cached_property
+    def _ranking(self) -> Ranking:
+        return ranking(self._recording)
+
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        database = duckdb.connect(":memory:")
+        for name, columns in _tables(self).items():
+            # Of a column of texts without a row DuckDB cannot tell the type.
+            casts = (
+                f'"{c}"::VARCHAR AS "{c}"' if v.dtype == object else f'"{c}"' for c, v in columns.items()
+            )
+            database.register("arrays", columns)
+            database.execute(f"CREATE TABLE {name} AS SELECT {', '.join(casts)} FROM arrays")
+            database.unregister("arrays")
+        return database
+
+
+TABLES = (
+    "live",
+    "series",
+    "process",
+    "stacks",
+    "stack_frames",
+    "frames",
+    "threads",
+    "modules",
+    "sites",
+    "owners",
+)
+
+
+def _tables(opened: OpenedRecording) -> dict[str, Columns]:
+    recording = opened._recording
+    count = len(recording.stack_offsets) - 1
+    depths = np.diff(recording.stack_offsets)
+    starts = np.repeat(recording.stack_offsets[:-1], depths)
+    owners = recording.owners
+    looks, held = owners.bytes.shape
+    return {
+        "live": _columns(recording.live),
+        "series": _columns(recording.series),
+        "process": _columns(recording.process),
+        "stacks": {
+            "stack": np.arange(count),
+            "kind": _KINDS[np.minimum(recording.stack_kinds, 2)],
+            "site": _sites_of_stacks(opened.sites, count),
+            "depth": depths,
+        },
+        "stack_frames": {
+            "stack": np.repeat(np.arange(count), depths),
+            "position": np.arange(len(recording.stack_frames)) - starts,
+            "frame": np.array(recording.stack_frames),
+        },
+        "frames": {
+            "frame": np.arange(len(recording.frames)),
+            **{
+                name: _texts([getattr(frame, name) for frame in recording.frames])
+                for name in ("name", "kind", "module", "file")
+            },
+            "line": np.array([frame.line for frame in recording.frames], np.int64),
+            "inlined": np.array([frame.inlined for frame in recording.frames], np.bool_),
+        },
+        "threads": {"thread": np.arange(len(recording.threads)), "name": _texts(recording.threads)},
+        "modules": {
+            "module": np.arange(len(recording.modules)),
+            "path": _texts([module.path for module in recording.modules]),
+            "build_id": _texts([module.build_id for module in recording.modules]),
+        },
+        "sites": _sites(opened),
+        "owners": {
+            "time": np.repeat(owners.times, held),
+            "owner": _texts(owners.names * looks),
+            "bytes": owners.bytes.ravel(),
+        },
+    }
+
+
+def _columns(rows: NDArray[np.void]) -> Columns:
+    return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+
+
+def _texts(texts: Sequence[str]) -> NDArray[Any]:
+    # DuckDB refuses what is no UTF-8; a hostile name may have lone surrogates.
+    clean = [text.encode("utf-8", "backslashreplace").decode() for text in texts]
+    return np.array([*clean, ""], object)[:-1]
+
+
+def _sites_of_stacks(sites: Sequence[Site], count: int) -> NDArray[np.int64]:
+    numbers = np.full(count, -1, np.int64)
+    for number, site in enumerate(sites):
+        numbers[list(site.stacks)] = number
+    return numbers
+
+
+def _sites(opened: OpenedRecording) -> Columns:
+    """By their place in `sites`."""
+    suspects = {suspect.site.stacks: suspect for suspect in opened.suspects}
+    chosen = [suspects[site.stacks] for site in opened.sites]
+
+    def figures(of: str) -> Columns:
+        values = [getattr(s if of == "growth_bytes_per_second" else s.site, of) for s in chosen]
+        names = {"estimate": of, "low": f"{of}_low", "high": f"{of}_high"}
+        return {
+            column: np.array([getattr(value, part) for value in values], np.float64)
+            for part, column in names.items()
+        }
+
+    return {
+        "site": np.arange(len(chosen)),
+        "rank": np.array([suspect.rank for suspect in chosen], np.int64),
+        "verdict": _texts([suspect.verdict for suspect in chosen]),
+        "confidence": np.array([suspect.confidence for suspect in chosen], np.float64),
+        "kind": _texts([suspect.site.kind for suspect in chosen]),
+        "blamed": _texts([suspect.blamed.name for suspect in chosen]),
+        **figures("live_bytes"),
+        **figures("live_blocks"),
+        **figures("allocated_bytes"),
+        **figures("growth_bytes_per_second"),
+    }
