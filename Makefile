@@ -34,6 +34,10 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, half an
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write
 
+.PHONY: soak
+soak: $(VENV)/.test jres ## does every kind of JVM survive the probe? hours long, written to docs/soak.md
+	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)
+
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

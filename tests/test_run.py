@@ -17,7 +17,7 @@ import pytest
 
 from native import compile_c
 from offheap.errors import UserError
-from offheap.recording import launch, load
+from offheap.recording import load, run_folder
 from zoo import Running, Zoo, programs
 
 Jre = Callable[[int], Path]
@@ -252,12 +252,12 @@ def test_no_room_in_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "statvfs", small)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = launch.make_folder(exact=True)
+    folder = run_folder.make(exact=True)
     assert folder.parent == tmp_path
     assert stat.S_IMODE(folder.stat().st_mode) in (0o700, 0o1733)
     monkeypatch.setattr(os, "statvfs", lambda path: small("/dev/shm"))
     with pytest.raises(UserError, match=r"neither /dev/shm nor .* has 160 MiB free"):
-        launch.make_folder(exact=True)
+        run_folder.make(exact=True)
 
 
 def test_a_full_output_does_not_stop_the_program(tmp_path: Path) -> None:

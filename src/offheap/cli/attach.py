@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
+    from offheap.recording import run_folder
     from offheap.recording.recorder import record
 
     if args.interval == 0 and not args.exact:
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     from offheap.cli.progress import ProgressLine
 
+    run_folder.sweep()
     with interruptible() as interrupted:
         started = probe.start(pid, interval=args.interval, exact=args.exact)
         for note in started.notes:

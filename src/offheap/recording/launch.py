@@ -9,17 +9,15 @@ takes its name.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.recording import live_files
+from offheap.recording import live_files, run_folder
 from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
 from offheap.recording.recorder import Outcome, Progress, record
@@ -30,9 +28,6 @@ _PATIENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 # A JVM that lived shorter gives its recording's name to the next one.
 _SHORT_SECONDS = 5.0
-# The probe takes a folder only if twice its tables fit (probe/live_file.c).
-_ROOM_SAMPLED = 32 << 20
-_ROOM_EXACT = 160 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,8 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
     """Runs the command to its end.  UserError when it cannot be started or the output is no good."""
     if settings.output is not None:
         check_output(settings.output)
-    folder = make_folder(settings.exact)
+    run_folder.sweep()
+    folder = run_folder.make(settings.exact)
     try:
         with Child(command, settings.variables(folder)) as child:
             run = _Run(child, Path(command[0]).name, folder, settings)
@@ -74,7 +70,7 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
             status = child.wait()
             run.record_rest()
     finally:
-        _remove_folder(folder)
+        run_folder.remove(folder)
     return Launched(status, tuple(run.outcomes), tuple(run.problems))
 
 
@@ -197,32 +193,3 @@ def check_output(output: Path) -> None:
         raise UserError(f"{folder} is not a folder", "make it, or choose another place with -o")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{folder} may not be written", "choose another place with -o")
-
-
-def make_folder(exact: bool) -> Path:
-    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small."""
-    room = _ROOM_EXACT if exact else _ROOM_SAMPLED
-    for parent in ("/dev/shm", tempfile.gettempdir(), "/tmp"):
-        with contextlib.suppress(OSError):
-            free = os.statvfs(parent)
-            # A comma would end the probe's option.
-            if free.f_bavail * free.f_frsize >= room and "," not in parent:
-                folder = Path(tempfile.mkdtemp(prefix=f"offheap-run-{os.getpid()}-", dir=parent))
-                if os.geteuid() == 0:
-                    # A start script may change to a user of its own; the name cannot be guessed.
-                    folder.chmod(0o1733)
-                return folder
-    raise UserError(
-        f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
-        "make room, or set TMPDIR to a folder that has",
-    )
-
-
-def _remove_folder(folder: Path) -> None:
-    """With the files of processes that are gone; what a living JVM still writes stays."""
-    for file in live_files.inside(folder):
-        if not file.recording or not file.jvm:
-            with contextlib.suppress(OSError):
-                file.path.unlink()
-    with contextlib.suppress(OSError):
-        folder.rmdir()

@@ -1,0 +1,118 @@
+"""The folder of one `offheap run`, where its processes make their live files.
+
+It is removed when the run ends.  A run that was killed leaves it behind, and the next run or attach of the
+same user sweeps it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.proc import status
+from offheap.recording import live_files, process
+
+# The probe takes a folder only if twice its tables fit (probe/live_file.c).
+_ROOM_SAMPLED = 32 << 20
+_ROOM_EXACT = 160 << 20
+_NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
+_OWNER = "owner"
+
+
+def make(exact: bool) -> Path:
+    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small."""
+    room = _ROOM_EXACT if exact else _ROOM_SAMPLED
+    for parent in _parents():
+        with contextlib.suppress(OSError):
+            free = os.statvfs(parent)
+            # A comma would end the probe's option.
+            if free.f_bavail * free.f_frsize >= room and "," not in parent:
+                folder = Path(tempfile.mkdtemp(prefix=f"offheap-run-{os.getpid()}-", dir=parent))
+                (folder / _OWNER).write_text(_ourselves())
+                if os.geteuid() == 0:
+                    # A start script may change to a user of its own; the name cannot be guessed.
+                    folder.chmod(0o1733)
+                return folder
+    raise UserError(
+        f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
+        "make room, or set TMPDIR to a folder that has",
+    )
+
+
+def remove(folder: Path) -> None:
+    """With the files of processes that are gone; what a living JVM still writes stays."""
+    for file in live_files.inside(folder):
+        if not file.recording or not file.jvm:
+            with contextlib.suppress(OSError):
+                file.path.unlink()
+    with contextlib.suppress(OSError):
+        if os.listdir(folder) == [_OWNER]:
+            (folder / _OWNER).unlink()
+        folder.rmdir()
+
+
+def sweep() -> None:
+    """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
+    for parent in _parents():
+        with contextlib.suppress(OSError), _opened(parent) as above:
+            for name in filter(_NAME.fullmatch, os.listdir(above)):
+                with contextlib.suppress(OSError), _opened(name, above) as folder:
+                    if _left_behind(folder, Path(parent, name)):
+                        _empty(folder)
+                        os.rmdir(name, dir_fd=above)
+
+
+def _parents() -> list[str]:
+    return list(dict.fromkeys(("/dev/shm", tempfile.gettempdir(), "/tmp")))
+
+
+def _ourselves() -> str:
+    """PID, start time, PID namespace: containers that share /dev/shm may number differently."""
+    its = status.read(os.getpid())
+    return f"{its.pid} {its.start_ticks} {os.stat('/proc/self/ns/pid').st_ino}\n"
+
+
+def _left_behind(folder: int, path: Path) -> bool:
+    """Whether a folder is ours, its run is gone, and no process writes to it."""
+    if os.fstat(folder).st_uid != os.geteuid():
+        return False
+    # Others may make files in root's folder, but none in the place of this one.
+    owner = os.open(_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        its = os.fstat(owner)
+        words = os.read(owner, 100).split() if stat.S_ISREG(its.st_mode) else []
+    finally:
+        os.close(owner)
+    if its.st_uid != os.geteuid() or len(words) != 3 or not all(word.isdigit() for word in words):
+        return False
+    pid, start_ticks, namespace = map(int, words)
+    if namespace != os.stat("/proc/self/ns/pid").st_ino or process.alive(pid, start_ticks):
+        return False
+    found = {file.path.name: file for file in live_files.inside(path)}
+    for name in os.listdir(folder):
+        match = live_files.NAME.fullmatch(name)
+        # One that is only being made cannot be read yet.
+        if match and (found[name].recording if name in found else os.path.exists(f"/proc/{match[1]}")):
+            return False
+    return True
+
+
+def _empty(folder: int) -> None:
+    for name in os.listdir(folder):
+        if name == _OWNER or live_files.NAME.fullmatch(name):
+            os.unlink(name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _opened(folder: str, above: int | None = None) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

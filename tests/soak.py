@@ -1,0 +1,306 @@
+"""The matrix of survival: one stress program on JVMs of every kind, alone and under the probe.
+
+A cell passes when the JVM under the probe ends with the exit status and the output it has without, leaves no
+hs_err file, and what the probe wrote is read like any recording.  `make soak` runs the whole matrix,
+test_soak.py a few cells a day.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import zoo
+from offheap import recording
+from offheap.errors import UserError
+from offheap.jvm import probe
+
+JDKS = (11, 17, 21, 25)
+COLLECTORS: dict[str, tuple[str, ...]] = {
+    "G1": ("-XX:+UseG1GC",),
+    "Serial": ("-XX:+UseSerialGC",),
+    "Parallel": ("-XX:+UseParallelGC",),
+    # Experimental in 11, where Shenandoah may be, too.
+    "ZGC": ("-XX:+UnlockExperimentalVMOptions", "-XX:+UseZGC"),
+    "Shenandoah": ("-XX:+UnlockExperimentalVMOptions", "-XX:+UseShenandoahGC"),
+}
+FLAGS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "-Xint": ("-Xint",),
+    "-Xcomp": ("-Xcomp",),
+    "-Xcheck:jni": ("-Xcheck:jni",),
+    "no compressed oops": ("-XX:-UseCompressedOops",),
+    "NMT summary": ("-XX:NativeMemoryTracking=summary",),
+    "NMT detail": ("-XX:NativeMemoryTracking=detail",),
+    "frame pointers": ("-XX:+PreserveFramePointer",),
+}
+Entry = Literal["preload", "attach"]
+ENTRIES: tuple[Entry, ...] = ("preload", "attach")
+ENDS = ("return", "exit", "memory")
+SECONDS = 600.0
+_BETWEEN_ATTACHES = 0.1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A JVM with its options, and how the program in it ends."""
+
+    jdk: int
+    collector: str
+    flags: str
+    end: str
+
+    def __str__(self) -> str:
+        return f"{self.jdk} {self.collector} {self.flags} {self.end}"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a JVM ended: its exit status (-n: by signal n) and what it printed."""
+
+    status: int
+    output: str
+    complaints: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A machine, and how the probe comes in."""
+
+    machine: Machine
+    entry: Entry
+    exact: bool
+
+    def __str__(self) -> str:
+        return f"{self.machine} {self.entry} {'exact' if self.exact else 'sampled'}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """failures   sentences; none: the cell passed
+    attaches   how often the probe came in and went out again
+    lost       losses that the recordings state, summed by their name
+    """
+
+    failures: tuple[str, ...]
+    attaches: int
+    lost: Mapping[str, int]
+
+
+def machines() -> list[Machine]:
+    """Every JDK with every collector and flags; the end takes turns, so that each meets each of them."""
+    product = enumerate(itertools.product(JDKS, COLLECTORS, FLAGS))
+    return [
+        Machine(jdk, collector, flags, ENDS[(turn + turn // len(ENDS)) % len(ENDS)])
+        for turn, (jdk, collector, flags) in product
+    ]
+
+
+def cells(machine: Machine) -> list[Cell]:
+    return [Cell(machine, entry, exact) for entry in ENTRIES for exact in (False, True)]
+
+
+class Stress:
+    """Runs tests/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on)."""
+
+    def __init__(self, jdk_home: Path, scratch: Path, *, divisor: int, library: Path) -> None:
+        self.jdk_home = jdk_home
+        self._scratch = scratch
+        self._divisor = divisor
+        self._library = library
+        self._jar = _jar(jdk_home, scratch)
+        self._alone: dict[Machine, Ended] = {}
+        self._collectors: dict[tuple[int, str], bool] = {}
+
+    def present(self, machine: Machine) -> bool:
+        """Whether this JDK was built with this collector."""
+        key = machine.jdk, machine.collector
+        if key not in self._collectors:
+            command = [str(zoo.java(machine.jdk)), *COLLECTORS[machine.collector], "-version"]
+            self._collectors[key] = subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+        return self._collectors[key]
+
+    def run(self, cell: Cell) -> Result:
+        alone = self._alone.get(cell.machine)
+        if alone is None:
+            with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+                process = self._start(cell.machine, Path(folder), {})
+                alone = self._alone[cell.machine] = self._finish(process, Path(folder))
+        with tempfile.TemporaryDirectory(dir=self._scratch) as name:
+            return (self._preload if cell.entry == "preload" else self._attach)(cell, alone, Path(name))
+
+    def _preload(self, cell: Cell, alone: Ended, folder: Path) -> Result:
+        options = "exact" if cell.exact else "interval=65536"
+        variables = {"LD_PRELOAD": str(self._library), "OFFHEAP": f"{options},dir={folder}"}
+        ended = self._finish(self._start(cell.machine, folder, variables), folder)
+        failures = [*_differences(alone, ended), *_crashes(folder)]
+        lost: dict[str, int] = {}
+        files = sorted(folder.glob("offheap-*.live"))
+        if len(files) != 1:
+            failures.append(f"{len(files)} live files, not 1")
+        for file in files:
+            failures += _read(file, lost)
+        return Result(tuple(failures), 0, lost)
+
+    def _attach(self, cell: Cell, alone: Ended, folder: Path) -> Result:
+        process = self._start(cell.machine, folder, {})
+        attacher = _Attacher(process, exact=cell.exact)
+        thread = threading.Thread(target=attacher.work)
+        thread.start()
+        try:
+            ended = self._finish(process, folder)
+        finally:
+            thread.join()
+        failures = [*_differences(alone, ended), *_crashes(folder), *attacher.failures]
+        if not attacher.attaches and alone.output.count("\n") > 3:
+            failures.append("the probe never came in")
+        return Result(tuple(failures), attacher.attaches, attacher.lost)
+
+    def _start(self, machine: Machine, folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
+        """A JVM with its stress just begun."""
+        command = [
+            *(str(zoo.java(machine.jdk)), "-Xmx192m", "-XX:+ExitOnOutOfMemoryError"),
+            *COLLECTORS[machine.collector],
+            *FLAGS[machine.flags],
+            *(f"-javaagent:{self._jar}", "-cp", str(self._jar), "Stress", str(self._divisor), machine.end),
+        ]
+        environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "OFFHEAP")}
+        with open(folder / "stderr", "w") as complaints:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**environment, **variables},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+        _go(process)
+        return process
+
+    def _finish(self, process: subprocess.Popen[str], folder: Path) -> Ended:
+        assert process.stdout
+        assert process.stdin
+        timer = threading.Timer(SECONDS, process.kill)
+        timer.start()
+        try:
+            output = process.stdout.read()
+            status = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+            process.stdin.close()
+            process.stdout.close()
+        return Ended(status, output, (folder / "stderr").read_text())
+
+
+class _Attacher:
+    """Attaches and detaches until the process has ended."""
+
+    def __init__(self, process: subprocess.Popen[str], *, exact: bool) -> None:
+        self._process = process
+        self._exact = exact
+        self._over = threading.Event()
+        self.attaches = 0
+        self.failures: list[str] = []
+        self.lost: dict[str, int] = {}
+
+    def work(self) -> None:
+        pid = self._process.pid
+        while self._process.returncode is None:
+            try:
+                live_file = probe.start(pid, interval=65536, exact=self._exact).live_file
+            except UserError as error:
+                if self._alive():
+                    self.failures.append(str(error))
+                break
+            try:
+                self._over.wait(_BETWEEN_ATTACHES)
+                if self._exact and self.attaches % 4 == 3:
+                    self._over.wait(1.0)
+                probe.detach(pid)
+                self.attaches += 1
+            except UserError as error:
+                if self._alive():
+                    self.failures.append(str(error))
+                    break
+            finally:
+                self.failures += _read(live_file, self.lost)
+                live_file.unlink(missing_ok=True)
+
+    def _alive(self) -> bool:
+        """Its end may come at any moment, and be seen here before the parent has waited for it."""
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+
+def _go(process: subprocess.Popen[str]) -> None:
+    assert process.stdout
+    assert process.stdin
+    line = process.stdout.readline()
+    while line and line != "ready\n":
+        line = process.stdout.readline()
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # it has ended: its status says how
+
+
+def _differences(alone: Ended, ended: Ended) -> Iterator[str]:
+    if ended.status != alone.status:
+        yield f"exit status {ended.status}, without the probe {alone.status}"
+    if ended.output != alone.output:
+        yield f"printed {ended.output[-300:]!r}, without the probe {alone.output[-300:]!r}"
+    if (new := _sentences(ended)) - _sentences(alone):
+        yield f"said {sorted(new - _sentences(alone))[0][:300]!r}"
+
+
+def _sentences(ended: Ended) -> set[str]:
+    """What stands on stderr but numbers, and what newer JVMs say when any agent is loaded late."""
+    lines = (line for line in ended.complaints.splitlines() if not line.startswith("WARNING: "))
+    return {re.sub(r"[0-9.,]+", "#", line) for line in lines}
+
+
+def _crashes(folder: Path) -> Iterator[str]:
+    for file in sorted([*folder.glob("hs_err*"), *folder.glob("core*")]):
+        text = file.read_text(errors="replace") if file.name.startswith("hs_err") else ""
+        yield f"{file.name}: {' '.join(text.split())[:600]}"
+
+
+def _read(live_file: Path, lost: dict[str, int]) -> list[str]:
+    """Reads it as every command does; adds its losses."""
+    try:
+        found = recording.load(live_file)
+    except UserError as error:
+        return [] if not live_file.exists() else [f"the live file cannot be read: {error}"]
+    for name, count in found.info.lost.items():
+        lost[name] = lost.get(name, 0) + count
+    return []
+
+
+def _jar(jdk_home: Path, scratch: Path) -> Path:
+    """stress.jar: the program, and itself as its Java agent."""
+    classes = scratch / "stress"
+    source = Path(__file__).parent / "java" / "Stress.java"
+    command: Sequence[str | Path] = [jdk_home / "bin" / "javac", "--release", "11", "-d", classes, source]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    jar = scratch / "stress.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        manifest = "Manifest-Version: 1.0\nPremain-Class: Stress\nCan-Redefine-Classes: true\n"
+        archive.writestr("META-INF/MANIFEST.MF", manifest)
+        for file in sorted(classes.glob("*.class")):
+            archive.write(file, file.name)
+    return jar

@@ -1,0 +1,56 @@
+"""A few cells of the matrix of survival, others each day; all of it is `make soak`."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+import soak
+
+
+def todays() -> list[soak.Cell]:
+    """One cell a JDK: collector, flags, end, and how the probe comes in turn with the day.
+
+    A name tells all of a cell: `benchmarks/soak.py --only NAME` runs it on any other day.
+    """
+    day = datetime.date.today().toordinal()
+    chosen = []
+    for turn, jdk in enumerate(soak.JDKS):
+        machines = [machine for machine in soak.machines() if machine.jdk == jdk]
+        # 11 has no factor in common with 40 machines, nor do 4 cells with what is left of the day by then.
+        machine = machines[(day * 11 + turn * 7) % len(machines)]
+        cells = soak.cells(machine)
+        chosen.append(cells[(day + turn) % len(cells)])
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def stress(jdk: Path, probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> soak.Stress:
+    return soak.Stress(jdk, tmp_path_factory.mktemp("soak"), divisor=40, library=probe_library)
+
+
+@pytest.mark.parametrize("cell", todays(), ids=str)
+def test_the_jvm_survives(cell: soak.Cell, stress: soak.Stress, jres: dict[int, Path]) -> None:
+    if cell.machine.jdk not in jres or not stress.present(cell.machine):
+        pytest.skip(f"no JDK {cell.machine.jdk} with {cell.machine.collector} here")
+    assert not stress.run(cell).failures
+
+
+def test_the_matrix_is_whole() -> None:
+    cells = [cell for machine in soak.machines() for cell in soak.cells(machine)]
+    assert len(set(cells)) == 4 * 5 * 8 * 4
+    for jdk in soak.JDKS:
+        assert {m.end for m in soak.machines() if m.jdk == jdk and m.flags == "default"} == set(soak.ENDS)
+
+
+def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], tmp_path: Path) -> None:
+    """Under something that is not the probe: the JVM runs well, and no live file comes of it."""
+    if 17 not in jres:
+        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    machine = soak.Machine(17, "Serial", "default", "exit")
+    other = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=Path("/nowhere/liboffheap.so"))
+    failures = other.run(soak.Cell(machine, "preload", exact=False)).failures
+    assert any("live files" in failure for failure in failures)
+    assert any("cannot be preloaded" in failure for failure in failures)
