@@ -166,7 +166,13 @@ def test_exact_sites_hold_what_is_live_to_the_byte() -> None:
     (site,) = [site for site in sites(recording) if one in site.stacks]
     assert site.stacks == (one, two)
     truth = [process.truth(stack) for stack in (one, two)]
-    assert site.live_blocks.low == site.live_blocks.high == sum(blocks for blocks, _ in truth)
+    assert site.live_blocks.low == site.live_blocks.high == truth[1][0], "of the stack that is shown"
+    assert [path.live_blocks.estimate for path in site.paths] == [truth[1][0], truth[0][0]]
+    assert [path.live_bytes.estimate for path in site.paths] == [truth[1][1], truth[0][1]]
+    assert [frame.name for frame in site.paths[0].inner] == [
+        frame.name for frame in site.stack[: len(site.paths[0].inner)]
+    ]
+    assert site.paths[0].inner[-1].name == "inflateInit2_"
     assert site.live_bytes.low == site.live_bytes.high == sum(size for _, size in truth)
     assert site.allocated_bytes.estimate == sum(float(process.blocks[s].sizes.sum()) for s in (one, two))
     assert site.stack == inflater(*CALLERS, zcalloc=True), "shown is the member with the most live bytes"

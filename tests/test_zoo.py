@@ -172,16 +172,43 @@ def test_exact_mode_is_exact_to_the_block(case: Case, recorded: Callable[[Case],
     result = recorded(case)
     first = result.leaks["suspects"][0]
     assert_stack(program, first["stack"])
-    blocks, size = first["live_blocks"], first["live_bytes"]
-    assert (
-        blocks["low"] == blocks["estimate"] == blocks["high"] == result.truth.blocks * program.blocks_per_step
-    )
+    size = first["live_bytes"]
+    assert len(first["paths"]) == program.blocks_per_step
+    assert first["live_blocks"] == first["paths"][0]["live_blocks"]
+    for path in first["paths"]:
+        blocks = path["live_blocks"]
+        assert blocks["low"] == blocks["estimate"] == blocks["high"] == result.truth.blocks
     assert size["low"] == size["estimate"] == size["high"]
     if result.truth.bytes:
         assert size["estimate"] == result.truth.bytes
     else:
         # How much zlib takes for an Inflater is not the program's to know; that it is the same for each is.
         assert size["estimate"] % result.truth.blocks == 0
+
+
+def test_sampled_counts_cover_what_the_programs_counted(
+    request: pytest.FixtureRequest, recorded: Callable[[Case], Recorded]
+) -> None:
+    """By the call path shown: an Inflater's other block, of 112 bytes, is hardly ever sampled."""
+    cases = [case for item in request.session.items if (case := _sampled_run(item)) is not None]
+    if len(cases) < 6:
+        pytest.skip("only a part of the zoo was selected: too few runs to count")
+    missed = []
+    for case in cases:
+        result = recorded(case)
+        blocks = result.leaks["suspects"][0]["live_blocks"]
+        if not blocks["low"] <= result.truth.blocks <= blocks["high"]:
+            missed.append(f"{case}: {blocks}, truth {result.truth}")
+    # Of eight 95 % intervals two miss in 6 % of all test runs, three in half a per cent.
+    assert len(missed) <= 2, missed
+
+
+def _sampled_run(item: pytest.Item) -> Case | None:
+    if not item.name.startswith(f"{test_leak_is_the_first_suspect.__name__}["):
+        return None
+    case: Case = item.callspec.params["case"]  # type: ignore[attr-defined]
+    # The map's nodes are not what that program counts.
+    return case if case.way == "run" and case.program != "thread-map" else None
 
 
 def test_every_program_is_listed_and_tested() -> None:

@@ -1,31 +1,39 @@
-/* Leaks a known number of blocks of mixed sizes under churn of the same site, for a test of the
- * intervals: known_leak BLOCKS.  Prints the truth: "blocks N bytes N". */
+/* Leaks a known number of blocks of every size from 64 bytes to 300,000, each size by a call path of
+ * its own as a library's function does (zlib's inflateInit2_), under churn of the same paths, for a
+ * test of the intervals: known_leak BLOCKS.  Prints the truth: "blocks N bytes N", the blocks being
+ * those of each path. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static void *volatile sink;
 
-__attribute__((noinline)) void *leaking_site(size_t size);
-__attribute__((noinline)) void *leaking_site(size_t size) {
-    sink = malloc(size);
+#define PATHS 4
+static const size_t sizes[PATHS] = {64, 4099, 65552, 300000};
+
+__attribute__((noinline)) void *leaking_site(int path);
+__attribute__((noinline)) void *leaking_site(int path) {
+    /* Four calls, so four return addresses: none may be merged with another. */
+    switch (path) {
+    case 0: sink = malloc(sizes[0]); break;
+    case 1: sink = calloc(1, sizes[1]); break;
+    case 2: sink = realloc(NULL, sizes[2]); break;
+    default: sink = aligned_alloc(16, sizes[3]); break;
+    }
     return sink;
 }
 
 int main(int count, char **arguments) {
-    /* Of one order of magnitude, as one call path's blocks are (zlib's): a path that also made
-     * thousands of 16-byte blocks would keep their number to itself, whatever the estimator. */
-    static const size_t sizes[] = {7160, 4099, 65552};
     long blocks = count > 1 ? atol(arguments[1]) : 1000;
     uint64_t bytes = 0;
     for (long i = 0; i < blocks; i++) {
-        size_t size = sizes[i % 3];
-        bytes += size;
+        int path = (int)(i % PATHS);
+        bytes += sizes[path];
         for (int j = 0; j < 6; j++) {
-            void *block = leaking_site(size);
+            void *block = leaking_site(path);
             if (j) free(block);
         }
     }
-    printf("blocks %ld bytes %llu\n", blocks, (unsigned long long)bytes);
+    printf("blocks %ld bytes %llu\n", blocks / PATHS, (unsigned long long)bytes);
     return 0;
 }

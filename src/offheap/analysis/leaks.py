@@ -41,7 +41,7 @@ def ranking(recording: Recording) -> Ranking:
     application's sites before those HotSpot has for itself; within those the lower bound of growth.
     """
     sites = table(recording)
-    by_jvm = np.array([frames.by_jvm(recording.stack(sites.shown(n))) for n in range(len(sites))], np.bool_)
+    by_jvm = np.array([frames.by_jvm(recording.stack(n)) for n in sites.shown.tolist()], np.bool_)
     judgements = judge(sites, histories(recording, sites.grouping), by_jvm)
     order = np.lexsort(
         (
@@ -124,8 +124,7 @@ class Ranking(Sequence[Suspect]):
             float(sites.live_bytes.estimate[number]),
             float(sites.allocated_bytes.estimate[number]),
         )
-        unit = "mappings" if sites.is_mapped(number) else "blocks"
-        amounts = f"{format_size(live)} live in {format_count(sites.live_blocks.estimate[number])} {unit}"
+        amounts = f"{format_size(live)} live"
         rate = format_rate(float(judged.growth.estimate[number]))
         match Reason(judged.reason[number]):
             case Reason.NOTHING_LIVE:

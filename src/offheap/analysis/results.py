@@ -34,11 +34,27 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPath:
+    """One of the stacks of a site; it makes blocks of about one size, so that they can be counted.
+
+    inner   its frames up to the first that all stacks of the site share, innermost first
+    """
+
+    inner: tuple[Frame, ...]
+    live_bytes: Estimate
+    live_blocks: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Stacks that share the caller that allocates: one line of every report.
 
-    stack   the stack shown: of the member with the most live bytes, innermost first
-    stacks  all members' numbers in the recording
+    stack    the stack shown: of the member with the most live bytes, innermost first
+    stacks   all members' numbers in the recording
+    *_bytes  of all members
+    *_blocks of the stack shown alone: two paths make blocks of two sizes, and how many there are of
+             the small ones between the large no sample tells
+    paths    the members that hold something, those that hold most first, at most sites.MOST_PATHS
     """
 
     kind: Literal["malloc", "mmap", "java"]
@@ -49,6 +65,7 @@ class Site:
     allocated_bytes: Estimate
     allocated_blocks: Estimate
     threads: tuple[str, ...]  # names, most live bytes first
+    paths: tuple[CallPath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

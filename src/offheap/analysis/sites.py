@@ -15,16 +15,20 @@ classes do not count.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import estimates, frames
 from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.results import Estimate, Site
+from offheap.analysis.results import CallPath, Estimate, Site
 from offheap.recording.model import Recording
 
+Rows = NDArray[Any]
+
 MALLOC, MMAP = 1, 2  # enum offheap_stack_kind
+MOST_PATHS = 8
 
 _Key = tuple[int, ...]
 
@@ -86,6 +90,9 @@ def group(recording: Recording) -> Grouping:
 class SiteTable:
     """All sites in arrays by number; a Site is made where one is shown.
 
+    *_bytes       of all stacks of a site
+    *_blocks      of the stack that is shown: results.Site says why
+    shown         stack number by site: the member with the most live bytes
     live_order    indices into the recording's live blocks, site by site
     live_offsets  site n has live_order[live_offsets[n]:live_offsets[n + 1]]
     """
@@ -97,17 +104,12 @@ class SiteTable:
     allocated_bytes: Estimates
     allocated_blocks: Estimates
     samples: Floats  # blocks ever sampled, freed or not
-    stack_bytes: Floats  # live, by stack
+    shown: NDArray[np.int64]
     live_order: NDArray[np.int64]
     live_offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.grouping.members)
-
-    def shown(self, number: int) -> int:
-        """The member with the most live bytes: the stack that stands for the site."""
-        members = self.grouping.members[number]
-        return members[0] if len(members) == 1 else max(members, key=self.stack_bytes.__getitem__)
 
     def is_mapped(self, number: int) -> bool:
         return bool(self.recording.stack_kinds[self.grouping.members[number][0]] == MMAP)
@@ -115,19 +117,44 @@ class SiteTable:
     def site(self, number: int) -> Site:
         return Site(
             kind="mmap" if self.is_mapped(number) else "malloc",
-            stack=tuple(self.recording.stack(self.shown(number))),
+            stack=tuple(self.recording.stack(int(self.shown[number]))),
             stacks=tuple(self.grouping.members[number]),
             live_bytes=self.live_bytes.at(number),
             live_blocks=self.live_blocks.at(number),
             allocated_bytes=self.allocated_bytes.at(number),
             allocated_blocks=self.allocated_blocks.at(number),
             threads=self._threads(number),
+            paths=self._paths(number),
         )
+
+    def _live(self, number: int) -> Rows:
+        return self.recording.live[self.live_order[self.live_offsets[number] : self.live_offsets[number + 1]]]
+
+    def _paths(self, number: int) -> tuple[CallPath, ...]:
+        members = self.grouping.members[number]
+        if len(members) == 1:
+            whole = (self.live_bytes.at(number), self.live_blocks.at(number))
+            return (CallPath(tuple(self.recording.stack(members[0])[:1]), *whole),) if whole[0].low else ()
+        live = self._live(number)
+        stacks, path = np.unique(live["stack"], return_inverse=True)
+        size, probability = live["size"].astype(np.float64), live["probability"]
+        in_bytes = estimates.of_groups(path, size, probability, len(stacks))
+        blocks = estimates.of_counts(path, size, probability, len(stacks))
+        frames_of = [self.recording.stack(stack) for stack in members]
+        outer = 0
+        for same in zip(*(reversed(stack) for stack in frames_of), strict=False):
+            if any(frame != same[0] for frame in same):
+                break
+            outer += 1
+        found = []
+        for at in np.argsort(-in_bytes.estimate, kind="stable")[:MOST_PATHS].tolist():
+            stack = self.recording.stack(int(stacks[at]))
+            found.append(CallPath(tuple(stack[: len(stack) - outer + 1]), in_bytes.at(at), blocks.at(at)))
+        return tuple(found)
 
     def _threads(self, number: int, most: int = 8) -> tuple[str, ...]:
         """The names of the threads that allocated what is live, most bytes first."""
-        rows = self.live_order[self.live_offsets[number] : self.live_offsets[number + 1]]
-        live = self.recording.live[rows]
+        live = self._live(number)
         held = np.bincount(live["thread"], weights=live["size"] / live["probability"])
         threads = np.flatnonzero(held[: len(self.recording.threads)])
         first = threads[np.argsort(-held[threads], kind="stable")][:most]
@@ -146,25 +173,31 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     size = recording.live["size"][order].astype(np.float64)
     probability = recording.live["probability"][order]
     live_bytes = estimates.of_groups(site, size, probability, count)
-    live_blocks = estimates.of_groups(site, np.ones(len(size)), probability, count)
     # What was allocated after the live set was taken would pass for freed.
     until = recording.info.live_time or np.inf
-    in_bytes, in_blocks = allocations(recording, grouping.of_stack, count, until)
     latest = latest_rows(recording, until)
+    shown = _shown(recording, grouping, latest)
+    by_shown = recording.live["stack"][order] == shown[site]
+    live_blocks = estimates.of_counts(site[by_shown], size[by_shown], probability[by_shown], count)
+    in_bytes, _ = allocations(recording, grouping.of_stack, count, until)
+    only_shown = np.where(
+        shown[grouping.of_stack] == np.arange(len(grouping.of_stack)), grouping.of_stack, count
+    )
+    shown_bytes, in_blocks = (
+        part.first(count) for part in allocations(recording, only_shown, count + 1, until)
+    )
     known_stacks = np.flatnonzero(latest >= 0)
     samples = np.bincount(
         grouping.of_stack[known_stacks], recording.series["samples"][latest[known_stacks]], minlength=count
     )
 
-    unseen = (live_blocks.estimate == 0) & (in_blocks.estimate > 0)
-    block = np.where(unseen, in_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
+    unseen = (live_bytes.estimate == 0) & (in_blocks.estimate > 0)
+    block = np.where(unseen, shown_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
     most = estimates.hidden(recording.info.interval_bytes, block)
     live_bytes.high[unseen] = most[unseen]
     known = unseen & (block > 0)
     live_blocks.high[unseen] = np.where(most[unseen] > 0, np.inf, 0.0)
     live_blocks.high[known] = np.round(most[known] / block[known])
-    weights = recording.live["size"] / recording.live["probability"]
-    stack_bytes = np.bincount(recording.live["stack"], weights, minlength=len(grouping.of_stack))
     return SiteTable(
         recording=recording,
         grouping=grouping,
@@ -173,10 +206,24 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
         allocated_bytes=_at_least(in_bytes, live_bytes),
         allocated_blocks=_at_least(in_blocks, live_blocks),
         samples=samples.astype(np.float64, copy=False),
-        stack_bytes=stack_bytes.astype(np.float64, copy=False),
+        shown=shown,
         live_order=order,
         live_offsets=np.concatenate(([0], np.cumsum(np.bincount(site, minlength=count)))),
     )
+
+
+def _shown(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """By site: the stack with the most live bytes, or, where nothing is live, the most ever allocated."""
+    stacks = len(grouping.of_stack)
+    weights = recording.live["size"] / recording.live["probability"]
+    live = np.bincount(recording.live["stack"], weights, minlength=stacks)
+    ever = np.zeros(stacks)
+    known = latest >= 0
+    ever[known] = recording.series["allocated_bytes"][latest[known]]
+    best_last = np.lexsort((-np.arange(stacks), ever, live, grouping.of_stack))
+    shown = np.zeros(len(grouping.members), np.int64)
+    shown[grouping.of_stack[best_last]] = best_last
+    return shown
 
 
 def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:

@@ -13,9 +13,10 @@ def live(recording: Recording) -> tuple[Estimate, Estimate]:
     """Live bytes and live blocks at the end of the recording."""
     sizes = recording.live["size"].astype(np.float64)
     probabilities = recording.live["probability"]
+    everything = np.zeros(len(sizes), np.int64)
     return (
         estimates.of_blocks(sizes, probabilities),
-        estimates.of_blocks(np.ones(len(sizes)), probabilities),
+        estimates.of_counts(everything, sizes, probabilities, 1).at(0),
     )
 
 
@@ -25,7 +26,7 @@ def live_by_kind(recording: Recording) -> Live:
     sizes = recording.live["size"].astype(np.float64)
     probabilities = recording.live["probability"]
     in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2)
-    blocks = estimates.of_groups(mapped, np.ones(len(sizes)), probabilities, 2)
+    blocks = estimates.of_counts(mapped, sizes, probabilities, 2)
     return Live(in_bytes.at(0), blocks.at(0), in_bytes.at(1), blocks.at(1))
 
 

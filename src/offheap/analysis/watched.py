@@ -165,12 +165,16 @@ class View:
         return site if site < len(self.names.suspects) else None
 
     def live_now(self, site: int) -> tuple[Estimate, Estimate]:
-        """Live bytes and blocks of a site with their intervals."""
+        """Live bytes of a site, and blocks of its main call path (results.Site), with their intervals."""
         its = self._live_of(site)
-        probability = its["probability"]
+        size, probability = its["size"].astype(np.float64), its["probability"]
+        stacks, path = np.unique(its["stack"], return_inverse=True)
+        if not len(stacks):
+            return estimates.NONE, estimates.NONE
+        main = int(np.bincount(path, size / probability).argmax())
         return (
-            estimates.of_blocks(its["size"].astype(np.float64), probability),
-            estimates.of_blocks(np.ones(len(its)), probability),
+            estimates.of_blocks(size, probability),
+            estimates.of_counts(path, size, probability, len(stacks)).at(main),
         )
 
     def births(self, site: int, eras: int) -> tuple[float, ...]:

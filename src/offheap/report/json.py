@@ -74,6 +74,14 @@ def suspect(value: Suspect) -> Value:
         "blamed": frame(value.blamed),
         "threads": list(value.site.threads),
         "stack": stack(value.site),
+        "paths": [
+            {
+                "live_bytes": quantity(path.live_bytes),
+                "live_blocks": quantity(path.live_blocks),
+                "inner": [frame(inner) for inner in path.inner],
+            }
+            for path in value.site.paths
+        ],
     }
 
 

@@ -323,6 +323,8 @@ def _frame_line(frame: Frame, blamed: bool) -> str:
 
 
 def _interval(value: Estimate, write: Callable[[float], str]) -> str:
+    if math.isinf(value.high):
+        return f"{write(value.estimate)} ({write(value.low)} or more)"
     estimate, low, high = (write(part) for part in (value.estimate, value.low, value.high))
     return estimate if low == high else f"{estimate} ({low} to {high})"
 

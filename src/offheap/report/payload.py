@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap import __version__
+from offheap.analysis import totals as whole
 from offheap.analysis.courses import site_courses
-from offheap.analysis.estimates import of_blocks
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
-from offheap.analysis.totals import live_by_kind
 from offheap.recording.model import Frame, Info, Recording
 from offheap.report.payload_series import series
 
@@ -39,9 +38,8 @@ _SECRET = re.compile(r"(?i)(^-{1,2}[^=]*(?:passw|secret|token|credential|apikey|
 
 def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]:
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
-    live = recording.live
-    size, probability = live["size"].astype(np.float64), live["probability"]
-    by_kind = live_by_kind(recording)
+    live_bytes, live_blocks = whole.live(recording)
+    by_kind = whole.live_by_kind(recording)
     frames = _Frames(recording.frames)
     totals = stack_totals(recording)
     # The stacks that hold or ever allocated something; `place` is where each went.
@@ -53,8 +51,8 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
         "schema": SCHEMA,
         "offheap_version": __version__,
         "info": _info(recording.info),
-        "live_bytes": _estimate(of_blocks(size, probability)),
-        "live_blocks": _estimate(of_blocks(np.ones(len(size)), probability)),
+        "live_bytes": _estimate(live_bytes),
+        "live_blocks": _estimate(live_blocks),
         "malloc_bytes": _estimate(by_kind.malloc_bytes),
         "mapped_bytes": _estimate(by_kind.mapped_bytes),
         "stacks": _stacks(recording, totals, used),

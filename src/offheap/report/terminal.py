@@ -144,12 +144,7 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
         head.append("  the JVM's own", "dim")
     out.print(head)
     _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
-    _print_field(
-        out,
-        "live",
-        wording.in_blocks(site.live_bytes, site.live_blocks),
-        4,
-    )
+    _print_field(out, "live", wording.held(site), 4)
     _print_field(out, "why", suspect.why, 4)
     if threads and site.threads:
         _print_field(out, "threads", ", ".join(site.threads), 4)

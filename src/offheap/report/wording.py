@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from offheap import cxx_names
-from offheap.analysis.results import Estimate, Live
+from offheap.analysis.results import Estimate, Live, Site
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report.text import place
@@ -36,7 +36,10 @@ def mode(info: Info) -> str:
 
 def amount(value: Estimate, write: Callable[[float], str]) -> str:
     """`1.4 MiB (1.3 MiB to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
-    estimate, low, high = write(value.estimate), write(value.low), write(value.high)
+    estimate, low = write(value.estimate), write(value.low)
+    if math.isinf(value.high):
+        return f"{estimate} ({low} or more)"
+    high = write(value.high)
     if value.low == value.high or (low == estimate == high):
         return estimate
     return f"{estimate} ({low} to {high})"
@@ -63,6 +66,14 @@ def rates(value: Estimate) -> str:
 def in_blocks(in_bytes: Estimate, blocks: Estimate) -> str:
     """`1.4 MiB (1.3 MiB to 1.5 MiB) in 12 (9 to 15) blocks`."""
     return f"{amount(in_bytes, format_size)} in {amount(blocks, format_count)} blocks"
+
+
+def held(site: Site) -> str:
+    """What a site holds; the count is of one call path, so with several it is said which."""
+    what = "mappings" if site.kind == "mmap" else "blocks"
+    counted = f"{amount(site.live_blocks, format_count)} {what}"
+    path = " by the call path shown" if len(site.paths) > 1 else ""
+    return f"{amount(site.live_bytes, format_size)} in {counted}{path}"
 
 
 def live(value: Live) -> str:
