@@ -18,7 +18,8 @@ from native import compile_c
 from offheap.analysis import accounting
 from offheap.analysis.block_sizes import known_as
 from offheap.analysis.native_heap import native_heap
-from offheap.analysis.results_native_heap import BlockSize, NativeHeap
+from offheap.analysis.results_native_heap import Arena, BlockSize, NativeHeap
+from offheap.analysis.retention import remedies
 from offheap.jvm import malloc_header, malloc_info, nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.look import look
@@ -96,6 +97,25 @@ def test_trimming_gives_back_what_was_foretold(known_blocks: Path) -> None:
         # It gives back neither more nor less; a few pages are malloc_trim's own stack and code.
         assert given_back == pytest.approx(foretold, abs=64 << 10)
         assert heap_of(process.pid).trimmable < 64 << 10
+
+
+def test_what_would_give_it_back(known_blocks: Path) -> None:
+    with running(known_blocks) as process:
+        heap = heap_of(process.pid)
+        trim, arena_max, threshold = heap.remedies
+        assert (trim.bytes, trim.at_most) == (heap.trimmable, False)
+        assert (arena_max.bytes, arena_max.at_most) == (0, True)  # it has no more than two
+        assert threshold.bytes == 0  # the main arena's top is small, the other's was never touched
+    settings = {"MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}
+    with running(known_blocks, **settings) as process:
+        assert [remedy.name for remedy in heap_of(process.pid).remedies] == ["offheap trim"]
+    arenas = [
+        Arena(address, 1, 64 * MIB, kept, kept, top, 0)
+        for address, kept, top in ((0, 8 * MIB, 2 * MIB), (64, 5 * MIB, 1 << 10), (128, 3 * MIB, 0))
+    ]
+    _, arena_max, threshold = remedies(arenas, {})
+    assert arena_max.bytes == 3 * MIB
+    assert threshold.bytes == 2 * MIB - (128 << 10)
 
 
 def test_one_arena_only(known_blocks: Path) -> None:

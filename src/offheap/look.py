@@ -35,6 +35,7 @@ _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
+_SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE = 0.99
 _ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
@@ -142,7 +143,8 @@ def _native_heap(
     main, others = accounting.heaps(rows)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
     heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled)
-    heap = native_heap.native_heap(heaps, glibc_heap.blocks(pid, chunks), answers.report)
+    settings = {name: text for name, text in status.environment(pid).items() if name.startswith(_SETTINGS)}
+    heap = native_heap.native_heap(heaps, glibc_heap.blocks(pid, chunks), answers.report, settings)
     if heap.coverage < _COMPLETE:
         answers.missing.append(
             f"{1 - heap.coverage:.0%} of malloc's arenas could not be walked: they changed too fast, "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.results_native_heap import Arena, BlockSize, NativeHeap, Tagged, Use
+from offheap.analysis.retention import remedies
 from offheap.jvm import malloc_header
 from offheap.jvm.nmt import Report
 from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
@@ -29,8 +30,15 @@ _IN_USE = np.dtype(
 )
 
 
-def native_heap(heaps: Sequence[Heap], blocks: Sequence[Block], report: Report | None) -> NativeHeap:
+def native_heap(
+    heaps: Sequence[Heap],
+    blocks: Sequence[Block],
+    report: Report | None,
+    settings: Mapping[str, str] | None = None,
+) -> NativeHeap:
     """The sums over all arenas and over the blocks in mappings of their own.
+
+    `settings` are the MALLOC_ variables and GLIBC_TUNABLES that the process started with.
 
     `report` names the JVM's tags; None when Native Memory Tracking is off, or did not answer.
     """
@@ -41,11 +49,13 @@ def native_heap(heaps: Sequence[Heap], blocks: Sequence[Block], report: Report |
     if not told_apart:
         tags = np.full(len(used), -1, np.int16)
     external = used[tags < 0]
+    arenas = _arenas(heaps)
     return NativeHeap(
         external=_use(external),
         tags=_tagged(used, tags, report),
         sizes=_sizes(external),
-        arenas=_arenas(heaps),
+        arenas=arenas,
+        remedies=remedies(arenas, settings or {}),
         walked=sum(heap.walked - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
         size=sum(heap.end - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
         told_apart=told_apart,

@@ -64,12 +64,23 @@ class Arena:
 
 
 @dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would give memory back: `bytes` now, or at most so much where `at_most`; `why` it is known."""
+
+    name: str
+    bytes: int
+    at_most: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class NativeHeap:
     """glibc's malloc from inside.
 
     external    blocks that are not the JVM's; with `told_apart` False of everybody
     sizes       of `external`, the largest sums first
     walked      bytes of arenas whose chunks were seen, of `size` bytes that all arenas have
+    remedies    against what is kept free
     told_apart  whether the JVM's blocks were known, by Native Memory Tracking's headers
     """
 
@@ -77,6 +88,7 @@ class NativeHeap:
     tags: tuple[Tagged, ...]
     sizes: tuple[BlockSize, ...]
     arenas: tuple[Arena, ...]
+    remedies: tuple[Remedy, ...]
     walked: int
     size: int
     told_apart: bool
@@ -92,3 +104,20 @@ class NativeHeap:
     @property
     def trimmable(self) -> int:
         return sum(arena.trimmable for arena in self.arenas)
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A process before and after malloc_trim; `how` it was asked for, which took `seconds`.
+
+    The heaps are None where its memory may not be read.
+    """
+
+    pid: int
+    name: str
+    how: str
+    seconds: float
+    rss_before: int
+    rss_after: int
+    before: NativeHeap | None
+    after: NativeHeap | None

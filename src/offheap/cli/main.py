@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "detach": "take the probe out of a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
     "where": "every byte of RSS and its owner: heap, metaspace, stacks, malloc, files",
+    "trim": "give back what malloc keeps free, and show before and after",
     "env": "print the variables that start the probe where there is no Python",
     "live": "watch what holds memory and what grows, in the terminal",
     "leaks": "suspects: sites whose old blocks survive and whose live bytes grow",
@@ -37,7 +38,7 @@ COMMANDS: dict[str, str] = {
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
-    "look at a process": ("where",),
+    "look at a process": ("where", "trim"),
     "record": ("run", "attach", "detach", "ps", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "set up": ("completion",),

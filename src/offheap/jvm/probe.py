@@ -140,6 +140,17 @@ def detach(pid: int) -> Stopped:
     return Stopped("stopped" if code == OK else "idle", present.live_file)
 
 
+def trim(pid: int) -> bool:
+    """Gives back what glibc keeps, by the probe that is in the JVM; False when there is none."""
+    present = loaded(pid)
+    if present is None:
+        return False
+    code = AttachedVM(pid).load_agent(present.libraries[0], "trim")
+    if code != OK:
+        raise result_error(pid, code)
+    return True
+
+
 def result_error(pid: int, code: int, where: str = "") -> UserError:
     """What Agent_OnAttach's result means, for a person; `where` is put behind it."""
     what, mend = _RESULTS.get(
@@ -224,4 +235,5 @@ __all__ = [
     "probe_library",
     "result_error",
     "start",
+    "trim",
 ]

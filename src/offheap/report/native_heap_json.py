@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from offheap.analysis.block_sizes import known_as
-from offheap.analysis.results_native_heap import BlockSize, NativeHeap, Use
+from offheap.analysis.results_native_heap import BlockSize, NativeHeap, Trimmed, Use
 from offheap.report.json import Value
 
 
@@ -21,6 +21,7 @@ def native_heap(heap: NativeHeap) -> Value:
         "sizes": [_size(size) for size in heap.sizes],
         "free_resident_bytes": heap.free_resident,
         "trimmable_bytes": heap.trimmable,
+        "remedies": [asdict(remedy) for remedy in heap.remedies],
         "arenas": [
             {
                 "address": f"{arena.address:#x}" if arena.address else None,
@@ -48,4 +49,25 @@ def _size(size: BlockSize) -> Value:
         "bytes": size.bytes,
         "resident_bytes": size.resident,
         "known_as": known_as(size) or None,
+    }
+
+
+def trim(trimmed: Trimmed) -> Value:
+    """offheap.trim/1."""
+    return {
+        "schema": "offheap.trim/1",
+        "pid": trimmed.pid,
+        "name": trimmed.name,
+        "how": trimmed.how,
+        "seconds": round(trimmed.seconds, 3),
+        "before": _kept(trimmed.rss_before, trimmed.before),
+        "after": _kept(trimmed.rss_after, trimmed.after),
+    }
+
+
+def _kept(rss: int, heap: NativeHeap | None) -> Value:
+    return {
+        "rss_bytes": rss,
+        "free_resident_bytes": heap.free_resident if heap else None,
+        "trimmable_bytes": heap.trimmable if heap else None,
     }

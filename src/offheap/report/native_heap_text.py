@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
 from offheap.analysis.block_sizes import known_as
-from offheap.analysis.results_native_heap import NativeHeap
-from offheap.quantities import format_size
+from offheap.analysis.results_native_heap import NativeHeap, Trimmed
+from offheap.quantities import format_duration, format_size
+from offheap.report.text import printable
 
 _MOST_SIZES, _MOST_ARENAS = 12, 12
 
@@ -61,3 +63,35 @@ def print_tables(out: Console, heap: NativeHeap) -> None:
         out.print(Text(f"{arena.name:<24}" + "".join(f"{format_size(size):>12}" for size in sizes)))
     if len(heap.arenas) > _MOST_ARENAS:
         out.print(Text(f"and {len(heap.arenas) - _MOST_ARENAS} more (--json has them all)", "dim"))
+    print_remedies(out, heap)
+
+
+def print_remedies(out: Console, heap: NativeHeap) -> None:
+    """What would give back what malloc keeps."""
+    out.print()
+    out.print(Text("what would give it back", "bold"))
+    for remedy in heap.remedies:
+        bound = "at most " if remedy.at_most else ""
+        out.print(Text(f"{bound + format_size(remedy.bytes):>18}  {remedy.name}"))
+        for line in textwrap.wrap(remedy.why, 60):
+            out.print(Text(f"{'':20}{line}", "dim"))
+
+
+def print_trim(out: Console, trimmed: Trimmed) -> None:
+    """Before and after, and what is still kept by which arena."""
+    out.print(Text(f"trimmed {printable(trimmed.name)} (pid {trimmed.pid}) by {trimmed.how}", "bold"))
+    out.print()
+    rows = [("RSS", trimmed.rss_before, trimmed.rss_after)]
+    if trimmed.before and trimmed.after:
+        rows.append(("free, kept by malloc", trimmed.before.free_resident, trimmed.after.free_resident))
+        rows.append(("of that on whole pages", trimmed.before.trimmable, trimmed.after.trimmable))
+    out.print(Text(f"{'':<24}{'before':>12}{'after':>12}{'change':>12}", "bold"))
+    for name, before, after in rows:
+        change = f"{'-' if after < before else '+'}{format_size(abs(after - before))}"
+        out.print(Text(f"{name:<24}{format_size(before):>12}{format_size(after):>12}{change:>12}"))
+    out.print()
+    if trimmed.before and trimmed.after:
+        out.print("What is still kept shares its pages with blocks in use, or lies above the last of them.")
+    else:
+        out.print("What malloc keeps cannot be told: run offheap as root, or with CAP_SYS_PTRACE.")
+    out.print(f"It took {format_duration(trimmed.seconds)}; the program went on in the meantime.")

@@ -1,0 +1,47 @@
+"""`offheap trim`: gives back what malloc keeps free, and shows before and after."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Make glibc give back to the kernel what it keeps free, as malloc_trim(3) does, and show RSS and "
+        "what is kept before and after.  The JVM does it itself from JDK 17 on; on JDK 11 the probe does, "
+        "where it is loaded.  No safepoint; a thread that allocates waits while its arena is gone through."
+    )
+    parser.epilog = """examples:
+  offheap trim 4711
+  offheap trim shop --json | jq '.before.rss_bytes - .after.rss_bytes'
+"""
+    parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.trim/1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    import time
+
+    from offheap.analysis.results_native_heap import Trimmed
+    from offheap.jvm import discovery
+    from offheap.jvm.trim import trim
+    from offheap.look import look
+
+    pid = discovery.resolve(args.process)
+    before = look(pid, attach=False)
+    began = time.monotonic()
+    how = trim(pid)
+    seconds = time.monotonic() - began
+    after = look(pid, attach=False)
+    rss = before.memory.rss, after.memory.rss
+    trimmed = Trimmed(pid, before.name, how, seconds, *rss, before.native_heap, after.native_heap)
+    if args.json:
+        from offheap.report import native_heap_json
+        from offheap.report.json import dumps
+
+        print(dumps(native_heap_json.trim(trimmed)))
+        return 0
+    from offheap.report import native_heap_text, terminal
+
+    native_heap_text.print_trim(terminal.console(), trimmed)
+    return 0

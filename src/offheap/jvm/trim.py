@@ -1,0 +1,31 @@
+"""malloc_trim(3) in a running JVM: by its own command, or by the probe."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from offheap.errors import UserError
+from offheap.jvm import probe, target
+from offheap.jvm.attach import AttachedVM, AttachError
+
+How = Literal["System.trim_native_heap", "the probe"]
+
+
+def trim(pid: int) -> How:
+    """Gives back what glibc keeps; threads that allocate wait while their arena is gone through.
+
+    UserError when neither can: JDK 11 has no such command.
+    """
+    target.check(pid)
+    try:
+        answer = AttachedVM(pid).jcmd("System.trim_native_heap")
+    except AttachError:
+        answer = ""
+    if "rim" in answer and "not available" not in answer:
+        return "System.trim_native_heap"
+    if probe.trim(pid):
+        return "the probe"
+    raise UserError(
+        f"PID {pid} has no System.trim_native_heap (JDK 17 and later have), and no probe",
+        "load the probe first: offheap attach PID --duration 1s, or start with a smaller MALLOC_ARENA_MAX",
+    )
