@@ -23,6 +23,7 @@ struct sampler {
     uint32_t thread_session; /* of the recording `thread` belongs to */
     uint16_t thread;    /* row in THREADS, 0: not asked yet */
     uint8_t inside;     /* between probe_enter and probe_leave */
+    uint8_t name_age;   /* rows asked for since the thread's name was first asked for (threads.c) */
 };
 extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

@@ -67,8 +67,16 @@ static uint16_t row_of(char *name) {
     return 0;
 }
 
+/* A name that will not change any more. */
+enum { SETTLED = UINT8_MAX };
+
+/* The JVM's own threads (compilers, collectors) name themselves when they have allocated a few blocks, and until then
+ * have the name of whoever started them.  So it is asked for again, ever more rarely: at the 1st, 2nd, 4th ... 128th. */
 uint16_t thread_row(void) {
-    if (likely(sampler.thread && sampler.thread_session == sampler.session)) return sampler.thread;
+    bool known = sampler.thread && sampler.thread_session == sampler.session;
+    if (likely(known && sampler.name_age == SETTLED)) return sampler.thread;
+    sampler.name_age = known ? (uint8_t)(sampler.name_age + 1) : 0;
+    if (known && sampler.name_age & (sampler.name_age - 1)) return sampler.thread;
     char name[64] = "";
     prctl(PR_GET_NAME, name);
     sampler.thread = row_of(name);
@@ -84,5 +92,6 @@ void thread_rename(const char *name) {
     sampler_join();
     sampler.thread = row_of(copy);
     sampler.thread_session = sampler.session;
+    sampler.name_age = SETTLED;
     probe_leave();
 }

@@ -117,7 +117,7 @@ class Stress:
         self._scratch = scratch
         self._divisor = divisor
         self._library = library
-        self._jar = _jar(jdk_home, scratch)
+        self._jar = compile_stress(jdk_home, scratch)
         self._alone: dict[Machine, Ended] = {}
         self._collectors: dict[tuple[int, str], bool] = {}
 
@@ -291,7 +291,7 @@ def _read(live_file: Path, lost: dict[str, int]) -> list[str]:
     return []
 
 
-def _jar(jdk_home: Path, scratch: Path) -> Path:
+def compile_stress(jdk_home: Path, scratch: Path) -> Path:
     """stress.jar: the program, and itself as its Java agent."""
     classes = scratch / "stress"
     source = Path(__file__).parent / "java" / "Stress.java"
