@@ -53,11 +53,12 @@ BASE = Variant("nothing")
 
 
 def offheap(library: Path) -> list[Variant]:
-    """offheap preloaded: idle (no sample ever comes), a sample every 512 KiB, and every block."""
+    """offheap preloaded: idle (no sample ever comes), a sample every 512 KiB, 1 % of CPU, and every block."""
     return [
         # It records, but a sample every 1 PiB never comes: what the hooks cost when they pass everything on.
         Variant("offheap idle", library, {"OFFHEAP": "interval=1048576g,dir={folder}"}),
         Variant("offheap 512 KiB", library, {"OFFHEAP": "interval=512k,dir={folder}"}),
+        Variant("offheap budget 1%", library, {"OFFHEAP": "budget=1%,dir={folder}"}),
         Variant("offheap exact", library, {"OFFHEAP": "exact,dir={folder}"}, depths=True),
     ]
 

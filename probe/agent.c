@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "budget.h"
 #include "events.h"
 #include "java.h"
 #include "jvm_start.h"
@@ -174,6 +175,7 @@ static void follow_modules(unsigned long long *known) {
 static void show_life(void) {
     if (!probe_enter()) return;
     __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);
+    budget_look();
     probe_leave();
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "budget.h"
 #include "probe.h"
 #include "system.h"
 
@@ -233,6 +234,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->counter_shards = shards;
     header->keys_per_bucket = 8;
     header->intervals[1] = options->interval;
+    budget_describe(header, options);
     strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
     memcpy(header->sections, sections, sizeof sections);
     live = header;

@@ -36,6 +36,27 @@ static int64_t parse_number(const char *text, size_t length) {
     return value > UINT64_C(1) << 50 ? -1 : (int64_t)value;
 }
 
+/* "1%", "0.25%" in millionths, up to 100 %; -1 on anything else, and on nothing at all. */
+static int64_t parse_percent(const char *text, size_t length) {
+    int64_t value = 0;
+    size_t i = 0;
+    unsigned places = 0;
+    bool point = false;
+    for (; i < length && text[i] != '%'; i++) {
+        if (text[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9' || places == 4) return -1;
+        value = value * 10 + (text[i] - '0');
+        places += point;
+        if (value > 10000000) return -1;
+    }
+    if (i + 1 != length) return -1;
+    for (; places < 4; places++) value *= 10;
+    return value > 0 && value <= 1000000 ? value : -1;
+}
+
 static bool word_is(const char *word, size_t length, const char *name) {
     return strlen(name) == length && memcmp(word, name, length) == 0;
 }
@@ -61,6 +82,11 @@ static bool parse_word(struct options *options, const char *word, size_t length)
         return copy_path(options->directory, sizeof options->directory, value, value_length);
     if (word_is(word, name, "file"))
         return copy_path(options->file, sizeof options->file, value, value_length);
+    if (word_is(word, name, "budget")) {
+        int64_t millionths = parse_percent(value, value_length);
+        options->budget = (uint64_t)millionths;
+        return millionths > 0;
+    }
     int64_t number = parse_number(value, value_length);
     if (number < 0) return false;
     if (word_is(word, name, "interval")) options->interval = (uint64_t)number;
@@ -88,6 +114,7 @@ int options_parse(struct options *options, const char *text) {
         if (*text == ',') text++;
     }
     bool exact = options->interval == 0;
+    if (exact) options->budget = 0;
     if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;
     /* Both size hash tables; the bounds keep the file under 2 GiB. */

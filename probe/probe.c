@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "elf_image.h"
 #include "environment.h"
 #include "got.h"
@@ -221,6 +222,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     cover(entry);
     describe_process();
     probe.options = *options;
+    budget_start();
     sampler_start(options->interval, options->seed);
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
     atomic_store(&probe_state, PROBE_RECORDING);
@@ -250,6 +252,7 @@ static int stop(void) {
     sampler_stop();
     table_stop();
     bool outside = wait_until_outside();
+    budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
     /* A thread that is still inside (preempted, or stopped in a debugger) would fault: then the
@@ -357,6 +360,7 @@ EXPORT int offheap_stop(void) { return probe_stop(); }
 
 __attribute__((destructor)) void probe_fall_asleep(void) {
     if (!probe_enter()) return;
+    budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     uint32_t recording = OFFHEAP_RECORDING;
     __atomic_compare_exchange_n(&live->state, &recording, OFFHEAP_EXITED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);

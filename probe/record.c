@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "budget.h"
 #include "live_file.h"
 #include "probe.h"
 #include "ranges.h"
@@ -36,12 +37,15 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
         return;
     }
     if (sampler_takes(size)) {
+        uint64_t began = budget_clock();
         uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
         struct offheap_value value = value_of(size, stack);
         stack_count(stack, size);
         if (!table_insert(block, value)) live_lose(OFFHEAP_LOST_BLOCKS);
         beat(value.birth);
+        budget_spend(began);
     }
+    budget_look();
     probe_leave();
     errno = saved;
 }
@@ -69,6 +73,7 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
         return;
     }
     if (sampler_takes(length)) {
+        uint64_t began = budget_clock();
         struct offheap_range range = {
             .start = (uint64_t)(uintptr_t)start,
             .end = (uint64_t)(uintptr_t)start + length,
@@ -81,7 +86,9 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
         stack_count(range.stack, length);
         if (!ranges_insert(&range)) live_lose(OFFHEAP_LOST_RANGES);
         beat(live_tick());
+        budget_spend(began);
     }
+    budget_look();
     probe_leave();
     errno = saved;
 }

@@ -124,8 +124,17 @@ struct offheap_header {
     uint64_t losses[OFFHEAP_LOSSES]; /* 128 */
     struct offheap_section sections[16]; /* 256; OFFHEAP_SECTIONS are used */
     uint64_t intervals[256];   /*  768  mean bytes between samples, by a block's interval code;
-                                        [0] = 0: every block (weight 1) */
-    uint64_t reserved[160];    /* 2816 */
+                                        [0] = 0: every block (weight 1); under a budget those
+                                        that may come, too, in ascending order */
+    uint64_t budget_ppm;       /* 2816  CPU that sampling may take, in millionths of the process's; 0: as it comes.
+                                        The next six are written under a budget only */
+    uint64_t cpu_ns;           /* 2824  the process's CPU since the start, at the last look */
+    uint64_t spent_ns;         /* 2832  of it, in taking samples */
+    uint64_t looked_ns;        /* 2840  CLOCK_MONOTONIC of the last look */
+    double inverse_seconds;    /* 2848  integral of 1/interval over time up to then, seconds/byte */
+    uint32_t interval_code;    /* 2856  in force since */
+    uint32_t greatest_code;    /* 2860  that ever was */
+    uint64_t reserved[154];    /* 2864 */
 };
 
 /*

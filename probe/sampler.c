@@ -12,8 +12,12 @@ _Thread_local struct sampler sampler;
  * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */
 enum { IDLE_BYTES = 256 * 1024 };
 
+/* A countdown under a mean above the least is interrupted after so many bytes, some 20 ns each time. */
+enum { LOOK_AGAIN_BYTES = 1024 * 1024 };
+
 static struct {
-    _Atomic uint64_t interval;
+    _Atomic uint64_t interval; /* of code 1 */
+    _Atomic uint32_t code;
     _Atomic uint64_t seed;
     _Atomic uint32_t session; /* odd while recording */
     _Atomic uint64_t threads; /* seeded in this session */
@@ -36,6 +40,32 @@ static uint64_t draw(uint64_t interval) {
     return bytes < 1 ? 1 : (uint64_t)bytes + 1;
 }
 
+uint64_t sampler_mean(uint64_t least, unsigned code) {
+    /* 2^(k/8) */
+    static const double steps[] = {1,
+                                   1.0905077326652577,
+                                   1.1892071150027210,
+                                   1.2968395546510096,
+                                   1.4142135623730951,
+                                   1.5422108254079408,
+                                   1.6817928305074290,
+                                   1.8340080864093424};
+    unsigned step = code - 1;
+    return (uint64_t)((double)least * steps[step & 7] + 0.5) << (step >> 3);
+}
+
+static void count_down_from(uint64_t bytes) {
+    bool interrupt = sampler.code > 1 && bytes > LOOK_AGAIN_BYTES;
+    sampler.countdown = interrupt ? LOOK_AGAIN_BYTES : bytes;
+    sampler.beyond = bytes - sampler.countdown;
+}
+
+/* Under the mean of now. */
+static void draw_countdown(uint64_t interval) {
+    sampler.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
+    count_down_from(draw(sampler_mean(interval, sampler.code)));
+}
+
 /* splitmix64: neighbouring seeds give unrelated streams. */
 static uint64_t mix(uint64_t x) {
     x += UINT64_C(0x9E3779B97F4A7C15);
@@ -46,10 +76,13 @@ static uint64_t mix(uint64_t x) {
 
 void sampler_start(uint64_t interval, uint64_t seed) {
     atomic_store(&common.interval, interval);
+    atomic_store(&common.code, 1);
     atomic_store(&common.seed, seed ? seed : system_monotonic_ns() ^ (uint64_t)getpid() << 32);
     atomic_store(&common.threads, 0);
     atomic_fetch_add(&common.session, 1);
 }
+
+void sampler_move(uint8_t code) { atomic_store_explicit(&common.code, code, memory_order_relaxed); }
 
 void sampler_stop(void) { atomic_fetch_add(&common.session, 1); }
 
@@ -62,7 +95,8 @@ void sampler_join(void) {
     uint64_t thread = atomic_fetch_add_explicit(&common.threads, 1, memory_order_relaxed);
     sampler.session = session;
     sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
-    sampler.countdown = interval ? draw(interval) : 0;
+    sampler.countdown = sampler.beyond = 0;
+    if (interval) draw_countdown(interval);
 }
 
 bool sampler_takes(size_t size) {
@@ -75,15 +109,27 @@ bool sampler_takes(size_t size) {
     sampler_join();
     if (interval == 0) return true;
     if (sampler_passes(size)) return false;
-    sampler.countdown = draw(interval);
+    uint64_t after = size - sampler.countdown;
+    if (after < sampler.beyond) {
+        /* Interrupted within this block.  The old mean has decided about it, so only now a new one. */
+        if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed))
+            count_down_from(sampler.beyond - after);
+        else draw_countdown(interval);
+        return false;
+    }
+    sampler.taken = sampler.code;
+    draw_countdown(interval);
     return true;
 }
 
-uint8_t sampler_code(void) { return atomic_load_explicit(&common.interval, memory_order_relaxed) ? 1 : 0; }
+uint8_t sampler_code(void) {
+    return atomic_load_explicit(&common.interval, memory_order_relaxed) ? sampler.taken : 0;
+}
 
 double sampler_weight(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     if (interval == 0) return 1;
-    double probability = one_minus_exp((double)(size ? size : 1) / (double)interval);
+    double mean = (double)sampler_mean(interval, sampler.taken);
+    double probability = one_minus_exp((double)(size ? size : 1) / mean);
     return 1 / probability;
 }

@@ -6,6 +6,13 @@
  * 1 - exp(-s / mean), independently of every other (the exponential has no memory, so a
  * fresh draw after each sample needs no carrying over of the overshoot).
  * In exact mode the countdown stays 0 and every block takes the slow path.
+ *
+ * Under a budget (budget.h) the mean moves.  A thread goes on with the mean its countdown was drawn
+ * under, and it is that one's code that its next sample carries, so what a block states is what
+ * really applied to it.  The means before the present block decide the present one's, never its own
+ * size or fate: 1/p stays unbiased.  So that a thread does not go on for long with a mean from
+ * busier times, a long countdown is interrupted and, if the mean has moved, drawn anew: the rest of
+ * an exponential is as long as a whole one.
  */
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
@@ -19,11 +26,14 @@
 struct sampler {
     uint64_t countdown; /* 0: take the slow path */
     uint64_t random;
+    uint64_t beyond;    /* bytes of the countdown that come after it is interrupted */
     uint32_t session;   /* of the recording the countdown was drawn for */
     uint32_t thread_session; /* of the recording `thread` belongs to */
     uint16_t thread;    /* row in THREADS, 0: not asked yet */
     uint8_t inside;     /* between probe_enter and probe_leave */
     uint8_t name_age;   /* rows asked for since the thread's name was first asked for (threads.c) */
+    uint8_t code;       /* interval code the countdown was drawn under */
+    uint8_t taken;      /* and the one of the latest sample */
 };
 extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -34,8 +44,12 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* A new recording: every thread draws anew at its next slow path. interval 0: exact. */
+/* A new recording: every thread draws anew at its next slow path. interval 0: exact; else that of code 1. */
 void sampler_start(uint64_t interval, uint64_t seed);
+/* The mean of an interval code from 1 on where code 1 is `least`: eight codes to the octave. */
+uint64_t sampler_mean(uint64_t least, unsigned code);
+/* From their next draws on, threads sample under this code. */
+void sampler_move(uint8_t code);
 /* Makes the calling thread part of the present recording, if it is not yet. */
 void sampler_join(void);
 /* Nothing records: threads look again only now and then. */
@@ -47,9 +61,9 @@ void sampler_rest(void);
 /* The slow path's decision, once a block: is it sampled?  Draws the next countdown. */
 bool sampler_takes(size_t size);
 
-/* Interval code of the blocks sampled now (recording.h). */
+/* Interval code of the block this thread has just sampled (recording.h). */
 uint8_t sampler_code(void);
-/* 1 / inclusion probability of a block, 1 when exact. */
+/* 1 / inclusion probability of that block, which has `size` bytes; 1 when exact. */
 double sampler_weight(size_t size);
 
 #endif

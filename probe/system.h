@@ -27,5 +27,7 @@ static inline void *system_pages(size_t length) {
 uint64_t system_coarse_ns(void);
 uint64_t system_monotonic_ns(void);
 uint64_t system_realtime_ns(void);
+/* CPU time of the whole process; a system call, which looks at every thread. */
+uint64_t system_cpu_ns(void);
 
 #endif

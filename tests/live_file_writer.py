@@ -53,6 +53,8 @@ class LiveFileWriter:
     stop_monotonic_ns: int = 0
     coverage: Coverage = field(default_factory=lambda: Coverage(0))
     counter_shards: int = 2
+    header: dict[str, int | float] = field(default_factory=dict)  # fields that are to differ from 0
+    intervals: dict[int, int] = field(default_factory=dict)  # by code, besides code 1
     losses: dict[contract.Loss, int] = field(default_factory=dict)
     capacities: dict[Section, int] = field(default_factory=dict)
     strings: bytearray = field(default_factory=lambda: bytearray(b"\0"))
@@ -178,11 +180,14 @@ class LiveFileWriter:
             "keys_per_bucket": 8,
             "heartbeat_ns": now,
             "probe_version": b"test",
+            **self.header,
         }.items():
             header[name] = value
         for loss, number in self.losses.items():
             header["losses"][0, loss] = number
         header["intervals"][0, 1] = 0 if self.mode is Mode.EXACT else INTERVAL
+        for code, mean in self.intervals.items():
+            header["intervals"][0, code] = mean
         raw = bytearray(at)
         raw[: contract.HEADER_BYTES] = header.tobytes()
         for section, table in tables.items():

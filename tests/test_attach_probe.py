@@ -207,7 +207,7 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
     monkeypatch.setattr(library, "probe_library", lambda: hidden)
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         for _ in range(2):
-            started = probe.start(jvm.pid, interval=4096)
+            started = probe.start(jvm.pid, "interval=4096")
             assert started.live_file.stat().st_uid == 65534
             present = probe.loaded(jvm.pid)
             assert present
@@ -341,7 +341,7 @@ def test_what_env_prints(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="space"):
         env.preload(Path("/a b/liboffheap.so"), "")
     with pytest.raises(UserError, match="comma"):
-        env.options(1, exact=False, directory=Path("/a,b"), follow=False)
+        env.options("interval=1", directory=Path("/a,b"), follow=False)
     assert "--exact" in offheap("env", "--interval", "0", expect=2).stderr
 
 

@@ -326,7 +326,11 @@ def read_all(path: Path) -> None:
 def test_flipped_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     raw = bytearray(GOOD)
     # The header and the beginnings of the sections: the rest is unused rows.
-    places = [*range(768), *(at + n for at in range(4096, len(raw), 4096) for n in range(200))]
+    places = [
+        *range(768),
+        *range(2816, 2864),
+        *(at + n for at in range(4096, len(raw), 4096) for n in range(200)),
+    ]
     for at in data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=8)):
         raw[at] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.getbasetemp() / "flipped.live"

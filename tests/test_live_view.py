@@ -674,6 +674,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
         (["4711"], "needs a terminal"),
         (["4711", "--interval", "0"], "--interval 0 means nothing"),
         (["4711", "--exact"], "are for --attach alone"),
+        (["4711", "--budget", "1%"], "are for --attach alone"),
         (["4711", "--every", "0"], "--every 0 means nothing"),
         (["4711", "-o", "/no/such/folder"], "is not a folder"),
     ],

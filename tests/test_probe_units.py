@@ -15,6 +15,7 @@ UNITS = {
     "table_stress": ["table.c", "system.c"],
     "ranges_model": ["ranges.c", "system.c"],
     "sampler_rates": ["sampler.c", "system.c"],
+    "sampler_moves": ["sampler.c", "system.c"],
     "table_patterns": ["table.c", "system.c"],
 }
 

@@ -12,8 +12,10 @@ from offheap.quantities import (
     format_count,
     format_duration,
     format_rate,
+    format_share,
     format_size,
     parse_duration,
+    parse_share,
     parse_size,
 )
 
@@ -142,3 +144,21 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
 @given(st.floats(0, 1e9))
 def test_every_duration_is_written_without_a_sign(seconds: float) -> None:
     assert not format_duration(seconds).startswith("-")
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("1%", 0.01), (" 0.25% ", 0.0025), ("100%", 1.0), (".5%", 0.005), ("0.0001%", 1e-6)]
+)
+def test_shares_are_read(text: str, share: float) -> None:
+    assert parse_share(text) == share
+
+
+@pytest.mark.parametrize("text", ["", "%", "1", "0.01", "1%%", "-1%", "1e2%", "100.1%", "0%", "0.00001%"])
+def test_a_bad_share_says_what_is_accepted(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"%"):
+        parse_share(text)
+
+
+@given(st.integers(1, 1_000_000))
+def test_a_share_is_written_as_it_is_read(millionths: int) -> None:
+    assert parse_share(format_share(millionths / 1e6)) == millionths / 1e6

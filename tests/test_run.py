@@ -212,6 +212,9 @@ def test_the_recording_is_named_after_the_program(zoo: Zoo, jre: Jre, tmp_path: 
         (["-o", "/nowhere/a.offheap", "--", "true"], "/nowhere is not a folder"),
         (["-o", ".", "--", "true"], ". exists already; choose another name with -o"),
         (["--interval", "0", "--", "true"], "--interval 0 means nothing"),
+        (["--budget", "0%", "--", "true"], "'0%' is not between 0.0001% and 100%"),
+        (["--budget", "1", "--", "true"], "'1' is not a percentage (write 1%, 0.25%)"),
+        (["--budget", "1%", "--exact", "--", "true"], "there is nothing for --budget to choose; leave one"),
         (["--every", "0", "--", "true"], "--every 0 means nothing"),
     ],
 )

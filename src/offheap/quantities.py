@@ -64,6 +64,22 @@ def parse_rate(text: str) -> float:
     return parse_size(size) / seconds
 
 
+def parse_share(text: str) -> float:
+    """A part of the whole from `1%`, `0.25%`: above 0, at most 1, to the millionth."""
+    number, percent, rest = text.strip().partition("%")
+    if not percent or rest or not _NUMBER.fullmatch(number):
+        raise QuantityError(f"{text!r} is not a percentage (write 1%, 0.25%)")
+    share = round(float(number) / 100, 6)
+    if not 0 < share <= 1:
+        raise QuantityError(f"{text!r} is not between 0.0001% and 100%")
+    return share
+
+
+def format_share(share: float) -> str:
+    """`1%`, `0.25%`: as `parse_share` reads it, to the millionth."""
+    return f"{share * 100:.4f}".rstrip("0").rstrip(".") + "%"
+
+
 def format_size(size: float) -> str:
     """`0 B`, `812 B`, `1.5 MiB`, `12.0 MiB`, `340 MiB`: three figures, powers of 1024; keeps the sign."""
     if not math.isfinite(size):

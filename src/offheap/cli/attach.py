@@ -16,13 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import format_duration, parse_duration, parse_size
+from offheap.quantities import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from offheap.jvm.probe import Started
-
-DEFAULT_INTERVAL = 512 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="time between snapshots (default 1s, later longer)",
     )
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument(
-        "--interval",
-        type=parse_size,
-        default=DEFAULT_INTERVAL,
-        metavar="SIZE",
-        help="mean bytes between samples (default 512KiB)",
-    )
-    rate.add_argument("--exact", action="store_true", help="record every block")
+    rate.add_arguments(parser)
     parser.add_argument("--keep", action="store_true", help="leave the probe recording in the JVM")
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
@@ -65,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.recording import run_folder
     from offheap.recording.recorder import record
 
-    if args.interval == 0 and not args.exact:
-        raise UserError("--interval 0 means nothing", "use --exact to record every block")
+    sampling = rate.words(args)
     if args.every is not None and args.every <= 0:
         raise UserError("--every 0 means nothing", "give a time such as 1s")
     pid = discovery.resolve(args.target)
@@ -80,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     run_folder.sweep()
     with interruptible() as interrupted:
-        started = probe.start(pid, interval=args.interval, exact=args.exact)
+        started = probe.start(pid, sampling)
         for note in started.notes:
             print(f"offheap: {note}", file=sys.stderr)
         stay = args.keep or started.how == "preloaded"

@@ -127,7 +127,7 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(INTERVAL, exact=False, directory=folder, follow=False)
+        words = env.options(f"interval={INTERVAL}", directory=folder, follow=False)
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:

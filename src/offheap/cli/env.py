@@ -8,10 +8,8 @@ import os
 import shlex
 from pathlib import Path
 
+from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import parse_size
-
-DEFAULT_INTERVAL = 512 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,15 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   eval "$(offheap env)"; exec java -jar app.jar
   eval "$(offheap env --native --exact)"; exec ./server
   offheap env --json                            for a container image's ENV lines"""
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--interval",
-        type=parse_size,
-        default=DEFAULT_INTERVAL,
-        metavar="SIZE",
-        help="mean bytes between samples (default 512KiB)",
-    )
-    size.add_argument("--exact", action="store_true", help="record every block")
+    rate.add_arguments(parser)
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="where the live file is made (default /dev/shm)"
     )
@@ -46,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.jvm.library import probe_library
 
     library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
-    words = options(args.interval, exact=args.exact, directory=args.dir, follow=args.follow)
+    words = options(rate.words(args), directory=args.dir, follow=args.follow)
     search = not (args.native or args.follow)
     if args.json:
         # In a container the process 1 is what the shell is here.
@@ -72,11 +62,9 @@ def preload(library: Path, before: str) -> str:
     return ":".join([str(library), *others])
 
 
-def options(interval: int, *, exact: bool, directory: Path | None, follow: bool) -> str:
-    """The text of the OFFHEAP variable (probe/options.h)."""
-    if interval == 0 and not exact:
-        raise UserError("--interval 0 means nothing", "use --exact to record every block")
-    words = ["exact" if exact else f"interval={interval}"]
+def options(sampling: str, *, directory: Path | None, follow: bool) -> str:
+    """The text of the OFFHEAP variable (probe/options.h); `sampling`: of `rate.words`."""
+    words = [sampling]
     if directory is not None:
         if "," in str(directory):
             raise UserError(

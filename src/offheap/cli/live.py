@@ -11,13 +11,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import parse_duration, parse_size
+from offheap.quantities import parse_duration
 
 if TYPE_CHECKING:
     from offheap.jvm.probe import Started
-
-DEFAULT_INTERVAL = 512 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,14 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a process, part of a main class or jar name, a recording, or a live file",
     )
     parser.add_argument("--attach", action="store_true", help="put the probe in, take it out at the end")
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument(
-        "--interval",
-        type=parse_size,
-        metavar="SIZE",
-        help="with --attach: mean bytes between samples (default 512KiB)",
-    )
-    rate.add_argument("--exact", action="store_true", help="with --attach: every block")
+    rate.add_arguments(parser, "with --attach: ")
     parser.add_argument(
         "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between looks (default 1s)"
     )
@@ -60,10 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.every <= 0:
         raise UserError(f"--every {args.every:g} means nothing", "give a time such as 1s")
-    if args.interval == 0:
-        raise UserError("--interval 0 means nothing", "use --exact to record every block")
-    if (args.exact or args.interval is not None) and not args.attach:
-        raise UserError("--interval and --exact are for --attach alone", "add --attach, or leave them out")
+    rate.words(args)
+    if (args.exact or args.interval is not None or args.budget is not None) and not args.attach:
+        raise UserError(
+            "--interval, --budget and --exact are for --attach alone", "add --attach, or leave them out"
+        )
     if not args.output.is_dir():
         raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
@@ -134,8 +127,7 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
     from offheap.jvm.attach_listener import NoProcess
 
     with interruptible() as interrupted:
-        interval = args.interval if args.interval is not None else DEFAULT_INTERVAL
-        started = probe.start(pid, interval=interval, exact=args.exact)
+        started = probe.start(pid, rate.words(args))
         ours = started.how == "started"
         for note in started.notes:
             print(f"offheap: {note}", file=sys.stderr)

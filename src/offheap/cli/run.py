@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import parse_duration, parse_size
+from offheap.quantities import parse_duration
 from offheap.signals import held
 
 if TYPE_CHECKING:
     from offheap.recording.launch import Launched
-
-DEFAULT_INTERVAL = 512 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,15 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 def add_recording_options(parser: argparse._ActionsContainer) -> None:
     """What `record` goes by."""
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--interval",
-        type=parse_size,
-        default=DEFAULT_INTERVAL,
-        metavar="SIZE",
-        help="mean bytes between samples (default 512KiB)",
-    )
-    size.add_argument("--exact", action="store_true", help="record every block")
+    rate.add_arguments(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
     )
@@ -79,10 +70,11 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
     with held():
         from offheap.recording.launch import Settings, launch
 
+    sampling = rate.words(args)
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(args.interval, exact=args.exact, directory=folder, follow=args.follow)
+        words = env.options(sampling, directory=folder, follow=args.follow)
         search = "" if args.follow else f",search={os.getpid()}"
         return {"LD_PRELOAD": library, "OFFHEAP": words + search}
 

@@ -102,20 +102,19 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
 
 
-def start(pid: int, *, interval: int | None = None, exact: bool = False) -> Started:
+def start(pid: int, sampling: str = "") -> Started:
     """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
 
-    `interval` is the mean of bytes between samples, None the probe's default; `exact` records every block.
+    `sampling` says what is sampled in the words of probe/options.h; "" is the probe's default.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present and present.live_file:
         return _already(pid, present)
-    options = "exact" if exact else f"interval={interval}" if interval is not None else ""
     # A second copy beside an idle one would be hooked by both: start the one that is there.
     path = present.libraries[0] if present else library.place(checked.status)
     try:
-        return _start(checked, path, options)
+        return _start(checked, path, sampling)
     except UserError:
         library.remove_copy(pid, path)
         raise

@@ -177,7 +177,14 @@ HEADER = np.dtype(
         ("losses", "<u8", (LOSSES,)),
         ("sections", SECTION, (16,)),
         ("intervals", "<u8", (256,)),
-        ("reserved", "<u8", (160,)),
+        ("budget_ppm", "<u8"),
+        ("cpu_ns", "<u8"),
+        ("spent_ns", "<u8"),
+        ("looked_ns", "<u8"),
+        ("inverse_seconds", "<f8"),
+        ("interval_code", "<u4"),
+        ("greatest_code", "<u4"),
+        ("reserved", "<u8", (154,)),
     ]
 )
 

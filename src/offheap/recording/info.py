@@ -111,6 +111,7 @@ def describe(
         ),
         probe_version=header.probe_version,
         live_time=live_time,
+        budget=header.budget,
     )
 
 

@@ -6,6 +6,7 @@ truncates ends the reader with SIGBUS.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from offheap.errors import UserError
 from offheap.recording import contract
 from offheap.recording.contract import Coverage, Loss, Section, State
 from offheap.recording.live_set import concatenate, live_blocks, live_ranges
+from offheap.recording.model import Budget
 from offheap.recording.modified_utf8 import decode
 
 Rows = NDArray[Any]
@@ -54,11 +56,27 @@ class Header:
     joined: int
     intervals: NDArray[np.uint64]  # (256,), by a block's interval code
     sections: Rows  # (16,) of contract.SECTION, checked against the file's length
+    budget: Budget | None
+    looked_monotonic: float  # under a budget: the last time the interval may have moved
+    inverse_seconds: float  # integral of 1/interval over time up to then
 
     @property
     def interval_bytes(self) -> int:
-        """Mean bytes between samples, 0 when every block is recorded."""
-        return 0 if self.mode is contract.Mode.EXACT else int(self.intervals[1:].max())
+        """Mean bytes between samples, 0 when every block is recorded.
+
+        Under a budget that of a path which allocates evenly over the time: what it allocates escapes with
+        probability exp(-integral of bytes/interval), so the mean is the harmonic one.
+        """
+        if self.mode is contract.Mode.EXACT:
+            return 0
+        if self.budget is None:
+            return int(self.intervals[1:].max())
+        least, last = self.budget.least_interval_bytes, self.budget.last_interval_bytes
+        end = max(self.stop_monotonic or self.heartbeat, self.looked_monotonic)
+        inverse = self.inverse_seconds + (end - self.looked_monotonic) / last
+        seconds = end - self.start_monotonic
+        mean = seconds / inverse if seconds > 0 and inverse > 0 else last
+        return round(min(max(mean, least), self.budget.greatest_interval_bytes))
 
 
 @dataclass(frozen=True)
@@ -344,6 +362,12 @@ def _check(path: Path, row: Any) -> None:
         raise _damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")
     if not 0 < int(row["counter_shards"]) <= 4096:
         raise _damaged(path, f"it has {int(row['counter_shards'])} counter shards")
+    if row["budget_ppm"]:
+        codes = 1, int(row["interval_code"]), int(row["greatest_code"])
+        if not all(0 < code < 256 and row["intervals"][code] for code in codes):
+            raise _damaged(path, f"it has no interval {codes[1]} or {codes[2]}")
+        if not (0 <= row["inverse_seconds"] < math.inf and row["budget_ppm"] <= 10**6):
+            raise _damaged(path, "its budget cannot be")
     appended = (
         Section.STRINGS,
         Section.LINES,
@@ -389,4 +413,21 @@ def _header(row: Any) -> Header:
         joined=joined,
         intervals=row["intervals"].copy(),
         sections=row["sections"].copy(),
+        budget=_budget(row),
+        looked_monotonic=int(row["looked_ns"]) * 1e-9,
+        inverse_seconds=float(row["inverse_seconds"]),
+    )
+
+
+def _budget(row: Any) -> Budget | None:
+    if not row["budget_ppm"] or int(row["mode"]) == contract.Mode.EXACT:
+        return None
+    intervals = row["intervals"]
+    return Budget(
+        share=int(row["budget_ppm"]) * 1e-6,
+        cpu_seconds=int(row["cpu_ns"]) * 1e-9,
+        spent_seconds=int(row["spent_ns"]) * 1e-9,
+        least_interval_bytes=int(intervals[1]),
+        greatest_interval_bytes=int(intervals[row["greatest_code"]]),
+        last_interval_bytes=int(intervals[row["interval_code"]]),
     )

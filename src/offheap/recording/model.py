@@ -48,13 +48,29 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The CPU that sampling was granted, and what came of it."""
+
+    share: float  # granted, of the process's CPU time
+    cpu_seconds: float  # of the process while it was recorded
+    spent_seconds: float  # of these, its threads in taking samples
+    least_interval_bytes: int  # where it started; the mean never goes below it
+    greatest_interval_bytes: int  # that the mean ever had
+    last_interval_bytes: int
+
+    @property
+    def spent_share(self) -> float:
+        return self.spent_seconds / self.cpu_seconds if self.cpu_seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Info:
     """About the recording as a whole.  Times: `start` is seconds since the epoch, UTC."""
 
     path: str
     pid: int
     mode: Literal["sampled", "exact"]
-    interval_bytes: int  # 0 when exact
+    interval_bytes: int  # 0 when exact; under a budget the harmonic mean over time
     start: float
     duration_seconds: float
     ended: Literal["recording", "detached", "exited", "killed"]
@@ -73,6 +89,7 @@ class Info:
     # When the live set was taken, seconds since the start; 0.0: at the end.  A recorder that was
     # killed leaves one that is older than its last snapshot: a large one is not written each time.
     live_time: float = 0.0
+    budget: Budget | None = None  # None: the interval was fixed
 
 
 # One row a live block or live mapping.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.recording.assembly import Named, Stacks, assemble, looks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Kind, Module, Recording
+from offheap.recording.model import LIVE, PROCESS, SERIES, Budget, Frame, Info, Kind, Module, Recording
 from offheap.recording.naming import Chain
 from offheap.recording.parts import connect, literal, parts
 
-_LATER = {"live_time"}  # keys of meta.json that older recordings lack
+_LATER = {"live_time", "budget"}  # keys of meta.json that older recordings lack
 
 Columns = dict[str, NDArray[Any]]
 
@@ -174,15 +175,28 @@ def _info(path: Path) -> Info:
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> Info:
-    """Info of JSON values, each of the type that model.Info declares."""
-    hints = get_type_hints(Info)
-    values: dict[str, Any] = {"path": str(path)}
-    for name, hint in hints.items():
+    return Info(path=str(path), **_values(Info, meta))
+
+
+def _budget(value: Any) -> tuple[bool, Any]:
+    """Whether it is one, or None, and which."""
+    try:
+        return value is None or isinstance(value, dict), value and Budget(**_values(Budget, value))
+    except (ValueError, KeyError, TypeError):
+        return False, value
+
+
+def _values(of: type[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a class of model, but for `path`, from JSON values, each of the type that it declares."""
+    values: dict[str, Any] = {}
+    for name, hint in get_type_hints(of).items():
         if name == "path" or (name in _LATER and name not in meta):
             continue
         value = meta[name]
         text = str(hint)
-        if text.startswith("typing.Literal"):
+        if hint == Budget | None:
+            valid, value = _budget(value)
+        elif text.startswith("typing.Literal"):
             valid = value in get_args(hint)
         elif text.startswith("tuple"):
             valid = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -198,4 +212,4 @@ def _checked(path: Path, meta: dict[str, Any]) -> Info:
         if not valid:
             raise ValueError(f"{name} is {value!r}")
         values[name] = value
-    return Info(**values)
+    return values

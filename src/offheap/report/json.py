@@ -15,7 +15,7 @@ from offheap.analysis.results import Estimate, Live, Site, Suspect, Verdict
 from offheap.analysis.stats import Stats, lost_samples
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
-from offheap.recording.model import Frame, Info
+from offheap.recording.model import Budget, Frame, Info
 
 Value = dict[str, Any]
 
@@ -164,6 +164,7 @@ def recording(info: Info) -> Value:
         "main_class": info.main_class,
         "mode": info.mode,
         "interval_bytes": info.interval_bytes,
+        "budget": _budget(info.budget),
         "start": datetime.fromtimestamp(info.start, timezone.utc).isoformat(timespec="milliseconds"),
         "duration_seconds": round(info.duration_seconds, 3),
         "entry": info.entry,
@@ -171,6 +172,22 @@ def recording(info: Info) -> Value:
         "probe_version": info.probe_version,
         "lost": {"samples": lost_samples(info), **info.lost},
         "coverage": list(info.coverage),
+    }
+
+
+def _budget(budget: Budget | None) -> Value | None:
+    if budget is None:
+        return None
+    return {
+        "cpu_share": round(budget.share, 6),
+        "spent_share": _number(budget.spent_share, 6),
+        "cpu_seconds": round(budget.cpu_seconds, 3),
+        "spent_seconds": round(budget.spent_seconds, 6),
+        "interval_bytes": {
+            "least": budget.least_interval_bytes,
+            "greatest": budget.greatest_interval_bytes,
+            "last": budget.last_interval_bytes,
+        },
     }
 
 

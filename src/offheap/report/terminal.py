@@ -119,6 +119,8 @@ def print_stats(out: Console, stats: Stats) -> None:
     if info.command_line:
         _print_field(out, "command", " ".join(info.command_line))
     _print_field(out, "recorded", wording.mode(info))
+    if info.budget:
+        _print_field(out, "budget", wording.budget(info.budget))
     _print_field(out, "live", wording.live(stats.live))
     _print_field(out, "allocated", wording.in_blocks(stats.allocated_bytes, stats.allocated_blocks))
     if any(stats.rss_bytes):

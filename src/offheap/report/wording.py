@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from offheap import cxx_names
 from offheap.analysis.results import Estimate, Live, Site
-from offheap.quantities import format_count, format_duration, format_size
-from offheap.recording.model import Frame, Info
+from offheap.quantities import format_count, format_duration, format_share, format_size
+from offheap.recording.model import Budget, Frame, Info
 from offheap.report.text import place
 
 _INNER, _OUTER = 12, 3  # frames that a folded stack keeps at its ends, and after the blamed one
@@ -32,6 +32,15 @@ def mode(info: Info) -> str:
         "killed": "until the process was killed",
     }[info.ended]
     return f"{how}, {format_duration(info.duration_seconds)} {ended}"
+
+
+def budget(value: Budget) -> str:
+    """What was granted, what was spent, and how the interval moved for it."""
+    least, greatest = format_size(value.least_interval_bytes), format_size(value.greatest_interval_bytes)
+    spent = f"{value.spent_share:.2%} of {format_duration(value.cpu_seconds)} of CPU"
+    moved = f"every {least}" if least == greatest else f"every {least} to {greatest}"
+    last = format_size(value.last_interval_bytes)
+    return f"{format_share(value.share)}; taking samples took {spent}, one {moved}, {last} at last"
 
 
 def amount(value: Estimate, write: Callable[[float], str]) -> str:

@@ -1,0 +1,116 @@
+#define _GNU_SOURCE
+#include "budget.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "arithmetic.h"
+#include "live_file.h"
+#include "probe.h"
+#include "sampler.h"
+#include "system.h"
+
+enum {
+    MOST_BYTES = 64 << 20, /* the interval's upper bound, unless it starts above it */
+    PERIOD_NS = 100000000,
+    /* A thread that was preempted in a sample has not spent that time: nothing counts for more. */
+    LONGEST_NS = 64000,
+    /* An idle process is granted what is due to this part of a CPU: else it would not be sampled at all. */
+    IDLE_PART = 100,
+    /* Of the time granted and spent alike: so few samples prove nothing, and the interval hardly moves. */
+    PRIOR_NS = 20000,
+    OCTAVE = 8,           /* interval codes (sampler_mean) */
+    RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
+    FALL = OCTAVE,        /* in a period */
+};
+
+static struct {
+    bool on;
+    uint64_t cpu_at_start;
+    _Atomic uint64_t looked; /* coarse clock */
+    _Atomic bool looking;
+    uint64_t cpu, spent; /* as of then; belong to whoever is looking */
+} budget;
+
+void budget_describe(struct offheap_header *header, const struct options *options) {
+    if (!options->budget) return;
+    header->budget_ppm = options->budget;
+    header->interval_code = header->greatest_code = 1;
+    for (unsigned code = 2; code < 256; code++) {
+        uint64_t mean = sampler_mean(options->interval, code);
+        if (mean > MOST_BYTES) break;
+        header->intervals[code] = mean;
+    }
+}
+
+void budget_start(void) {
+    budget.on = live->budget_ppm != 0;
+    budget.cpu = budget.spent = 0;
+    budget.cpu_at_start = system_cpu_ns();
+    atomic_store(&budget.looked, system_coarse_ns());
+    atomic_store(&budget.looking, false);
+    live->looked_ns = live->start_monotonic_ns;
+}
+
+uint64_t budget_clock(void) { return budget.on ? system_monotonic_ns() : 0; }
+
+void budget_spend(uint64_t began) {
+    if (!began) return;
+    uint64_t spent = system_monotonic_ns() - began;
+    __atomic_fetch_add(&live->spent_ns, spent < LONGEST_NS ? spent : LONGEST_NS, __ATOMIC_RELAXED);
+}
+
+/* What has passed since the last look goes into the live file. */
+static uint64_t account(uint64_t now) {
+    uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
+    uint64_t passed = now > before ? now - before : 0;
+    double sum = live->inverse_seconds + (double)passed * 1e-9 / (double)live->intervals[live->interval_code];
+    __atomic_store(&live->inverse_seconds, &sum, __ATOMIC_RELAXED);
+    __atomic_store_n(&live->cpu_ns, system_cpu_ns() - budget.cpu_at_start, __ATOMIC_RELAXED);
+    __atomic_store_n(&live->looked_ns, now, __ATOMIC_RELAXED);
+    atomic_store_explicit(&budget.looked, now, memory_order_relaxed);
+    return passed;
+}
+
+/* Codes up or down.  While blocks are small against the interval, the time spent is as its inverse, so the
+ * ratio to what was granted is the factor that it lacks; for larger ones a few looks come closer. */
+static int step(double spent, double granted, uint64_t passed) {
+    double octaves = natural_log((spent + PRIOR_NS) / (granted + PRIOR_NS)) / 0.69314718055994531;
+    double codes = octaves * OCTAVE, least = -(double)FALL * (double)passed / PERIOD_NS;
+    if (codes < least) codes = least;
+    if (codes < -255) codes = -255;
+    if (codes > RISE) codes = RISE;
+    return (int)(codes < 0 ? codes - 0.5 : codes + 0.5);
+}
+
+static void look(uint64_t now) {
+    uint64_t passed = account(now);
+    uint64_t cpu = live->cpu_ns, spent = __atomic_load_n(&live->spent_ns, __ATOMIC_RELAXED);
+    uint64_t used = cpu - budget.cpu;
+    if (used < passed / IDLE_PART) used = passed / IDLE_PART;
+    double granted = (double)used * 1e-6 * (double)live->budget_ppm;
+    int code = (int)live->interval_code + step((double)(spent - budget.spent), granted, passed);
+    if (code < 1) code = 1;
+    while (code > 255 || (code > 1 && live->intervals[code] == 0)) code--;
+    budget.cpu = cpu;
+    budget.spent = spent;
+    __atomic_store_n(&live->interval_code, (uint32_t)code, __ATOMIC_RELAXED);
+    if ((uint32_t)code > live->greatest_code)
+        __atomic_store_n(&live->greatest_code, (uint32_t)code, __ATOMIC_RELAXED);
+    sampler_move((uint8_t)code);
+}
+
+void budget_look(void) {
+    if (!budget.on) return;
+    uint64_t now = system_coarse_ns();
+    if (now < atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) return;
+    if (atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
+    if (now >= atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) look(now);
+    atomic_store_explicit(&budget.looking, false, memory_order_release);
+}
+
+void budget_settle(void) {
+    if (!budget.on || atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
+    account(system_coarse_ns());
+    atomic_store_explicit(&budget.looking, false, memory_order_release);
+}

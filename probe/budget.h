@@ -1,0 +1,34 @@
+/*
+ * The CPU that sampling may take: how much it takes is measured, and the mean interval moves so that
+ * it stays below the budget, and no further.
+ *
+ * Every sample is timed by two reads of the monotonic clock (vdso, some 25 ns of the 1-2 us it
+ * takes).  Ten times a second at most, whichever thread comes by sets that against the CPU time of
+ * the process; the JVM's agent thread comes by once a second.  Nothing of it is on the fast path.
+ */
+#ifndef OFFHEAP_BUDGET_H
+#define OFFHEAP_BUDGET_H
+
+#include <stdint.h>
+
+#include "options.h"
+#include "recording.h"
+
+/* Into the header of a new live file: the budget, and the intervals that may come. */
+void budget_describe(struct offheap_header *header, const struct options *options);
+/* For the mapped live file; before sampler_start. */
+void budget_start(void);
+
+/* The following three: between probe_enter and probe_leave. */
+
+/* Before a sample is taken: the time, 0 without a budget. */
+uint64_t budget_clock(void);
+/* After it. */
+void budget_spend(uint64_t began);
+/* Moves the interval when it is time to; after whatever was not on the fast path. */
+void budget_look(void);
+
+/* At the end, while the live file is mapped: brings its accounts up to date. */
+void budget_settle(void);
+
+#endif

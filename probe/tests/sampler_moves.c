@@ -1,0 +1,88 @@
+/* Are blocks sampled with the probability they state while the mean interval moves under the threads?
+ * Two threads allocate by the same schedule of sizes; one of them moves the mean up and down the whole time.
+ * For each size: the sum of 1/p over the sampled blocks against their number, as a z score, and the samples
+ * against the sum of p over all blocks; |z| over 5 fails.  Then a long countdown must not outlive a fall. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "sampler.h"
+
+enum { LEAST = 64 * 1024, MOST_CODE = 81, ROUNDS = 3000000 };
+
+static const size_t sizes[] = {1, 64, 4096, 65552, 524288, 2 << 20};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+struct sums {
+    double blocks[SIZES], weights[SIZES], weights_variance[SIZES], samples[SIZES], expected[SIZES], variance[SIZES];
+    int mover, codes_seen[256];
+};
+
+static void *allocate(void *argument) {
+    struct sums *sums = argument;
+    unsigned random = sums->mover ? 1 : 2;
+    for (int i = 0; i < ROUNDS; i++) {
+        random = random * 1664525 + 1013904223;
+        int which = (int)(random >> 16) % SIZES;
+        /* Small steps, and leaps between the ends. */
+        if (sums->mover && random % 64 == 0) sampler_move((uint8_t)(1 + (random >> 8) % MOST_CODE));
+        if (sums->mover && random % 5000 == 0) sampler_move(random & 8192 ? 1 : MOST_CODE);
+        size_t size = sizes[which];
+        sums->blocks[which]++;
+        if (sampler.code) {
+            double p = -expm1(-(double)size / (double)sampler_mean(LEAST, sampler.code));
+            sums->expected[which] += p;
+            sums->variance[which] += p * (1 - p);
+        }
+        if (sampler_passes(size) || !sampler_takes(size)) continue;
+        double weight = sampler_weight(size);
+        sums->samples[which]++;
+        sums->weights[which] += weight;
+        sums->weights_variance[which] += weight * (weight - 1);
+        sums->codes_seen[sampler_code()]++;
+    }
+    return NULL;
+}
+
+static int check(const struct sums *sums) {
+    int failed = 0, codes = 0;
+    for (int i = 0; i < SIZES; i++) {
+        double z = (sums->weights[i] - sums->blocks[i]) / sqrt(sums->weights_variance[i] + 1);
+        double count = (sums->samples[i] - sums->expected[i]) / sqrt(sums->variance[i] + 1);
+        printf("%8zu bytes: %.0f blocks, estimated %.0f, z %.2f; %.0f samples, expected %.1f, z %.2f\n", sizes[i],
+               sums->blocks[i], sums->weights[i], z, sums->samples[i], sums->expected[i], count);
+        /* Of the two least few are sampled, with weights too unlike for a normal distribution. */
+        failed |= (i > 1 && fabs(z) > 5) || fabs(count) > 5;
+    }
+    for (int code = 0; code < 256; code++) codes += sums->codes_seen[code] > 0;
+    printf("under %d codes\n", codes);
+    return failed | (codes < MOST_CODE / 2) | (sums->codes_seen[0] != 0);
+}
+
+/* Bytes in small blocks until the thread has noticed that the mean has fallen. */
+static int notices(void) {
+    sampler_start(512 * 1024, 7);
+    sampler_move(57); /* 64 MiB */
+    sampler_join();
+    sampler_move(1);
+    size_t bytes = 0;
+    while (sampler.code != 1 && bytes < 16 << 20) {
+        if (!sampler_passes(1000)) sampler_takes(1000);
+        bytes += 1000;
+    }
+    printf("noticed after %zu bytes\n", bytes);
+    return bytes > 1100 * 1000;
+}
+
+int main(void) {
+    struct sums sums[2] = {{.mover = 1}, {.mover = 0}};
+    pthread_t threads[2];
+    sampler_start(LEAST, 42);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, allocate, &sums[i]);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    int failed = check(&sums[0]) | check(&sums[1]);
+    sampler_stop();
+    return failed | notices();
+}
