@@ -218,7 +218,7 @@ class _Attacher:
         pid = self._process.pid
         while self._process.returncode is None:
             try:
-                live_file = probe.start(pid, interval=65536, exact=self._exact).live_file
+                live_file = probe.start(pid, "exact" if self._exact else "interval=65536").live_file
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))
