@@ -58,7 +58,7 @@ export function mergeFrames(frames: FrameColumns): Functions {
 }
 
 /** Every stack as functions, outermost first, or innermost first when `inverted`. */
-export function stackPaths(stacks: StackColumns, functions: Functions, inverted: boolean): Int32Array[] {
+export function stackPaths(stacks: Pick<StackColumns, "frames">, functions: Functions, inverted: boolean): Int32Array[] {
   return stacks.frames.map((frames) => {
     const path = Int32Array.from(frames.length ? frames : [-1], (frame) =>
       frame < 0 ? functions.noStack : (functions.ofFrame[frame] ?? functions.noStack),

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.ts";
 
-const KEYS: [string, string][] = [
+export const KEYS: [string, string][] = [
   ["/", "search for functions in the flame graph"],
   ["Esc", "undo search and zoom; then range and filters"],
   ["m", "next measure: live, grown, allocated, temporary"],
@@ -22,13 +22,13 @@ export interface Help {
   button: HTMLElement;
 }
 
-export function help(): Help {
+export function help(keys: [string, string][]): Help {
   const close = h("button", { type: "button" }, "Close");
   const dialog = h(
     "dialog",
     { id: "help", "aria-label": "Keys" },
     h("h2", {}, "Keys"),
-    h("dl", {}, ...KEYS.flatMap(([key, meaning]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning)])),
+    h("dl", {}, ...keys.flatMap(([key, meaning]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, meaning)])),
     h("p", { class: "hint" }, "The address keeps what you chose: copy it to show another the same view of this file."),
     close,
   );

@@ -4,11 +4,13 @@ import "./style.css";
 import { answer } from "./answer.ts";
 import { charts } from "./charts.ts";
 import { coverage, particulars } from "./coverage.ts";
+import { renderDiff } from "./diff-page.ts";
+import { DIFF_SCHEMA } from "./diff-payload.ts";
 import { h, nameOf } from "./dom.ts";
 import { figures } from "./figures.ts";
 import { flamePanel, type FlamePanel } from "./flame-panel.ts";
 import { visible } from "./format.ts";
-import { help } from "./help.ts";
+import { help, KEYS } from "./help.ts";
 import { Model } from "./model.ts";
 import { readPayload, type Info, type Payload } from "./payload.ts";
 import { scopeBar } from "./scope-bar.ts";
@@ -81,7 +83,7 @@ function render(payload: Payload, root: HTMLElement): void {
   const store = new Store(decode(location.hash.slice(1)));
   const model = new Model(payload, store);
   const panel = flamePanel(model);
-  const { dialog, button } = help();
+  const { dialog, button } = help(KEYS);
   const [some, anchor] = [payload.stacks.frames.length > 0, location.hash];
   root.replaceChildren(
     header(payload.info, button),
@@ -102,7 +104,6 @@ function render(payload: Payload, root: HTMLElement): void {
     // The page was empty when the browser looked for it.
     document.getElementById(anchor.slice(1))?.scrollIntoView();
   }
-  root.dataset["ready"] = String(Math.round(performance.now()));
 }
 
 async function start(): Promise<void> {
@@ -113,7 +114,13 @@ async function start(): Promise<void> {
     return;
   }
   try {
-    render(await readPayload(element), root);
+    const payload = await readPayload(element);
+    if (payload.schema === DIFF_SCHEMA) {
+      renderDiff(payload, root);
+    } else {
+      render(payload, root);
+    }
+    root.dataset["ready"] = String(Math.round(performance.now()));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     root.replaceChildren(

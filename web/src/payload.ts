@@ -1,5 +1,7 @@
 /** The JSON that src/offheap/report/payload.py writes into the page: what it holds and how to read it. */
 
+import { DIFF_SCHEMA, type DiffPayload } from "./diff-payload.ts";
+
 export const SCHEMA = "offheap.report-page/2";
 
 export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
@@ -148,19 +150,19 @@ export function frameAt(frames: FrameColumns, index: number): Frame {
 }
 
 /** Reads the payload element; large payloads are gzip in base64, which every browser unpacks by itself. */
-export async function readPayload(element: HTMLElement): Promise<Payload> {
+export async function readPayload(element: HTMLElement): Promise<Payload | DiffPayload> {
   const text = element.textContent ?? "";
   const json = element.dataset["encoding"] === "gzip-base64" ? await unzip(text.trim()) : text;
   return parsePayload(json);
 }
 
-export function parsePayload(json: string): Payload {
+export function parsePayload(json: string): Payload | DiffPayload {
   const value: unknown = JSON.parse(json);
   const schema = typeof value === "object" && value !== null && "schema" in value ? value.schema : undefined;
-  if (schema !== SCHEMA) {
-    throw new Error(`the data in this page is ${String(schema)}, its script reads ${SCHEMA}`);
+  if (schema !== SCHEMA && schema !== DIFF_SCHEMA) {
+    throw new Error(`the data in this page is ${String(schema)}, its script reads ${SCHEMA} and ${DIFF_SCHEMA}`);
   }
-  return value as Payload;
+  return value as Payload | DiffPayload;
 }
 
 export async function unzip(base64: string): Promise<string> {

@@ -3,6 +3,8 @@
 export type Measure = "live" | "grown" | "allocated" | "temporary";
 export type Unit = "bytes" | "blocks";
 export type Source = "all" | "malloc" | "mmap";
+/** Of the differential flame graph: what a frame is as wide as. */
+export type Width = "change" | "new" | "old";
 export type View = "callers" | "inverted" | "sandwich";
 
 export interface State {
@@ -16,6 +18,7 @@ export interface State {
   measure: Measure;
   unit: Unit;
   view: View;
+  width: Width;
   /** The function between the two halves of the sandwich, "" for none yet. */
   fn: string;
   search: string;
@@ -34,17 +37,19 @@ export const START: State = {
   measure: "live",
   unit: "bytes",
   view: "callers",
+  width: "change",
   fn: "",
   search: "",
   zoom: 0,
   open: undefined,
 };
 
-const CHOICES: { [Key in "source" | "measure" | "unit" | "view"]: readonly State[Key][] } = {
+const CHOICES: { [Key in "source" | "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
   source: ["all", "malloc", "mmap"],
   measure: ["live", "grown", "allocated", "temporary"],
   unit: ["bytes", "blocks"],
   view: ["callers", "inverted", "sandwich"],
+  width: ["change", "new", "old"],
 };
 const TEXTS = ["thread", "module", "only", "fn", "search"] as const;
 
@@ -82,6 +87,7 @@ export function decode(hash: string): State {
   choose("measure");
   choose("unit");
   choose("view");
+  choose("width");
   const range = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(fields.get("range") ?? "");
   if (range && Number(range[1]) < Number(range[2])) {
     state.range = [Number(range[1]), Number(range[2])];

@@ -6,7 +6,7 @@ describe("the address", () => {
     expect(encode(START)).toBe("");
     const state: State = {
       range: [5.25, 20], source: "mmap", thread: "pool-\\d+&x=1", module: "libz", only: "é \u202e", measure: "temporary",
-      unit: "blocks", view: "inverted", fn: "a<init>", search: "#%", zoom: 17, open: [3, 1],
+      unit: "blocks", view: "inverted", width: "old", fn: "a<init>", search: "#%", zoom: 17, open: [3, 1],
     };
     expect(decode(encode(state))).toEqual(state);
     expect(decode(encode({ ...START, open: [] })).open).toEqual([]);

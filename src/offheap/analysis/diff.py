@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 
 from offheap.analysis import moments
 from offheap.analysis.comparison import Comparison, Moment
 from offheap.analysis.matching import match
 from offheap.analysis.results_diff import Diff, Side
+from offheap.analysis.stack_changes import stack_changes
 from offheap.errors import UserError
 from offheap.quantities import format_duration
 from offheap.recording.model import Recording
@@ -20,11 +24,12 @@ def diff(
     per_second: bool = False,
     requests: tuple[float, float] | None = None,
     most: int | None = None,
+    stacks: bool = False,
 ) -> Diff:
     """Compare the ends of two recordings, of one build or of two: sites and functions match by name.
 
     `per_second` divides each side by its seconds, `requests` by the requests served in each.  `most`: how
-    many sites and functions to return, None: all.
+    many sites and functions to return, None: all.  `stacks`: return every stack, too.
     """
     seconds = [max(recording.info.duration_seconds, 1e-3) for recording in (old, new)]
     divisors = list(requests) if requests else seconds if per_second else [1.0, 1.0]
@@ -47,7 +52,8 @@ def diff(
     comparison = Comparison(
         before, after, matching.site_count, matching.function_count, kept=None, divisor=1.0
     )
-    return comparison.result("request" if requests else "second" if per_second else "", most)
+    unit: Literal["", "second", "request"] = "request" if requests else "second" if per_second else ""
+    return _result(comparison, unit, most, stacks)
 
 
 def diff_in_time(
@@ -57,6 +63,7 @@ def diff_in_time(
     *,
     per_second: bool = False,
     most: int | None = None,
+    stacks: bool = False,
 ) -> Diff:
     """Compare two moments of one recording, in seconds since its start; `end` None: its end.
 
@@ -108,4 +115,13 @@ def diff_in_time(
         kept,
         divisor=stop - start if per_second else 1.0,
     )
-    return comparison.result("second" if per_second else "", most)
+    return _result(comparison, "second" if per_second else "", most, stacks)
+
+
+def _result(
+    comparison: Comparison, unit: Literal["", "second", "request"], most: int | None, stacks: bool
+) -> Diff:
+    result = comparison.result(unit, most)
+    if not stacks:
+        return result
+    return replace(result, stacks=stack_changes(comparison.old, comparison.new, comparison.function_count))

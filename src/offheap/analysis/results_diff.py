@@ -59,6 +59,22 @@ class FunctionChange:
 
 
 @dataclass(frozen=True, slots=True)
+class StackChanges:
+    """Every distinct stack that holds memory in OLD or in NEW, as functions that match by name.
+
+    functions  one frame for each function: its line is one of several
+    paths      by stack: numbers of functions, innermost first, inlined native ones left out
+    old_bytes, new_bytes  by stack: live bytes, estimated, divided as the diff's sides are
+    """
+
+    functions: tuple[Frame, ...]
+    kinds: tuple[Literal["malloc", "mmap"], ...]
+    paths: tuple[tuple[int, ...], ...]
+    old_bytes: tuple[float, ...]
+    new_bytes: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """OLD or NEW.  `time`: seconds since the recording started, if it is a moment of one recording."""
 
@@ -75,6 +91,7 @@ class Diff:
                changes are divided.
     changed    how many sites changed so, beyond chance
     by_chance  how many others differ
+    stacks     only if they were asked for
     """
 
     old: Side
@@ -85,3 +102,4 @@ class Diff:
     by_chance: int
     sites: tuple[SiteChange, ...]
     functions: tuple[FunctionChange, ...]
+    stacks: StackChanges | None = None

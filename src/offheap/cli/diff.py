@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 
 from offheap.cli.leaks import positive
 from offheap.cli.reading import read
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap diff short.offheap long.offheap --per second
   offheap diff old.offheap new.offheap --per 120000,95000     requests served in each
   offheap diff app.offheap --from 5m --to 50m
+  offheap diff old.offheap new.offheap -o diff.html           with a differential flame graph
 """
     parser.add_argument("old", metavar="OLD", help="a recording, or a live file")
     parser.add_argument("new", metavar="NEW", nargs="?", help="another; none: compare two times of OLD")
@@ -40,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="show changes that chance explains, too")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks")
     parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write one HTML file with the sites and a differential flame graph",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help=f"print JSON (schema offheap.diff/1), at most {_IN_JSON} of each unless --top or --all",
@@ -51,6 +60,9 @@ def run(args: argparse.Namespace) -> int:
 
     per_second = args.per == "second"
     requests = None if per_second else args.per
+    if args.output and args.json:
+        raise UserError("--json prints the diff and -o writes a page of it", "leave one of them out")
+    page = args.output is not None
     most = None if args.all and not args.top else args.top or _IN_JSON
     if args.new is None:
         if args.start is None:
@@ -60,14 +72,25 @@ def run(args: argparse.Namespace) -> int:
             )
         if requests:
             raise UserError("--per OLD,NEW needs two recordings", "use --per second with --from and --to")
-        result = diff_in_time(read(args.old), args.start, args.end, per_second=per_second, most=most)
+        result = diff_in_time(
+            read(args.old), args.start, args.end, per_second=per_second, most=most, stacks=page
+        )
     else:
         if args.start is not None or args.end is not None:
             raise UserError(
                 "--from and --to compare two times of one recording, and there are two",
                 "leave NEW out, or the times",
             )
-        result = diff(read(args.old), read(args.new), per_second=per_second, requests=requests, most=most)
+        result = diff(
+            read(args.old), read(args.new), per_second=per_second, requests=requests, most=most, stacks=page
+        )
+    if page:
+        from offheap.quantities import format_size
+        from offheap.report import html
+
+        size = html.write_diff(result, args.output)
+        print(f"wrote {args.output} ({format_size(size)}): open it in a browser")
+        return 0
     from offheap.report import diff as report
 
     if args.json:

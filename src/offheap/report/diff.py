@@ -35,16 +35,16 @@ def print_diff(
     """
     whole = diff.live_bytes
     style = "bold" if whole.change.low <= 0 <= whole.change.high else "bold red"
-    out.print(_wrapped(_headline(diff), "bold green" if whole.change.high < 0 else style))
+    out.print(_wrapped(headline(diff), "bold green" if whole.change.high < 0 else style))
     counts = [f"{diff.changed[change]} {change}" for change in _ORDER if diff.changed.get(change)]
     line = f"Sites: {', '.join(counts) or 'none changed beyond chance'}"
     if diff.by_chance:
         line += f"; {format_count(diff.by_chance)} within what chance explains"
         line += "" if everything else " (--all shows them)"
     out.print(_wrapped(f"{line}.", ""))
-    hint = _durations(diff)
-    if hint:
-        out.print(_wrapped(hint, "yellow"))
+    beware = hint(diff)
+    if beware:
+        out.print(_wrapped(beware, "yellow"))
 
     sites = [site for site in diff.sites if everything or site.significant]
     for site in sites[:top]:
@@ -108,7 +108,8 @@ def value(diff: Diff) -> dict[str, Any]:
     }
 
 
-def _headline(diff: Diff) -> str:
+def headline(diff: Diff) -> str:
+    """One sentence: the change of the whole, with its interval."""
     whole = diff.live_bytes
     change = whole.change
     per = " per request" if diff.unit == "request" else ""
@@ -122,7 +123,8 @@ def _headline(diff: Diff) -> str:
     return f"Live memory{per} {verb} by {amount}: {states}."
 
 
-def _durations(diff: Diff) -> str:
+def hint(diff: Diff) -> str:
+    """What to beware of in these figures, or nothing."""
     old, new = diff.old, diff.new
     if diff.unit or old.time is not None or 0.9 < old.seconds / max(new.seconds, 1e-3) < 1.1:
         return ""

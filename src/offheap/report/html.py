@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from offheap.analysis.results import Suspect
+from offheap.analysis.results_diff import Diff
 from offheap.errors import UserError
 from offheap.recording.model import Recording
+from offheap.report import diff_payload
 from offheap.report.output import put
-from offheap.report.payload import SCHEMA, payload
+from offheap.report.payload import payload
 
 TEMPLATE = Path(__file__).parent / "_web" / "report.html"
 _ELEMENT = 'data-encoding="json">@OFFHEAP_PAYLOAD@<'
@@ -27,7 +29,16 @@ _READABLE_BYTES = 64 * 1024
 
 
 def render(recording: Recording, suspects: Sequence[Suspect]) -> str:
-    """The page as text."""
+    """The page of a recording, as text."""
+    return _page(payload(recording, suspects))
+
+
+def render_diff(diff: Diff) -> str:
+    """The page of a diff, which must have its stacks, as text."""
+    return _page(diff_payload.payload(diff))
+
+
+def _page(data: dict[str, Any]) -> str:
     if not TEMPLATE.is_file():
         raise UserError(
             "this installation has no template for the HTML report",
@@ -37,14 +48,14 @@ def render(recording: Recording, suspects: Sequence[Suspect]) -> str:
     before, found, after = template.partition(_ELEMENT)
     if not found:
         raise UserError("the template of the HTML report is damaged", "install offheap anew")
-    if SCHEMA not in template:
+    if data["schema"] not in template:
         # A checkout that moved on: nothing builds web/ again by itself.
         raise UserError(
             "the template of the HTML report is of another version than this offheap",
             "run `python web/build.py` in the checkout, or install offheap anew",
         )
-    encoding, data = embed(payload(recording, suspects))
-    return f'{before}data-encoding="{encoding}">{data}<{after}'
+    encoding, text = embed(data)
+    return f'{before}data-encoding="{encoding}">{text}<{after}'
 
 
 def embed(data: dict[str, Any]) -> tuple[str, str]:
@@ -61,3 +72,8 @@ def embed(data: dict[str, Any]) -> tuple[str, str]:
 def write(recording: Recording, suspects: Sequence[Suspect], output: Path) -> int:
     """Writes the page whole or not at all; its size in bytes.  What `output.put` refuses is a UserError."""
     return put(output, render(recording, suspects), MARK)
+
+
+def write_diff(diff: Diff, output: Path) -> int:
+    """The same for the page of a diff."""
+    return put(output, render_diff(diff), MARK)

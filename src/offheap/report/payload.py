@@ -40,7 +40,7 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
     live_bytes, live_blocks = whole.live(recording)
     by_kind = whole.live_by_kind(recording)
-    frames = _Frames(recording.frames)
+    frames = Frames(recording.frames)
     totals = stack_totals(recording)
     # The stacks that hold or ever allocated something; `place` is where each went.
     used = np.flatnonzero(totals.allocated_bytes > 0)
@@ -50,11 +50,11 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
-        "info": _info(recording.info),
-        "live_bytes": _estimate(live_bytes),
-        "live_blocks": _estimate(live_blocks),
-        "malloc_bytes": _estimate(by_kind.malloc_bytes),
-        "mapped_bytes": _estimate(by_kind.mapped_bytes),
+        "info": info(recording.info),
+        "live_bytes": estimate(live_bytes),
+        "live_blocks": estimate(live_blocks),
+        "malloc_bytes": estimate(by_kind.malloc_bytes),
+        "mapped_bytes": estimate(by_kind.mapped_bytes),
         "stacks": _stacks(recording, totals, used),
         "series": series(recording, place),
         "threads": _threads(recording, place),
@@ -65,7 +65,7 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
     }
 
 
-class _Frames:
+class Frames:
     """The recording's frames by number, and those that only a suspect has (a judged or missing one)."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
@@ -96,7 +96,7 @@ class _Frames:
         }
 
 
-def _info(info: Info) -> dict[str, Any]:
+def info(info: Info) -> dict[str, Any]:
     fields = asdict(info)
     del fields["properties"]
     fields["command_line"] = [_without_secret(argument) for argument in info.command_line]
@@ -132,7 +132,7 @@ def _threads(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _suspects(
-    recording: Recording, suspects: Sequence[Suspect], frames: _Frames, place: NDArray[np.int64]
+    recording: Recording, suspects: Sequence[Suspect], frames: Frames, place: NDArray[np.int64]
 ) -> list[dict[str, Any]]:
     over_time = site_courses(recording, [suspect.site for suspect in suspects])
     result = []
@@ -150,10 +150,10 @@ def _suspects(
                 "stack": [frames.number(frame) for frame in site.stack],
                 "stacks": stacks[stacks >= 0].tolist(),
                 "threads": list(site.threads),
-                "live_bytes": _estimate(site.live_bytes),
-                "live_blocks": _estimate(site.live_blocks),
-                "old_bytes": _estimate(suspect.old_bytes),
-                "growth_bytes_per_second": _estimate(suspect.growth_bytes_per_second),
+                "live_bytes": estimate(site.live_bytes),
+                "live_blocks": estimate(site.live_blocks),
+                "old_bytes": estimate(suspect.old_bytes),
+                "growth_bytes_per_second": estimate(suspect.growth_bytes_per_second),
                 "births": _whole(over_time.births[number]),
                 "live_error": _errors(over_time.live_variance[number]),
                 "allocated_error": _errors(over_time.allocated_variance[number]),
@@ -179,7 +179,7 @@ def _process(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _estimate(value: Estimate) -> dict[str, float | None]:
+def estimate(value: Estimate) -> dict[str, float | None]:
     return {name: _finite(getattr(value, name)) for name in ("estimate", "low", "high")}
 
 

@@ -1,0 +1,45 @@
+"""Every stack of two moments, merged where its functions match by name: for a differential flame graph."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from offheap.analysis.comparison import Moment
+from offheap.analysis.results_diff import StackChanges
+from offheap.analysis.sites import MMAP
+from offheap.recording.model import Frame
+
+_Kind = Literal["malloc", "mmap"]
+
+
+def stack_changes(old: Moment, new: Moment, function_count: int) -> StackChanges:
+    """Of stacks that hold memory in either; `function_count`: of the matching that numbered both's."""
+    # Of a function's frames the last one met stands for it: NEW's, whose lines are today's.
+    shown = [Frame("?", "unknown")] * function_count
+    numbers: dict[tuple[_Kind, tuple[int, ...]], int] = {}
+    held: list[list[float]] = []
+    for side, moment in enumerate((old, new)):
+        recording = moment.recording
+        functions = moment.functions.tolist()
+        for frame, function in zip(recording.frames, functions, strict=True):
+            if function >= 0:
+                shown[function] = frame
+        flat, offsets = recording.stack_frames.tolist(), recording.stack_offsets.tolist()
+        bytes_ = moment.live.bytes / moment.divisor
+        for stack in np.flatnonzero(bytes_ > 0).tolist():
+            kind: _Kind = "mmap" if recording.stack_kinds[stack] == MMAP else "malloc"
+            own = (functions[frame] for frame in flat[offsets[stack] : offsets[stack + 1]])
+            key = (kind, tuple(function for function in own if function >= 0))
+            number = numbers.setdefault(key, len(numbers))
+            if number == len(held):
+                held.append([0.0, 0.0])
+            held[number][side] += float(bytes_[stack])
+    return StackChanges(
+        functions=tuple(shown),
+        kinds=tuple(kind for kind, _path in numbers),
+        paths=tuple(path for _kind, path in numbers),
+        old_bytes=tuple(pair[0] for pair in held),
+        new_bytes=tuple(pair[1] for pair in held),
+    )

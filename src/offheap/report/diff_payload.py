@@ -1,0 +1,71 @@
+"""The JSON inside the HTML page of a diff: web/src/diff-payload.ts is its reader and names every field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from offheap import __version__
+from offheap.analysis.results_diff import Diff, Difference, Side
+from offheap.report.diff import headline, hint
+from offheap.report.payload import Frames, estimate, info
+
+SCHEMA = "offheap.diff-page/1"
+
+# Sites after these are left out of the table, not of the flame graph.
+MOST_SITES = 300
+
+
+def payload(diff: Diff) -> dict[str, Any]:
+    """Everything the page shows; the diff must have its stacks."""
+    stacks = diff.stacks
+    if stacks is None:
+        raise ValueError("the diff was made without its stacks")
+    frames = Frames(())
+    functions = [frames.number(frame) for frame in stacks.functions]
+    shown = [site for site in diff.sites if site.change != "same"][:MOST_SITES]
+    return {
+        "schema": SCHEMA,
+        "offheap_version": __version__,
+        "headline": headline(diff).replace(" -> ", " \u2192 "),
+        "hint": hint(diff),
+        "unit": diff.unit,
+        "old": _side(diff.old),
+        "new": _side(diff.new),
+        "live_bytes": _difference(diff.live_bytes),
+        "changed": dict(diff.changed),
+        "by_chance": diff.by_chance,
+        "site_count": sum(site.change != "same" for site in diff.sites),
+        "sites": [
+            {
+                "rank": site.rank,
+                "change": site.change,
+                "significant": site.significant,
+                "kind": site.kind,
+                "blamed": frames.number(site.blamed),
+                "stack": [frames.number(frame) for frame in site.stack],
+                "live_bytes": _difference(site.live_bytes),
+                "live_blocks": _difference(site.live_blocks),
+                "allocated_bytes": _difference(site.allocated_bytes),
+            }
+            for site in shown
+        ],
+        "stacks": {
+            "kind": list(stacks.kinds),
+            "frames": [[functions[function] for function in path] for path in stacks.paths],
+            "old_bytes": [_figures(each) for each in stacks.old_bytes],
+            "new_bytes": [_figures(each) for each in stacks.new_bytes],
+        },
+        "frames": frames.columns(),  # last: sites may have added to them
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"time": side.time, "seconds": round(side.seconds, 3), "info": info(side.info)}
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {name: estimate(getattr(difference, name)) for name in ("old", "new", "change")}
+
+
+def _figures(number: float) -> float:
+    return float(f"{number:.6g}")

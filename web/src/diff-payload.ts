@@ -1,0 +1,60 @@
+/** The JSON that src/offheap/report/diff_payload.py writes into the page of a diff. */
+
+import type { Estimate, FrameColumns, Info } from "./payload.ts";
+
+export const DIFF_SCHEMA = "offheap.diff-page/1";
+
+export type Change = "new" | "grown" | "shrunk" | "gone" | "same";
+
+export interface Difference {
+  old: Estimate;
+  new: Estimate;
+  change: Estimate;
+}
+
+/** `time`: seconds since the recording started, if the side is a moment of one recording. */
+export interface Side {
+  time: number | null;
+  seconds: number;
+  info: Info;
+}
+
+export interface SiteChange {
+  rank: number;
+  change: Change;
+  significant: boolean;
+  kind: "malloc" | "mmap" | "java";
+  /** Indices into the frame columns. */
+  blamed: number;
+  stack: number[];
+  live_bytes: Difference;
+  live_blocks: Difference;
+  allocated_bytes: Difference;
+}
+
+/** Columns of equal length: every distinct stack of either side, innermost frame first. */
+export interface ChangedStacks {
+  kind: ("malloc" | "mmap")[];
+  frames: number[][];
+  old_bytes: number[];
+  new_bytes: number[];
+}
+
+export interface DiffPayload {
+  schema: typeof DIFF_SCHEMA;
+  offheap_version: string;
+  headline: string;
+  hint: string;
+  /** What figures are divided by; at two times of one recording only changes are. */
+  unit: "" | "second" | "request";
+  old: Side;
+  new: Side;
+  live_bytes: Difference;
+  changed: Partial<Record<Change, number>>;
+  by_chance: number;
+  /** The first of `site_count` that are not the same. */
+  sites: SiteChange[];
+  site_count: number;
+  stacks: ChangedStacks;
+  frames: FrameColumns;
+}

@@ -1,0 +1,105 @@
+/** The sites that changed, those beyond chance first. */
+
+import type { Change, Difference, DiffPayload, SiteChange } from "./diff-payload.ts";
+import { h, nameOf, section } from "./dom.ts";
+import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "./format.ts";
+import { frameAt, type Estimate } from "./payload.ts";
+import { stackList } from "./stack-list.ts";
+
+const COLUMNS = ["#", "Change", "Allocated by", "Change of live bytes", "Old", "New"];
+const COLOURS: Record<Change, string> = { new: "info", grown: "bad", shrunk: "good", gone: "good", same: "info" };
+
+export function diffSites(payload: DiffPayload, find: (name: string) => void): HTMLElement {
+  if (payload.sites.length === 0) {
+    return section("sites", "Sites", h("p", { class: "empty" }, "No allocation site differs."));
+  }
+  const body = h("tbody");
+  const [certain, chance] = [true, false].map((wanted) => payload.sites.filter(({ significant }) => significant === wanted)) as [SiteChange[], SiteChange[]];
+  const show = (some: SiteChange[]): void => body.append(...some.flatMap((site) => row(payload, site, find)));
+  show(certain);
+  if (certain.length) {
+    body.querySelector<HTMLButtonElement>("button.open")?.click();
+  }
+  const none = h("p", { class: "empty" }, "No site changed by more than chance explains.");
+  const table = h(
+    "table",
+    { hidden: certain.length === 0 },
+    h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+    body,
+  );
+  const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(chance.length)} that chance explains`);
+  more.addEventListener("click", () => {
+    show(chance);
+    more.remove();
+    none.remove();
+    table.hidden = false;
+  });
+  const left = payload.site_count - payload.sites.length;
+  const note = h("p", { class: "hint" }, `The other ${formatCount(left)} sites are in the flame graph only.`);
+  return section("sites", "Sites", certain.length === 0 && none, table, chance.length > 0 && more, left > 0 && note);
+}
+
+function row(payload: DiffPayload, site: SiteChange, find: (name: string) => void): HTMLElement[] {
+  const blamed = frameAt(payload.frames, site.blamed);
+  const id = `site-${site.rank}`;
+  const open = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.name));
+  const detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
+  open.addEventListener("click", () => {
+    const cell = detail.firstElementChild;
+    if (!cell?.childElementCount) {
+      cell?.append(...details(payload, site, blamed.name, find));
+    }
+    detail.hidden = !detail.hidden;
+    open.setAttribute("aria-expanded", String(!detail.hidden));
+  });
+  const { change, old, new: now } = site.live_bytes;
+  const place = formatPlace(blamed);
+  // At two times of one recording, what is held at a moment is divided by nothing.
+  const held = payload.old.time === null ? payload.unit : "";
+  return [
+    h(
+      "tr",
+      { class: "suspect" },
+      h("td", { class: "rank" }, String(site.rank)),
+      h(
+        "td",
+        { class: "verdict" },
+        h("span", { class: `badge ${site.significant ? COLOURS[site.change] : "info"}` }, site.change),
+        !site.significant && h("span", { class: "note" }, "chance explains it"),
+      ),
+      h("td", { class: "site" }, open, place && h("span", { class: "note" }, place)),
+      quantity("Change", `${(change.estimate ?? 0) > 0 ? "+" : ""}${amount(change.estimate, payload.unit)}`, interval(change, payload.unit)),
+      quantity("Old", amount(old.estimate, held), interval(old, held)),
+      quantity("New", amount(now.estimate, held), interval(now, held)),
+    ),
+    detail,
+  ];
+}
+
+function details(payload: DiffPayload, site: SiteChange, name: string, find: (name: string) => void): HTMLElement[] {
+  const button = h("button", { type: "button" }, "Find in the flame graph");
+  button.addEventListener("click", () => find(name));
+  const held = payload.old.time === null ? payload.unit : "";
+  const both = (label: string, { old, new: now }: Difference, format: (quantity: number | null) => string): string =>
+    `${label} ${format(old.estimate)} → ${format(now.estimate)}`;
+  const list = stackList(payload.frames, site.stack, site.blamed);
+  list.append(button);
+  const facts = [
+    site.kind,
+    both("blocks", site.live_blocks, formatCount),
+    both("allocated", site.allocated_bytes, (quantity) => amount(quantity, held)),
+  ];
+  return [h("p", { class: "muted" }, facts.join(" · ")), list];
+}
+
+export function amount(quantity: number | null, unit: DiffPayload["unit"]): string {
+  return unit === "second" ? formatRate(quantity) : `${formatSize(quantity)}${unit === "request" ? "/request" : ""}`;
+}
+
+function interval(quantity: Estimate, unit: DiffPayload["unit"]): string | null {
+  return unit === "second" ? formatRateInterval(quantity) : formatInterval(quantity);
+}
+
+function quantity(label: string, value: string, note: string | null): HTMLElement {
+  return h("td", { class: "number", "data-label": label }, value, note && h("span", { class: "note" }, note));
+}
