@@ -472,7 +472,7 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     assert page.inner_text("#answer h1") == "Yes, it leaks native memory."
     names = iter(page.locator("#suspect-1 .stack .name").all_inner_texts())
     assert all(name in names for name in program.stack)  # in this order
-    offheap("diff", "app.offheap", "--from", "2s", "-o", "diff.html")
+    offheap("diff", "app.offheap", "--from", "5s", "-o", "diff.html")
     compared = open_report(tmp_path / "diff.html")
     names = iter(compared.locator("tr.detail").first.locator(".stack .name").all_inner_texts())
     assert all(name in names for name in program.stack)
