@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +37,10 @@ class Blocks:
         )
 
 
-@dataclass(frozen=True)
-class Behaviour:
+class Behaviour(Protocol):
     """What makes blocks; `draw(duration, random)` says which."""
 
-    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        raise NotImplementedError
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks: ...
 
 
 def arrivals(rate: float, start: float, end: float, random: np.random.Generator) -> Floats:
@@ -50,7 +49,7 @@ def arrivals(rate: float, start: float, end: float, random: np.random.Generator)
 
 
 @dataclass(frozen=True)
-class Leak(Behaviour):
+class Leak:
     """`rate` blocks a second, none ever freed."""
 
     rate: float
@@ -63,7 +62,7 @@ class Leak(Behaviour):
 
 
 @dataclass(frozen=True)
-class UnevenLeak(Behaviour):
+class UnevenLeak:
     """A leak whose rate changes every second or so, as load and the machine's other work make it."""
 
     rate: float
@@ -82,7 +81,7 @@ class UnevenLeak(Behaviour):
 
 
 @dataclass(frozen=True)
-class Born(Behaviour):
+class Born:
     """Blocks born at these times, none freed."""
 
     times: tuple[float, ...]
@@ -94,7 +93,7 @@ class Born(Behaviour):
 
 
 @dataclass(frozen=True)
-class Churn(Behaviour):
+class Churn:
     """`rate` blocks a second, each freed after a time that is exponential with mean `lifetime`."""
 
     rate: float
@@ -122,7 +121,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Cache(Behaviour):
+class Cache:
     """Fills to `capacity` entries; each later one evicts another (`policy`), or none comes."""
 
     rate: float
@@ -144,7 +143,7 @@ class Cache(Behaviour):
 
 
 @dataclass(frozen=True)
-class WarmUp(Behaviour):
+class WarmUp:
     """Blocks that stay, born ever more rarely: half of them in the first `half_life` seconds."""
 
     blocks: int
@@ -158,7 +157,7 @@ class WarmUp(Behaviour):
 
 
 @dataclass(frozen=True)
-class JustInTime(Behaviour):
+class JustInTime:
     """Growth as the logarithm of time, as compiled code and symbol tables grow."""
 
     blocks: int
@@ -170,7 +169,7 @@ class JustInTime(Behaviour):
 
 
 @dataclass(frozen=True)
-class Generations(Behaviour):
+class Generations:
     """`count` blocks come together every `period` seconds and go when the next do: thread pools."""
 
     count: int
@@ -186,7 +185,7 @@ class Generations(Behaviour):
 
 
 @dataclass(frozen=True)
-class Sawtooth(Behaviour):
+class Sawtooth:
     """`rate` blocks a second, all freed together every `period` seconds, as by a collection's cleaners."""
 
     rate: float

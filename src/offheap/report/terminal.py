@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.text import Text
 
 from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
@@ -15,6 +14,7 @@ from offheap.analysis.tree import Node, Tree
 from offheap.quantities import format_count, format_size
 from offheap.recording.model import Frame
 from offheap.report import wording
+from offheap.report.lines import Piece, put
 from offheap.report.text import printable
 
 _LABEL = 11  # columns
@@ -51,27 +51,26 @@ def print_leaks(
     `counts` has all sites by verdict; `everything` says that more of any verdict could be shown,
     else of those that leak or grow; `full` does not fold stacks, `threads` names the allocating threads.
     """
-    out.print(_wrapped(printable(answer), "bold red" if counts.get("leak") else "bold"))
+    _print_wrapped(out, answer, "bold red" if counts.get("leak") else "bold")
     for suspect in suspects:
-        out.print()
+        put(out)
         _print_suspect(out, suspect, full, threads)
     left = Counter(counts) - Counter(suspect.verdict for suspect in suspects)
     if left:
-        out.print()
+        put(out)
         others = ", ".join(f"{count} {verdict}" for verdict, count in left.items())
         cut = everything or "leak" in left or "growing" in left
-        out.print(
-            _wrapped(f"Not shown: {others} ({'--top N shows more' if cut else '--all shows them'})", "dim")
-        )
-    out.print()
+        more = "--top N shows more" if cut else "--all shows them"
+        _print_wrapped(out, f"Not shown: {others} ({more})", "dim")
+    put(out)
     _print_recording(out, stats)
 
 
 def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20, full: bool = False) -> None:
     """Sites by live bytes, one line each; `full` adds their stacks."""
-    out.print(_wrapped(f"Live: {wording.live(result.live)}", "bold"))
-    out.print()
-    out.print(Text(f"{'live':>10} {'share':>6} {'blocks':>10} {'allocated':>10}  site", "bold"))
+    _print_wrapped(out, f"Live: {wording.live(result.live)}", "bold")
+    put(out)
+    put(out, (f"{'live':>10} {'share':>6} {'blocks':>10} {'allocated':>10}  site", "bold"))
     for held in result.held[:top]:
         site = held.site
         figures = (
@@ -80,34 +79,29 @@ def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20,
             f"{format_count(site.live_blocks.estimate):>10}",
             f"{format_size(site.allocated_bytes.estimate):>10}",
         )
-        line = Text(" ".join(figures) + "  ")
-        line.append_text(_frame(held.blamed, full, mark=False))
-        if site.kind == "mmap":
-            line.append("  mmap", "dim")
-        out.print(line)
+        mapped = ("  mmap" if site.kind == "mmap" else "", "dim")
+        put(out, " ".join(figures), "  ", *_frame(held.blamed, full, mark=False), mapped)
         if full:
             _print_stack(out, site.stack, held.blamed, True, indent=11)
     if len(result.held) > top:
         rest = sum(held.site.live_bytes.estimate for held in result.held[top:])
-        out.print(Text(f"{format_size(rest):>10}  in {len(result.held) - top} more sites (--top)", "dim"))
-    out.print()
+        put(out, (f"{format_size(rest):>10}  in {len(result.held) - top} more sites (--top)", "dim"))
+    put(out)
     _print_recording(out, stats)
 
 
 def print_tree(out: Console, result: Tree, stats: Stats, *, full: bool = False) -> None:
     """The call tree; a chain of single callers is not indented."""
-    out.print(_wrapped(f"Live, callers first: {wording.live(result.live)}", "bold"))
+    _print_wrapped(out, f"Live, callers first: {wording.live(result.live)}", "bold")
     pending: list[tuple[Node, int]] = [(node, 0) for node in reversed(result.roots)]
     while pending:
         node, depth = pending.pop()
-        line = Text(f"{format_size(node.live_bytes.estimate):>10} {node.share:>6.1%}  ")
-        line.append("| " * min(depth, 20), "dim")
-        line.append_text(_frame(node.frame, full))
-        out.print(line)
+        figures = f"{format_size(node.live_bytes.estimate):>10} {node.share:>6.1%}  "
+        put(out, figures, ("| " * min(depth, 20), "dim"), *_frame(node.frame, full))
         deeper = depth + (len(node.children) > 1)
         pending += [(child, deeper) for child in reversed(node.children)]
-    out.print(Text(f"below {result.least_share:.2%} of live bytes: not shown (--least)", "dim"))
-    out.print()
+    put(out, (f"below {result.least_share:.2%} of live bytes: not shown (--least)", "dim"))
+    put(out)
     _print_recording(out, stats)
 
 
@@ -137,14 +131,15 @@ def print_stats(out: Console, stats: Stats) -> None:
 
 def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) -> None:
     site = suspect.site
-    head = Text(f"#{suspect.rank}  ", "bold")
-    head.append(suspect.verdict.upper(), _STYLES[suspect.verdict])
-    if round(100 * suspect.confidence):
-        head.append(f"  confidence {suspect.confidence:.0%}")
-    head.append(f"  {site.kind}", "dim")
-    if suspect.blamed.kind == "jvm":
-        head.append("  the JVM's own", "dim")
-    out.print(head)
+    sure = f"  confidence {suspect.confidence:.0%}" if round(100 * suspect.confidence) else ""
+    whose = "  the JVM's own" if suspect.blamed.kind == "jvm" else ""
+    put(
+        out,
+        (f"#{suspect.rank}  ", "bold"),
+        (suspect.verdict.upper(), _STYLES[suspect.verdict]),
+        (sure, "bold"),
+        (f"  {site.kind}{whose}", "dim"),
+    )
     _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
     _print_field(out, "live", wording.held(site), 4)
     _print_field(out, "why", suspect.why, 4)
@@ -161,26 +156,23 @@ def _print_stack(out: Console, stack: Sequence[Frame], blamed: Frame, full: bool
     for index, frame in enumerate(stack):
         if index in left_out:
             if index == left_out.start:
-                out.print(Text(f"{margin}  ... {len(left_out)} more frames (--full)", "dim"))
+                put(out, (f"{margin}  ... {len(left_out)} more frames (--full)", "dim"))
             continue
-        line = Text(f"{margin}{'> ' if index == marked else '  '}", "bold")
-        line.append_text(_frame(frame, full))
         if index == marked:
-            line.stylize("bold", len(margin))
-        out.print(line)
+            put(
+                out, margin, ("> ", "bold"), *((text, f"bold {style}") for text, style in _frame(frame, full))
+            )
+        else:
+            put(out, margin, "  ", *_frame(frame, full))
 
 
-def _frame(frame: Frame, full: bool, mark: bool = True) -> Text:
-    text = Text()
-    if mark:
-        text.append(f"{frame.kind:<7} ", _KINDS[frame.kind])
-    text.append(printable(wording.name(frame, full)))
+def _frame(frame: Frame, full: bool, mark: bool = True) -> list[Piece]:
+    pieces = [(f"{frame.kind:<7} ", _KINDS[frame.kind])] if mark else []
+    pieces.append((printable(wording.name(frame, full)), ""))
     where = printable(wording.where(frame))
-    if where:
-        text.append(f"  {where}", "dim")
-    if frame.inlined:
-        text.append("  inlined", "dim")
-    return text
+    if where or frame.inlined:
+        pieces.append((f"{'  ' if where else ''}{where}{'  inlined' if frame.inlined else ''}", "dim"))
+    return pieces
 
 
 def _print_recording(out: Console, stats: Stats) -> None:
@@ -202,22 +194,19 @@ def _print_gaps(out: Console, stats: Stats) -> None:
 
 
 def _print_field(out: Console, label: str, value: str, indent: int = 0) -> None:
-    margin = " " * indent
-    lines = _lines(printable(value), 80 - indent - _LABEL)
-    for index, line in enumerate(lines):
-        text = Text(f"{margin}{'' if index else label:<{_LABEL}}", "dim")
-        text.append(line, "not dim")
-        out.print(text)
+    for index, line in enumerate(_lines(value, 80 - indent - _LABEL)):
+        put(out, (f"{' ' * indent}{'' if index else label:<{_LABEL}}", "dim"), line)
 
 
 def _lines(value: str, width: int) -> list[str]:
     from textwrap import wrap
 
-    return wrap(value, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return wrap(printable(value), width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def _wrapped(value: str, style: str) -> Text:
-    return Text("\n".join(_lines(value, 80)), style)
+def _print_wrapped(out: Console, value: str, style: str) -> None:
+    for line in _lines(value, 80):
+        put(out, (line, style))
 
 
 def _short_live(live: Live) -> str:
