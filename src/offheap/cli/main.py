@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "detach": "take the probe out of a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
     "where": "every byte of RSS and its owner: heap, metaspace, stacks, malloc, files",
+    "nmt": "Native Memory Tracking's report, with external memory as one more category",
     "trim": "give back what malloc keeps free, and show before and after",
     "env": "print the variables that start the probe where there is no Python",
     "live": "watch what holds memory and what grows, in the terminal",
@@ -38,7 +39,7 @@ COMMANDS: dict[str, str] = {
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
-    "look at a process": ("where", "trim"),
+    "look at a process": ("where", "nmt", "trim"),
     "record": ("run", "attach", "detach", "ps", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "set up": ("completion",),

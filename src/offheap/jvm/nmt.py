@@ -13,6 +13,7 @@ _SIZE = r"(\d{1,19})([KMG]?B)?(?: [+-]\d+(?:[KMG]?B)?)?"  # in a diff followed b
 _CATEGORY = re.compile(rf"- +(\S.*?) \(reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _TOTAL = re.compile(rf"Total: *reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _MALLOC = re.compile(rf" +\(malloc={_SIZE}(?: (?:tag|type)=[^#)]*)?(?: *#?(\d{{1,18}}))?[ )].*", re.ASCII)
+_PEAK = re.compile(rf"[(, ]peak={_SIZE} #(\d{{1,18}})", re.ASCII)
 _ARENA = re.compile(rf" +\(arena={_SIZE} #?(\d+).*", re.ASCII)
 _OVERHEAD = re.compile(rf" +\(tracking overhead={_SIZE}.*", re.ASCII)
 _MMAP = re.compile(rf" +\((?:mmap|stack): reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
@@ -33,6 +34,7 @@ class Category:
     malloc          without NMT's own header on each block
     arena           in chunks from malloc; Arena Chunk's own malloc is only what no arena uses
     overhead        those headers, all of them in the category Native Memory Tracking
+    malloc_peak     the most that malloc ever was, JDK 21 and later; None before
     mmap_committed  what may be touched, not what is in memory; thread stacks count as mmap
     """
 
@@ -45,6 +47,8 @@ class Category:
     overhead: int = 0
     mmap_reserved: int = 0
     mmap_committed: int = 0
+    malloc_peak: int | None = None
+    malloc_peak_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,10 @@ def _with(category: Category, line: str) -> Category:
     values = {name: getattr(category, name) for name in Category.__dataclass_fields__}
     if match := _MALLOC.fullmatch(line):
         values.update(malloc=_bytes(match, 1), malloc_count=int(match[3] or 0))
+        if peak := _PEAK.search(line):
+            values.update(malloc_peak=_bytes(peak, 1), malloc_peak_count=int(peak[3]))
+        elif "at peak" in line:
+            values.update(malloc_peak=values["malloc"], malloc_peak_count=values["malloc_count"])
     elif match := _ARENA.fullmatch(line):
         values.update(arena=_bytes(match, 1))
     elif match := _OVERHEAD.fullmatch(line):

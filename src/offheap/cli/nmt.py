@@ -1,0 +1,87 @@
+"""`offheap nmt`: Native Memory Tracking's own report, with external memory as one more category."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from offheap.analysis.results_nmt import Tracked
+
+_SCALES = {"b": "B", "k": "KB", "kb": "KB", "m": "MB", "mb": "MB", "g": "GB", "gb": "GB"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print Native Memory Tracking's report as jcmd does, and behind it the category that it lacks: "
+        "External, what libraries took by malloc and mmap.  The JVM must run with "
+        "-XX:NativeMemoryTracking.  Of a recording it prints External, with --detail by call path."
+    )
+    parser.epilog = """examples:
+  offheap nmt 4711
+  offheap nmt 4711 --detail --scale MB
+  offheap nmt 4711 -o before.json       keep it as a baseline; later:
+  offheap nmt 4711 --diff before.json   what changed, as summary.diff prints it
+  offheap nmt app.offheap --detail      external call sites with their stacks
+"""
+    parser.add_argument(
+        "process",
+        metavar="PID|NAME|RECORDING",
+        help="a PID, part of a main class or jar name, or a recording",
+    )
+    parser.add_argument("--detail", action="store_true", help="with call sites and the map of virtual memory")
+    parser.add_argument(
+        "--diff", metavar="BASELINE", help="changes since a file of -o, jcmd's output, or a recording"
+    )
+    parser.add_argument("--scale", type=_scale, default="KB", metavar="KB", help="B, KB (default), MB or GB")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep it, for a later --diff")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.nmt/1), in bytes")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap import tracking
+    from offheap.errors import UserError
+    from offheap.report import nmt_json, nmt_text
+    from offheap.report.json import dumps
+
+    if args.diff and args.detail:
+        raise UserError("--diff compares categories, not call sites", "give --diff or --detail")
+    before = (_recording(args.diff) or tracking.of_file(Path(args.diff))) if args.diff else None
+    tracked = _recording(args.process)
+    if tracked is None:
+        from offheap.jvm import discovery
+
+        tracked = tracking.of_process(discovery.resolve(args.process), detail=args.detail, scale=args.scale)
+    if args.output:
+        try:
+            args.output.write_text(dumps(nmt_json.nmt(tracked)) + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {args.output}: {error.strerror}", "give another -o") from None
+    if args.json:
+        print(dumps(nmt_json.nmt(tracked)))
+    elif before:
+        print(nmt_text.diff(before, tracked, args.scale))
+    else:
+        print(nmt_text.report(tracked, args.scale, detail=args.detail))
+    return 0
+
+
+def _recording(path: str) -> Tracked | None:
+    """The report of a recording or live file; None when the path is neither."""
+    from offheap.analysis import nmt_external
+    from offheap.analysis.results_nmt import Tracked
+    from offheap.cli.reading import read
+
+    if not Path(path).is_dir() and not path.endswith(".live"):
+        return None
+    recording = read(path)
+    external = nmt_external.of_recording(recording)
+    return Tracked(recording.info.pid, recording.info.main_class, {}, external)
+
+
+def _scale(text: str) -> str:
+    scale = _SCALES.get(text.lower())
+    if scale is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of B, KB, MB, GB")
+    return scale
