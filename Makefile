@@ -38,6 +38,10 @@ evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts,
 soak: $(VENV)/.test jres ## does every kind of JVM survive the probe? hours long, written to docs/soak.md
 	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV)/.test ## damaged input for the probe's parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
+	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
+
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

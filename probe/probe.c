@@ -307,6 +307,22 @@ static bool came_first(void) {
     return false;
 }
 
+/* False. */
+static bool complain(const char *why) {
+    char line[128] = "offheap: ";
+    strcat(strcat(line, why), "; nothing is recorded\n");
+    return write(2, line, strlen(line)) < 0;
+}
+
+static const char *why_not(int error) {
+    switch (error) {
+    case PROBE_NO_SPACE: return "there is no room for the live file";
+    case PROBE_CANNOT_CREATE: return "the live file cannot be made";
+    case PROBE_CANNOT_MAP: return "there is no address space for the live file";
+    default: return "the probe cannot start";
+    }
+}
+
 static bool wake_up(void) {
     next_resolve();
     if (!came_first()) return false; /* -agentpath or attach: the agent's entry points start it */
@@ -314,10 +330,8 @@ static bool wake_up(void) {
     if (getauxval(AT_SECURE)) return false;
     const char *text = getenv("OFFHEAP");
     struct options options;
-    if (options_parse(&options, text ? text : "") != PROBE_OK) {
-        static const char complaint[] = "offheap: the OFFHEAP variable is not understood; nothing is recorded\n";
-        return write(2, complaint, sizeof complaint - 1) < 0;
-    }
+    if (options_parse(&options, text ? text : "") != PROBE_OK)
+        return complain("the OFFHEAP variable is not understood");
     bool java = environment_is_java();
     if (options.search && !java) {
         /* A shell between `offheap run` and its JVM: the variables stay for what it starts. */
@@ -326,7 +340,8 @@ static bool wake_up(void) {
         if (java) probe.leave_environment = true;
         else environment_leave();
     }
-    return probe_start(&options, OFFHEAP_PRELOAD) == PROBE_OK;
+    int error = probe_start(&options, OFFHEAP_PRELOAD);
+    return error == PROBE_OK || complain(why_not(error));
 }
 
 extern char **environ;
