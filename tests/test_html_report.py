@@ -28,7 +28,7 @@ from offheap.analysis.leaks import suspects
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_diff import Diff
 from offheap.errors import UserError
-from offheap.recording.model import LIVE, SERIES, Frame, Info, Recording
+from offheap.recording.model import LIVE, SERIES, Frame, Info, OwnersOverTime, Recording
 from offheap.report import html
 from offheap.report.payload import payload
 
@@ -648,6 +648,25 @@ def test_ages_and_courses_are_drawn_for_a_suspect(open_report: Open, leaking: Re
     assert np.argmax(tall) == np.argmax(births)
     assert min(tall) > 0  # born all along
     assert page.locator("tr.suspect svg.sparkline").count() == 1
+
+
+def test_owners_of_rss_are_stacked_and_follow_the_range(open_report: Open, leaking: Recording) -> None:
+    times = np.linspace(1, 30, 30)
+    held = np.outer(times, np.arange(12)) * 2**20
+    held[:, 0] = 40 * 2**20
+    names = ["java-heap", *(f"<b>{number}" for number in range(10)), "unattributed"]
+    owners = OwnersOverTime(times, names, held, held.sum(axis=1))
+    page = open_report(dataclasses.replace(leaking, owners=owners))
+    assert page.locator("#time canvas").count() == 2  # RSS is the owners' upper edge
+    rows = page.locator(".owners li")
+    assert plain(rows.first.inner_text()).split("\n") == ["unattributed", "330 MiB", "+319 MiB"]
+    assert "4 others" in plain(rows.last.inner_text())  # the smallest, Java's heap among them
+    shown = plain(page.inner_text(".owners"))
+    assert "<b>9" in shown
+    page.click("text=Last half")
+    assert plain(rows.first.inner_text()).split("\n") == ["unattributed", "330 MiB", "+165 MiB"]
+    page.locator("#chart-owners .u-over").hover(position={"x": 200, "y": 30})
+    assert "unattributed" in page.inner_text("#chart-owners output")
 
 
 # --- the page of a diff ---

@@ -5,10 +5,11 @@ import "uplot/dist/uPlot.min.css";
 import { h, section } from "./dom.ts";
 import { formatDuration, formatSize } from "./format.ts";
 import type { Model } from "./model.ts";
+import { owners } from "./owners.ts";
 import { nearest } from "./series.ts";
 import { colour, onThemeChange } from "./theme.ts";
 
-const HEIGHT = 180;
+export const HEIGHT = 180;
 /** Bytes: less than this is drawn as the little it is. */
 const SMALLEST_RANGE = 128 * 1024;
 const BYTE_STEPS = [0, 1, 2, 3, 4].flatMap((power) =>
@@ -30,6 +31,7 @@ interface Line {
 
 export function charts(model: Model): HTMLElement {
   const { time, rss_bytes, live_bytes } = model.payload.process;
+  const owned = model.payload.owners.time.length > 0;
   if (time.length < 2) {
     return section(
       "time",
@@ -48,12 +50,13 @@ export function charts(model: Model): HTMLElement {
   const rss = rss_bytes.map((bytes) => (bytes > 0 ? bytes : null));
   const lines: Line[] = [
     { id: "live", title: "Live native memory", property: "--live", time, bytes: live_bytes },
-    { id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss },
+    // The owners' chart has RSS as its upper edge.
+    ...(owned ? [] : [{ id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss }]),
   ];
   return section(
     "time",
     "Over time",
-    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model))),
+    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model)), owned && owners(model)),
     model.series.times.length > 2 && h("p", { class: "hint" }, "Drag over a chart to look at a part of the time: everything below follows."),
   );
 }
@@ -97,12 +100,11 @@ function summary(values: (number | null)[]): string {
 }
 
 function options(line: Line, width: number, readout: HTMLElement, rest: string, model: Model): uPlot.Options {
-  const [stroke, muted, grid] = [colour(line.property), colour("--muted"), colour("--line")];
+  const stroke = colour(line.property);
   const known = line.bytes.filter((bytes) => bytes !== null);
   // Not Math.min(...known): a day of snapshots is more arguments than a call may have.
   const [low, high] = known.reduce(([least, most], bytes) => [Math.min(least, bytes), Math.max(most, bytes)], [Infinity, 0]);
   const fromZero = byteRange(low, high)[0] === 0;
-  const axis = { stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
   return {
     width,
     height: HEIGHT,
@@ -113,10 +115,7 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
       x: { time: false, range: (_plot, _low, high) => [0, high] },
       y: { range: (_plot, low, high) => byteRange(low, high) },
     },
-    axes: [
-      { ...axis, incrs: SECOND_STEPS, size: 26, space: 70, values: (_plot, ticks) => ticks.map(formatElapsed) },
-      { ...axis, incrs: BYTE_STEPS, size: 68, space: 28, values: (_plot, ticks) => ticks.map(formatTick) },
-    ],
+    axes: axes(),
     series: [
       {},
       {
@@ -128,7 +127,7 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
       },
     ],
     hooks: {
-      drawClear: [(plot) => band(plot, model)],
+      draw: [(plot) => band(plot, model)],
       setSelect: [(plot) => brush(plot, model)],
       setCursor: [
         (plot) => {
@@ -144,8 +143,17 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
   };
 }
 
-/** The range that the whole page is about, behind the line. */
-function band(plot: uPlot, { scope }: Model): void {
+/** Seconds below, bytes at the left. */
+export function axes(): uPlot.Axis[] {
+  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
+  return [
+    { ...axis, incrs: SECOND_STEPS, size: 26, space: 70, values: (_plot, ticks) => ticks.map(formatElapsed) },
+    { ...axis, incrs: BYTE_STEPS, size: 68, space: 28, values: (_plot, ticks) => ticks.map(formatTick) },
+  ];
+}
+
+/** The range that the whole page is about, over the picture. */
+export function band(plot: uPlot, { scope }: Model): void {
   if (!scope.ranged) {
     return;
   }
@@ -157,7 +165,7 @@ function band(plot: uPlot, { scope }: Model): void {
 }
 
 /** What was dragged over becomes the range; the drawing of it is `band`'s. */
-function brush(plot: uPlot, { store, series }: Model): void {
+export function brush(plot: uPlot, { store, series }: Model): void {
   const { left, width } = plot.select;
   if (width < 2) {
     return;

@@ -110,6 +110,14 @@ export interface ProcessColumns {
   live_bytes: number[];
 }
 
+/** Who holds the process's RSS, look by look, empty if nobody looked; `bytes` has a column an owner. */
+export interface OwnerColumns {
+  time: number[];
+  name: string[];
+  bytes: number[][];
+  rss_bytes: number[];
+}
+
 export interface Payload {
   schema: typeof SCHEMA;
   offheap_version: string;
@@ -127,6 +135,7 @@ export interface Payload {
   suspects: Suspect[];
   suspect_count: number;
   process: ProcessColumns;
+  owners: OwnerColumns;
 }
 
 export interface Frame {

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from offheap import __version__
 from offheap.analysis import totals as whole
+from offheap.analysis.accounts import TITLES
 from offheap.analysis.courses import site_courses
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
-from offheap.recording.model import Frame, Info, Recording
+from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
 from offheap.report.payload_series import series
 
 SCHEMA = "offheap.report-page/2"
@@ -27,6 +28,7 @@ SCHEMA = "offheap.report-page/2"
 # Sites after these are left out of the table, not of the flame graph; the page says how many there are.
 MOST_SUSPECTS = 300
 MOST_SNAPSHOTS = 2000
+MOST_LOOKS = 500
 # A stack that more threads share is filed under those that hold most of it.
 MOST_THREADS = 4
 
@@ -61,6 +63,7 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
         "suspects": _suspects(recording, shown, frames, place),
         "suspect_count": len(suspects),
         "process": _process(recording),
+        "owners": _owners(recording.owners),
         "frames": frames.columns(),  # last: suspects may have added to them
     }
 
@@ -168,15 +171,28 @@ def _errors(variances: Any) -> list[float]:
 
 
 def _process(recording: Recording) -> dict[str, Any]:
-    rows = recording.process
-    if len(rows) > MOST_SNAPSHOTS:
-        # A screen has fewer columns than a day has snapshots; first and last always stay.
-        rows = rows[np.linspace(0, len(rows) - 1, MOST_SNAPSHOTS).round().astype(np.int64)]
+    rows = recording.process[_spread(len(recording.process), MOST_SNAPSHOTS)]
     return {
         "time": [round(float(time), 3) for time in rows["time"]],
         "rss_bytes": rows["rss_bytes"].tolist(),
         "live_bytes": _whole(rows["live_bytes"]),
     }
+
+
+def _owners(owners: OwnersOverTime) -> dict[str, Any]:
+    looks = _spread(len(owners.times), MOST_LOOKS)
+    titles = {str(owner): title for owner, title in TITLES.items()}
+    return {
+        "time": [round(float(time), 3) for time in owners.times[looks]],
+        "name": [titles.get(name, name) for name in owners.names],
+        "bytes": [_whole(column[looks]) for column in owners.bytes.T],
+        "rss_bytes": _whole(owners.rss[looks]),
+    }
+
+
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    """Indices of at most so many of `count`: a screen has fewer columns; first and last always stay."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def estimate(value: Estimate) -> dict[str, float | None]:

@@ -1,0 +1,126 @@
+/** Who holds RSS: stacked over time, and as a bar at the end of the range. */
+
+import uPlot from "uplot";
+import { axes, band, brush, HEIGHT } from "./charts.ts";
+import { h } from "./dom.ts";
+import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
+import type { Model } from "./model.ts";
+import type { OwnerColumns } from "./payload.ts";
+import { nearest } from "./series.ts";
+import { currentTheme, onThemeChange } from "./theme.ts";
+
+/** More than these are one, "others": colours beyond would not be told apart. */
+const MOST = 9;
+/** Neighbours differ in lightness as well as in hue. */
+const HUES: [number, number, number][] = [
+  [24, 75, 52], [212, 60, 50], [146, 40, 45], [276, 38, 60], [46, 80, 52], [190, 55, 42], [340, 55, 60], [95, 40, 52], [0, 0, 50], [215, 12, 70],
+];
+
+export interface Owned {
+  name: string;
+  bytes: number[];
+}
+
+/** The owners that ever held most, the rest as one. */
+export function largest({ name, bytes, time }: OwnerColumns, most: number): Owned[] {
+  const all = name.map((each, owner) => ({ name: each, bytes: bytes[owner]! }));
+  const peak = ({ bytes: held }: Owned): number => held.reduce((top, each) => Math.max(top, each), 0);
+  const order = all.filter((owner) => peak(owner) > 0).sort((a, b) => peak(b) - peak(a));
+  if (order.length <= most) {
+    return order;
+  }
+  const rest = order.slice(most - 1);
+  const sums = time.map((_time, look) => rest.reduce((sum, owner) => sum + owner.bytes[look]!, 0));
+  return [...order.slice(0, most - 1), { name: `${rest.length} others`, bytes: sums }];
+}
+
+export function owners(model: Model): HTMLElement {
+  const columns = model.payload.owners;
+  const { time } = columns;
+  const some = largest(columns, MOST);
+  const host = h("div", { class: "chart" });
+  const readout = h("output", { class: "readout" });
+  const bar = h("div", { class: "owners-bar" });
+  const list = h("ul", { class: "owners" });
+  const element = h("figure", { id: "chart-owners" }, h("figcaption", {}, "RSS by owner", readout), time.length > 1 && host, bar, list);
+  let plot: uPlot | undefined;
+  const build = (): void => {
+    plot?.destroy();
+    plot = host.clientWidth && time.length > 1 ? new uPlot(options(host.clientWidth), [time, ...edges(some)], host) : undefined;
+  };
+  const options = (width: number): uPlot.Options => ({
+    width,
+    height: HEIGHT,
+    padding: [8, 14, 0, 0],
+    legend: { show: false },
+    cursor: { sync: { key: "time" }, y: false, drag: { x: model.series.times.length > 2, y: false, setScale: false, dist: 5 }, points: { show: false } },
+    scales: { x: { time: false, range: (_plot, _low, high) => [0, high] }, y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.05] } },
+    axes: axes(),
+    series: [{}, ...some.map((_owner, index) => ({ fill: hue(index), stroke: hue(index), width: 0, points: { show: false } }))],
+    hooks: {
+      draw: [(chart) => band(chart, model)],
+      setSelect: [(chart) => brush(chart, model)],
+      setCursor: [({ cursor: { idx } }) => tell(idx ?? undefined)],
+    },
+  });
+  const tell = (look: number | undefined): void => {
+    const { rss_bytes: rss } = columns;
+    readout.textContent =
+      look === undefined
+        ? `${formatSize(rss[0] ?? null)} → ${formatSize(rss.at(-1) ?? null)}`
+        : `${formatSize(rss[look] ?? null)} at ${formatDuration(time[look] ?? 0)}: ${top(some, look)}`;
+  };
+  new ResizeObserver(() => (plot ? plot.setSize({ width: host.clientWidth, height: HEIGHT }) : build())).observe(host);
+  const show = (): void => {
+    const { scope } = model;
+    const [first, last] = scope.ranged ? scope.seconds.map((seconds) => nearest(time, seconds)) as [number, number] : [0, time.length - 1];
+    const rss = columns.rss_bytes[last]!;
+    bar.replaceChildren(
+      ...some.map((owner, index) => {
+        const part = h("div", { title: `${visible(owner.name)}: ${formatSize(owner.bytes[last]!)}` });
+        Object.assign(part.style, { background: hue(index), width: `${(100 * owner.bytes[last]!) / Math.max(rss, 1)}%` });
+        return part;
+      }),
+    );
+    list.replaceChildren(
+      ...some.map((owner, index) => {
+        const key = h("i");
+        key.style.background = hue(index);
+        const [before, now] = [owner.bytes[first]!, owner.bytes[last]!];
+        return h("li", {}, key, h("span", {}, visible(owner.name)), h("strong", {}, formatSize(now)), h("span", { class: "muted" }, time.length > 1 ? formatSigned(now - before) : ""));
+      }),
+    );
+    tell(undefined);
+    plot?.redraw();
+  };
+  onThemeChange(() => {
+    build();
+    show();
+  });
+  model.follow(show);
+  return element;
+}
+
+/** The upper edges of the stacked areas, the highest first, so that each covers the one before. */
+function edges(some: Owned[]): number[][] {
+  const result = some.map(() => [] as number[]);
+  const looks = some[0]?.bytes.length ?? 0;
+  for (let look = 0; look < looks; look++) {
+    let edge = 0;
+    for (let owner = some.length - 1; owner >= 0; owner--) {
+      edge += some[owner]!.bytes[look]!;
+      result[owner]![look] = edge;
+    }
+  }
+  return result;
+}
+
+function top(some: Owned[], look: number): string {
+  const order = some.slice().sort((a, b) => b.bytes[look]! - a.bytes[look]!).slice(0, 3);
+  return order.map((owner) => `${visible(owner.name)} ${formatSize(owner.bytes[look]!)}`).join(", ");
+}
+
+function hue(index: number): string {
+  const [angle, saturation, lightness] = HUES[index % HUES.length]!;
+  return `hsl(${angle} ${saturation}% ${lightness + (currentTheme() === "dark" ? 4 : 0)}%)`;
+}
