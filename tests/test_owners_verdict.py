@@ -136,11 +136,10 @@ def test_threads_are_counted() -> None:
 
 
 def test_what_the_allocator_keeps() -> None:
-    live = {"malloc-live": np.full(60, 18.0 * MIB)}
-    assert verdict(over(live, malloc=line(20, 1.0))).kind == "allocator-retention"
-    assert verdict(over(live, malloc=np.full(60, 80.0))).kind == "allocator-retention"
-    used = {"malloc-live": line(18, 1.0) * MIB}
-    assert verdict(over(used, malloc=line(20, 1.0))).kind == "native-malloc"
+    assert verdict(over(None, malloc_free=line(20, 1.0))).kind == "allocator-retention"
+    assert verdict(over(None, malloc_free=np.full(60, 80.0))).kind == "allocator-retention"
+    assert verdict(over(None, malloc_free=np.full(60, 8.0))).kind == "stable"
+    assert verdict(over(None, malloc_free=np.full(60, 80.0), malloc=line(20, 1.0))).kind == "native-malloc"
 
 
 def test_too_short() -> None:

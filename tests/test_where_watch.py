@@ -23,7 +23,7 @@ STATS = """4711:
 ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type
 0x00000001000102f0  0x0000000000000000  0x00007ff6380dc860       0         0         0  jdk.internal.Platform
 0x0000000000000000  0x0000000000000000  0x00007ff63803fdb0     699   4861952   4770720  <boot class loader>
-                                                                39     96256     60616   + unsafe anonymous classes
+                                            39     96256     60616   + unsafe anonymous classes
 0x000000010000ffa8  0x00000001000102f0  0x00007ff6380e7070       4     20480     16296  shop.Plugin Loader
                                                                  3      9216      5104   + hidden classes
 0x000000010000ffb8  0x00000001000102f0  0x00007ff6380e7080       1       512        96  shop.Plugin Loader

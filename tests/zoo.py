@@ -33,6 +33,8 @@ class Program:
     leaks            False: no suspect may have the verdict "leak"
     attach           False: only a probe there from the start can see the leak, because the program got its
                      allocator by dlsym before an attach
+    where            verdicts of `offheap where --watch` that are right, with Native Memory Tracking on
+    probe            False: no native allocation site is at fault, `offheap leaks` is not asked
     blocks_per_step  native blocks for each block (or object) that the program counts
     """
 
@@ -44,6 +46,8 @@ class Program:
     stack: tuple[str, ...] = ()
     attach: bool = True
     blocks_per_step: int = 1
+    where: tuple[str, ...] = ()
+    probe: bool = True
 
     @property
     def leaks(self) -> bool:
@@ -54,7 +58,7 @@ def programs() -> dict[str, Program]:
     """What examples/leaks/zoo.json lists, by name."""
     rows: list[dict[str, Any]] = json.loads((LEAKS / "zoo.json").read_text())["programs"]
     for row in rows:
-        row.update(jvm=tuple(row.get("jvm", ())), stack=tuple(row.get("stack", ())))
+        row.update({key: tuple(row.get(key, ())) for key in ("jvm", "stack", "where")})
     return {row["name"]: Program(**row) for row in rows}
 
 

@@ -17,16 +17,19 @@ from numpy.typing import NDArray
 from offheap.analysis.accounts import Accounts
 from offheap.analysis.owners_growth import MAPPED, THREADS, loaders_grown
 from offheap.analysis.results_owners import Grown
+from offheap.errors import UserError
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.attach_listener import NoProcess, TargetGone
 from offheap.jvm.class_loaders import Loaders
 from offheap.look import look
 from offheap.proc import maps, status
 from offheap.recording.model import OwnersOverTime
+from offheap.recording.recorder import OwnersLook
 
 _MOST_GROUPS = 200  # of threads, or of files: a name for each and look
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _STEP_SECONDS = 0.1
+_LISTENER = "Attach Listener"  # HotSpot's thread: there once anybody has attached
 # Loaders are asked for once so many more classes are loaded, and a third of the time is over.
 _MORE_CLASSES = 0.02
 
@@ -68,9 +71,9 @@ class Looks:
         )
 
 
-def moment(pid: int, *, attach: bool = True, detail: bool = False) -> Moment:
-    """Errors as of `look`."""
-    accounts = look(pid, attach=attach, detail=detail)
+def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> Moment:
+    """Errors and options as of `look`."""
+    accounts = look(pid, attach=attach, detail=detail, walk=walk)
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
     try:
@@ -83,6 +86,26 @@ def moment(pid: int, *, attach: bool = True, detail: bool = False) -> Moment:
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
     counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
     return Moment(accounts, owners, counted)
+
+
+def glance() -> OwnersLook:
+    """For a recorder: who holds the RSS now, asking the JVM only if it listens already.
+
+    The attach listener's first start costs a JVM memory of its own; one that listens answers in
+    milliseconds.  A JVM that was too busy to answer once is not asked again.
+    """
+    silent = False
+
+    def now(pid: int) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
+        nonlocal silent
+        try:
+            one = moment(pid, attach=not silent and _LISTENER in _thread_names(pid), walk=False)
+        except (UserError, OSError):
+            return None
+        silent = silent or any("did not answer" in sentence for sentence in one.accounts.missing)
+        return one.owners, one.gauges
+
+    return now
 
 
 def watch(

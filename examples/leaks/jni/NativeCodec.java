@@ -1,6 +1,6 @@
 package leaks;
 
-/** A JNI library that leaks in three ways: malloc, a malloc found by dlsym, and mmap on a thread of its own. */
+/** A JNI library that leaks in four ways: malloc, one found by dlsym, mmap on its own thread, global references. */
 public final class NativeCodec {
     static {
         System.loadLibrary("codec");
@@ -19,8 +19,11 @@ public final class NativeCodec {
                 startPrefetcher();
                 Exhibit.run(args, 20, NativeCodec::requestPrefetch);
                 break;
+            case "global":
+                Exhibit.run(args, 40, NativeCodec::listen);
+                break;
             default:
-                throw new IllegalArgumentException("-Dway=malloc, dlsym or mmap, not " + way);
+                throw new IllegalArgumentException("-Dway=malloc, dlsym, mmap or global, not " + way);
         }
     }
 
@@ -35,6 +38,16 @@ public final class NativeCodec {
     private static void requestPrefetch() {
         Exhibit.leaked(prefetch());
     }
+
+    private static void listen() {
+        byte[] listener = new byte[20_000];
+        addListener(listener);
+        Exhibit.leaked(listener.length);
+        Collections.nowAndThen();
+    }
+
+    /** Keeps a global reference, which nobody deletes. */
+    private static native void addListener(Object listener);
 
     /** Each returns the bytes that it leaked, in one block. */
     private static native long decode(long bytes);

@@ -80,3 +80,8 @@ JNIEXPORT NAMED jlong JNICALL Java_leaks_NativeCodec_prefetch(JNIEnv *env, jclas
     sem_wait(&done);
     return WINDOW;
 }
+
+JNIEXPORT NAMED void JNICALL Java_leaks_NativeCodec_addListener(JNIEnv *env, jclass class, jobject listener) {
+    (void)class;
+    (*env)->NewGlobalRef(env, listener);
+}

@@ -11,6 +11,7 @@ Then each mapping is cut at the borders of these claims.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
@@ -56,6 +57,7 @@ _TAGS: dict[str, Owner] = {
     "CDS": "cds",
     "STACK": "thread-stacks",
 }
+_PROBE = re.compile(r"offheap-\d{1,10}-[0-9a-f]{16}\.live|liboffheap\.so", re.ASCII)
 _JAR_ENDINGS = (".jar", ".war", ".ear", ".zip", ".jmod", "/modules")
 
 
@@ -271,6 +273,8 @@ def _by_name(row: Row, executable: bool) -> tuple[Owner, str] | None:
 
 def _file(path: str, executable: bool) -> Owner:
     name = path.rpartition("/")[2]
+    if _PROBE.fullmatch(name):
+        return "probe"
     if path.endswith(".jsa"):
         return "cds"
     if "/hsperfdata_" in path:

@@ -26,6 +26,7 @@ Owner = Literal[
     "jars",
     "mapped-files",
     "anonymous",
+    "probe",
     "kernel",
 ]
 
@@ -46,6 +47,7 @@ TITLES: dict[Owner, str] = {
     "jars": "jars and modules",
     "mapped-files": "mapped files",
     "anonymous": "anonymous mmap, not the JVM's",
+    "probe": "offheap's probe",
     "kernel": "kernel's pages",
 }
 

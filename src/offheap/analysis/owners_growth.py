@@ -29,6 +29,7 @@ CANDIDATES: dict[Kind, tuple[tuple[str, ...], float]] = {
     "code-cache": (("code-cache",), 0.6),
     "threads": (("thread-stacks",), 0.5),
     "native-malloc": (("malloc", "jvm-malloc"), 0.5),
+    "allocator-retention": (("malloc-free",), 0.5),
     "native-mmap": (("anonymous", "unattributed"), 0.5),
     "mapped-files": (("mapped-files",), 0.5),
 }
@@ -83,7 +84,10 @@ def standings(over: OwnersOverTime) -> list[Standing] | None:
             found.append(_heap(over, one, state, share, whole.level, last))
         elif kind == "threads":
             found.append(_threads(over, one, state, last))
-        elif kind == "metaspace" and state == "grows" and not _unloading(over):
+        elif state == "grows" and (
+            (kind == "metaspace" and not _unloading(over))
+            or (kind == "native-mmap" and _may_be_metaspace(over))
+        ):
             found.append(Standing(kind, "unjudged", one, last, one))
         else:
             grown = _grown(over, MAPPED, "bytes") if kind == "mapped-files" and state == "grows" else ()
@@ -122,14 +126,6 @@ def loaders_grown(before: Mapping[str, Loaders], after: Mapping[str, Loaders]) -
             found.append((gained, Grown(name, then.classes, now.classes, "classes")))
     found.sort(key=lambda pair: (pair[1].unit != "loaders", -pair[0]))
     return tuple(grown for _, grown in found[:_MOST_NAMED])
-
-
-def retained(over: OwnersOverTime) -> Floats | None:
-    """Bytes that the allocator keeps though nobody uses them, look by look; None where it is not told."""
-    live = over.gauges.get("malloc-live")
-    if live is None or not np.isfinite(live).any():
-        return None
-    return np.maximum(_held(over, ("malloc", "jvm-malloc", "direct-buffers")) - live, 0.0)
 
 
 def _growth(name: str, times: Floats, values: Floats) -> OwnerGrowth:
@@ -197,6 +193,14 @@ def _grown(over: OwnersOverTime, prefix: str, unit: Literal["bytes"]) -> tuple[G
 def _ends(values: Floats) -> tuple[float, float]:
     known = np.nan_to_num(values)
     return float(known[0]), float(known[-1])
+
+
+def _may_be_metaspace(over: OwnersOverTime) -> bool:
+    """Whether metaspace was not told, and so is in what is nobody's, and classes were loaded meanwhile."""
+    if "metaspace" in over.names or "classes" not in over.gauges:
+        return False
+    first, last = _ends(over.gauges["classes"])
+    return last > first * 1.01
 
 
 def _unloading(over: OwnersOverTime) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from offheap.analysis.owners_growth import MATERIAL, Standing, growth, retained, standings
+from offheap.analysis.owners_growth import MATERIAL, Standing, growth, standings
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.trend import seconds_needed
@@ -25,6 +25,7 @@ _NAMES: dict[Kind, str] = {
     "code-cache": "the code cache",
     "threads": "the number of threads",
     "native-malloc": "malloc's memory",
+    "allocator-retention": "memory that was freed and that malloc keeps",
     "native-mmap": "anonymous memory that neither the JVM nor malloc is known to hold",
     "mapped-files": "the mapped files in memory",
 }
@@ -70,8 +71,6 @@ def _cause(growing: Sequence[Standing]) -> Standing:
 def _blame(
     over: OwnersOverTime, one: Standing, found: Sequence[Standing], pid: str, loaders: Sequence[Grown]
 ) -> WhereVerdict:
-    if one.kind == "native-malloc" and (kept := _retention(over, one, pid)):
-        return kept
     span = format_duration(one.trend.seconds)
     if one.kind == "threads":
         named = one.grown[0]
@@ -103,6 +102,9 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
     largest = sorted(found, key=lambda one: -one.rss.gained.estimate)
     for one in largest:
         if one.state == "unjudged":
+            if one.kind == "native-mmap":
+                why = f"memory that is nobody's grew by {_rate(one.rss.rate)}: it may be metaspace"
+                return _open(why, pid, seconds)
             shown = "classes could be unloaded" if one.kind == "metaspace" else "it is no garbage"
             why = (
                 f"{_NAMES[one.kind]} grew by {_rate(one.rss.rate)}, but too few collections of the old "
@@ -122,10 +124,10 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
                 f"{_NAMES[one.kind]} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last"
             )
             return _open(why, pid, seconds * 2)
-    kept = retained(over)
-    if kept is not None and kept[-1] >= _RETAINED * rss:
+    kept = next((one.bytes for one in found if one.kind == "allocator-retention"), 0.0)
+    if kept >= _RETAINED * rss:
         why = (
-            f"nothing grew, but {format_size(float(kept[-1]))} of {format_size(rss)} RSS is memory that was "
+            f"nothing grows, but {format_size(kept)} of {format_size(rss)} RSS is memory that was "
             "freed and that malloc keeps"
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
@@ -135,22 +137,6 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
         "and went on growing",
         (),
     )
-
-
-def _retention(over: OwnersOverTime, one: Standing, pid: str) -> WhereVerdict | None:
-    """malloc's memory grows and what is in use of it does not: the allocator keeps the difference."""
-    kept = retained(over)
-    if kept is None:
-        return None
-    since = over.times >= over.times[0] + (over.times[-1] - over.times[0]) / 3
-    gained = kept[since][-1] - kept[since][0]
-    if not math.isfinite(gained) or gained < one.trend.gained.estimate / 2:
-        return None
-    why = (
-        f"malloc's memory grew by {_rate(one.trend.rate)}, but most of that was freed again: "
-        f"malloc keeps {format_size(float(kept[-1]))} that nobody uses"
-    )
-    return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
 
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:

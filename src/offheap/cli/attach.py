@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
     from offheap.recording import run_folder
     from offheap.recording.recorder import record
+    from offheap.watch import glance
 
     sampling = rate.words(args)
     if args.every is not None and args.every <= 0:
@@ -78,7 +79,12 @@ def run(args: argparse.Namespace) -> int:
         with only_recorder(started), ProgressLine(f"recording PID {pid}") as progress:
             try:
                 outcome = record(
-                    started.live_file, output, every=args.every, stop=ending.due, on_progress=progress
+                    started.live_file,
+                    output,
+                    every=args.every,
+                    stop=ending.due,
+                    on_progress=progress,
+                    owners=glance(),
                 )
             except BaseException:
                 ending.detach()

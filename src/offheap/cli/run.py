@@ -69,6 +69,7 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
 
     with held():
         from offheap.recording.launch import Settings, launch
+        from offheap.watch import glance
 
     sampling = rate.words(args)
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
@@ -87,6 +88,7 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
             follow=args.follow,
             duration=args.duration,
             every=args.every,
+            owners=glance(),
             say=_say,
         ),
     )

@@ -20,7 +20,7 @@ from offheap.errors import UserError
 from offheap.recording import live_files, run_folder
 from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
-from offheap.recording.recorder import Outcome, Progress, record
+from offheap.recording.recorder import Outcome, OwnersLook, Progress, record
 
 _POLL_SECONDS = 0.03
 # A program that has started no JVM for so long is recorded itself, until one appears.
@@ -54,6 +54,7 @@ class Settings:
     duration: float | None = None
     every: float | None = None
     on_progress: Callable[[Progress], None] | None = None
+    owners: OwnersLook | None = None
     say: Callable[[str], None] = lambda line: None
 
 
@@ -161,6 +162,7 @@ class _Run:
                 every=self.settings.every,
                 stop=stop,
                 on_progress=self.settings.on_progress,
+                owners=self.settings.owners,
             )
         except UserError as error:
             # The program goes on: it is not to suffer from a full disk of ours.

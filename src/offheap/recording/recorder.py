@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,12 @@ _SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
 
 # Seconds since recording started -> seconds between snapshots.
 _CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
+
+# The same for looks at who holds the RSS, which walk the whole address space: their share and least distance.
+_LOOK_SHARE, _LOOK_SECONDS = 0.02, 2.0
+
+# PID -> (bytes by owner, gauges by name), as docs/recording-format.md has them; None when it cannot be told.
+OwnersLook = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +80,20 @@ def record(
     every: float | None = None,
     stop: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], None] | None = None,
+    owners: OwnersLook | None = None,
 ) -> Outcome:
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
-    without it the recorder keeps itself under 5 % of one CPU.  Raises UserError when the
-    live file or the output is no good, or when the disk is full: then all that was
-    written until then is a readable recording.
+    without it the recorder keeps itself under 5 % of one CPU.  `owners` tells who holds the RSS; it is
+    asked every two seconds at first, later at most with each snapshot, and given 2 % more.  Raises
+    UserError when the live file or the output is no good, or when the disk is full: then all that
+    was written until then is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
         try:
-            return _Recorder(source, target, every).run(duration, stop, on_progress)
+            return _Recorder(source, target, every, owners).run(duration, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
         finally:
@@ -93,7 +101,9 @@ def record(
 
 
 class _Recorder:
-    def __init__(self, source: LiveFile, target: RecordingWriter, every: float | None) -> None:
+    def __init__(
+        self, source: LiveFile, target: RecordingWriter, every: float | None, owners: OwnersLook | None
+    ) -> None:
         self._source = source
         self._target = target
         self._every = every
@@ -105,6 +115,8 @@ class _Recorder:
         self._taken = 0
         self._time = 0.0
         self._live_time = 0.0
+        self._owners = owners
+        self._owners_due = 0.0  # time.monotonic()
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
 
     def run(
@@ -131,6 +143,7 @@ class _Recorder:
                 on_progress(self._progress(snapshot))
             if over:
                 return self._finish(snapshot)
+            self._look(started - began)
             due = started + max(self._every or _cadence(started - began), cost / self._share)
 
     def _over(self) -> bool:
@@ -162,6 +175,16 @@ class _Recorder:
         self._write_info(alive)
         self._taken += 1
         return snapshot
+
+    def _look(self, age: float) -> None:
+        began, used = time.monotonic(), time.process_time()
+        if self._owners is None or self._pid is None or began < self._owners_due:
+            return
+        seen = self._owners(self._pid)
+        if seen is not None:
+            self._target.append_look(self._time, *seen)
+        cost = time.process_time() - used
+        self._owners_due = began + max(_LOOK_SECONDS, _cadence(age), cost / _LOOK_SHARE)
 
     def _write_info(self, alive: bool) -> None:
         info = describe(

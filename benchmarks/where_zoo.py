@@ -1,0 +1,82 @@
+"""How often is the verdict of `offheap where --watch` right?  Every program of the zoo, again and again.
+
+    .venv/bin/python benchmarks/where_zoo.py --runs 10
+
+Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn, and
+watches it for 60 seconds from its first second on.  Right means: one of the verdicts that zoo.json gives it.  Prints
+the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict was due is counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+from zoo import Program, Running, Zoo, offheap  # noqa: E402
+
+SECONDS = 60.0
+AT_ONCE = 2
+UNDECIDED = "cannot tell yet"
+
+
+def judged(program: Program, version: int, zoo: Zoo, seconds: float) -> tuple[str, str]:
+    """(the verdict's kind, why) of one fresh run."""
+    command = zoo.command(program, zoo_programs.java(version))
+    command.insert(1, "-XX:NativeMemoryTracking=summary")
+    with Running(command) as running:
+        running.truths(1)
+        watch = offheap("where", str(running.pid), "--watch", f"{seconds}s", "--json")
+        done = subprocess.run(watch, capture_output=True, text=True, timeout=seconds + 120)
+        assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)["verdict"]
+    return verdict["kind"], verdict["why"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How often is the verdict right?")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE)
+    parser.add_argument("--only", nargs="*", help="programs, by name")
+    options = parser.parse_args()
+    zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
+    programs = [one for one in zoo_programs.programs().values() if one.where]
+    if options.only:
+        programs = [one for one in programs if one.name in options.only]
+
+    def once(work: tuple[Program, int]) -> str:
+        program, run = work
+        versions = [version for version in zoo_programs.JRE_VERSIONS if version >= program.jdk]
+        version = versions[run % len(versions)]
+        kind, why = judged(program, version, zoo, options.seconds)
+        if kind not in program.where:
+            print(f"{program.name} on {version}: {kind}: {why}", file=sys.stderr, flush=True)
+        return kind
+
+    works = [(program, run) for program in programs for run in range(options.runs)]
+    with ThreadPoolExecutor(options.at_once) as executor:
+        kinds = list(executor.map(once, works))
+    print("| program | deserves | runs | right | undecided | wrong |\n|---|---|---|---|---|---|")
+    wrong = 0
+    for program in programs:
+        counts = Counter(kind for (one, _), kind in zip(works, kinds, strict=True) if one is program)
+        right = sum(counts[kind] for kind in program.where)
+        undecided = counts[UNDECIDED] if UNDECIDED not in program.where else 0
+        failed = counts.total() - right - undecided
+        wrong += failed
+        deserved = " or ".join(program.where)
+        print(f"| {program.name} | {deserved} | {counts.total()} | {right} | {undecided} | {failed} |")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
