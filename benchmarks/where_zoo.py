@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/where_zoo.py --runs 10
 
-Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn, and
-watches it for 60 seconds from its first second on.  Right means: one of the verdicts that zoo.json gives it.  Prints
-the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict was due is counted apart.
+Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn,
+and watches it for 60 seconds from its first second on.  Right means: one of the verdicts that zoo.json gives
+it.  Prints the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict was due is counted
+apart.
 """
 
 from __future__ import annotations
