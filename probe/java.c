@@ -105,6 +105,8 @@ static JNIEnv *current_env(void) {
     return env;
 }
 
+bool java_known(void) { return atomic_load_explicit(&java.vm, memory_order_acquire) != NULL; }
+
 bool java_thread(void) { return current_env() != NULL; }
 
 static void fill_context(ucontext_t *context, const struct unwind_registers *at) {
@@ -188,38 +190,11 @@ static bool wait_for_collector(int round) {
     return true;
 }
 
-/* False: the thread has no complete anchor, or it is not known where. */
-static bool find_top(JNIEnv *env, struct java_top *top) {
-    if (!java.env_in_thread) return false;
-    const char *thread = (const char *)env - java.env_in_thread;
-    *top = (struct java_top){
-        .env = env,
-        .sp = *(const uintptr_t *)(thread + java.layout.last_java_sp),
-        .pc = *(const uintptr_t *)(thread + java.layout.last_java_pc),
-        .fp = *(const uintptr_t *)(thread + java.layout.last_java_fp),
-        .state = *(const volatile int *)(thread + java.layout.thread_state),
-    };
-    return top->sp && (top->state == THREAD_IN_VM || (top->state == THREAD_IN_NATIVE && top->pc));
-}
-
-bool java_still(const struct java_trace *trace) {
-    JNIEnv *env = current_env();
-    struct java_top top;
-    /* First env: of another thread, which had this one's storage before, the stack is gone. */
-    if (!env || env != trace->top.env || !find_top(env, &top)) return false;
-    return top.sp == trace->top.sp && top.pc == trace->top.pc && top.fp == trace->top.fp &&
-           top.state == trace->top.state && java_walk_holds(trace->checks, trace->count);
-}
-
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
-                   struct java_trace *trace) {
+                   struct unwind_trace *words, struct java_trace *trace) {
     *joined = false;
     JNIEnv *env = current_env();
     if (!env || max == 0) return 0;
-    /* Before the anchor is touched. */
-    bool traceable = trace && find_top(env, &trace->top);
-    if (trace) trace->top.env = NULL;
-
     struct call_frame calls[DEPTH];
     struct call_trace call = {.env = env, .frames = calls};
     ucontext_t context;
@@ -231,10 +206,7 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
     int round = 0;
     do java.walk(&call, depth, &context);
     while (call.count == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round++));
-    if (call.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) {
-        java.walk(&call, depth, &context);
-        traceable = false;
-    }
+    if (call.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) java.walk(&call, depth, &context);
     if (in_vm) restore_anchor(&anchor);
 
     if (call.count <= 0) {
@@ -243,7 +215,7 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
         return 1;
     }
     for (jint i = 0; i < call.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
-    if (traceable && call.count < depth && java_walk(trace, calls, call.count)) trace->top.env = env;
+    if (words) trace->complete = call.count < depth && java_walk(at, calls, call.count, words, trace);
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;
     return (size_t)call.count;

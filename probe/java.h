@@ -29,12 +29,12 @@ bool java_thread(void);
 /* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`:
  * the first frame outward that no module covers.  Returns how many were written, 0 when this is
  * no Java thread.  `joined`: they are Java frames.  No allocation, no lock.
- * `trace`, unless NULL, receives what they depend on; its top.env is NULL if that is not known. */
+ * `words`, of the native walk to `at`, and `trace` receive what they depend on; both may be NULL. */
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
-                   struct java_trace *trace);
+                   struct unwind_trace *words, struct java_trace *trace);
 
-/* Would java_frames find the same again, for a thread whose native stack is as it was then? */
-bool java_still(const struct java_trace *trace);
+/* Do hooks walk Java stacks? */
+bool java_known(void);
 
 /* The agent thread: waits for a JVM, names methods as they are first seen, follows modules.
  * Wanted from probe_start to probe_stop in a process that has a JVM or is about to load one;

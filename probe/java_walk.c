@@ -7,8 +7,7 @@
 
 #if defined(__x86_64__)
 
-enum check_kind { CHECK_WORD, CHECK_CODE, CHECK_METHOD };
-enum { KIND_SHIFT = 56, WORD = sizeof(uintptr_t) };
+enum { WORD = sizeof(uintptr_t) };
 
 static const struct vm_code_layout *layout; /* NULL: not known */
 static uintptr_t interpreter_low, interpreter_high;
@@ -51,36 +50,41 @@ static uint64_t method_id(uintptr_t method) {
 }
 
 struct walk {
+    struct unwind_trace *words;
     struct java_trace *trace;
-    uintptr_t pc, sp, fp, high;
-    uintptr_t fp_from; /* fp was read there, and nothing depended on it yet; 0: that is written down */
-    const struct call_frame *call, *calls_end;
+    uintptr_t pc, sp, fp, low, high;
+    const uintptr_t *fp_from; /* fp was read there, and nothing depended on it yet; NULL: that is written down */
+    const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
     bool interpreted; /* met an interpreted frame */
 };
 
-static bool write_down(struct walk *walk, enum check_kind kind, uintptr_t what, uint64_t is) {
-    struct java_trace *trace = walk->trace;
-    if (trace->count == trace->room) return false;
-    trace->checks[trace->count++] = (struct java_check){(uint64_t)what | (uint64_t)kind << KIND_SHIFT, is};
+static bool read_word(struct walk *walk, uintptr_t at, uintptr_t *word) {
+    if (at % WORD || at < walk->low || at > walk->high - WORD) return false;
+    *word = *(const uintptr_t *)at;
+    unwind_write_down(walk->words, (const uintptr_t *)at);
     return true;
 }
 
-static bool read_word(struct walk *walk, uintptr_t at, uintptr_t *word) {
-    if (at % WORD || at < walk->trace->top.sp - WORD || at > walk->high - WORD) return false;
-    *word = *(const uintptr_t *)at;
-    return write_down(walk, CHECK_WORD, at, *word);
-}
-
 static bool rely_on_fp(struct walk *walk) {
-    uintptr_t fp = walk->fp, from = walk->fp_from;
-    walk->fp_from = 0;
-    return fp > walk->sp && fp % WORD == 0 && fp < walk->high && (!from || read_word(walk, from, &fp));
+    if (walk->fp_from) unwind_write_down(walk->words, walk->fp_from);
+    walk->fp_from = NULL;
+    return walk->fp > walk->sp && walk->fp % WORD == 0 && walk->fp < walk->high;
 }
 
-/* The frame's method must be among those found, outward of the one before: inlined ones are skipped. */
-static bool find_call(struct walk *walk, uint64_t id) {
-    while (walk->call < walk->calls_end)
+static bool write_check(struct java_check *checks, uint32_t *count, uint32_t room, uintptr_t what, uint64_t id) {
+    if (*count == room) return false;
+    checks[(*count)++] = (struct java_check){what, id};
+    return true;
+}
+
+/* The frame's method must be the next of those found; in a compiled frame, inlined ones may come before it,
+ * but not in the innermost frame, which called native code. */
+static bool find_call(struct walk *walk, uint64_t id, bool inlined) {
+    inlined = inlined && walk->call != walk->calls;
+    while (walk->call < walk->calls_end) {
         if ((uint64_t)(uintptr_t)(walk->call++)->method == id) return id != 0;
+        if (!inlined) return false;
+    }
     return false;
 }
 
@@ -88,8 +92,8 @@ static bool go_out(struct walk *walk, uintptr_t pc, uintptr_t sp, uintptr_t fp_f
     if (sp <= walk->sp || sp > walk->high || fp_from < walk->sp || fp_from > walk->high - WORD) return false;
     walk->pc = pc;
     walk->sp = sp;
-    walk->fp = *(const uintptr_t *)fp_from;
-    walk->fp_from = fp_from;
+    walk->fp_from = (const uintptr_t *)fp_from;
+    walk->fp = *walk->fp_from;
     return true;
 }
 
@@ -101,7 +105,9 @@ static bool leave_interpreted(struct walk *walk) {
         !read_word(walk, fp + WORD, &pc) || !read_word(walk, fp - WORD, &sp))
         return false;
     uint64_t id = method_id(method);
-    if (!find_call(walk, id) || !write_down(walk, CHECK_METHOD, method, id)) return false;
+    struct java_trace *trace = walk->trace;
+    if (!find_call(walk, id, false) || !write_check(trace->method, &trace->methods, JAVA_METHODS, method, id))
+        return false;
     jint bci = walk->call[-1].bci;
     uintptr_t code = *(const uintptr_t *)(method + layout->method_const) + layout->const_bytes;
     if (bci > 0 && bcp != code + (uintptr_t)bci) return false;
@@ -115,8 +121,10 @@ static bool leave_compiled(struct walk *walk) {
     uint32_t bytes = code_frame_bytes(code.nmethod);
     uintptr_t pc, sp = walk->sp + bytes;
     if (bytes < 2 * WORD || bytes > walk->high - walk->sp || !read_word(walk, sp - WORD, &pc)) return false;
-    if (!find_call(walk, method_id(code_method(code.nmethod)))) return false;
-    return write_down(walk, CHECK_CODE, walk->pc, code.id) && go_out(walk, pc, sp, sp - 2 * WORD);
+    struct java_trace *trace = walk->trace;
+    return find_call(walk, method_id(code_method(code.nmethod)), true) &&
+           write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) &&
+           go_out(walk, pc, sp, sp - 2 * WORD);
 }
 
 /* Where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
@@ -134,22 +142,26 @@ static bool leave_entry(struct walk *walk, bool *end) {
     walk->pc = pc;
     walk->sp = sp;
     walk->fp = fp;
-    walk->fp_from = 0;
+    walk->fp_from = NULL;
     return true;
 }
 
-bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint count) {
-    trace->count = 0;
+bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,
+               struct unwind_trace *words, struct java_trace *trace) {
+    trace->codes = trace->methods = 0;
     struct walk walk = {
+        .words = words,
         .trace = trace,
-        .pc = trace->top.pc,
-        .sp = trace->top.sp,
-        .fp = trace->top.fp,
+        .pc = at->pc,
+        .sp = at->sp,
+        .fp = at->fp,
+        .low = at->sp,
+        .fp_from = words->fp,
+        .calls = calls,
         .call = calls,
         .calls_end = calls + count,
     };
     if (!layout || !stack_bounds(walk.sp, &walk.high)) return false;
-    if (!walk.pc && !read_word(&walk, walk.sp - WORD, &walk.pc)) return false;
     for (bool end = false; !end;) {
         bool left = walk.pc == *layout->call_stub_return                          ? leave_entry(&walk, &end)
                     : walk.pc >= interpreter_low && walk.pc < interpreter_high ? leave_interpreted(&walk)
@@ -159,31 +171,29 @@ bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint co
     /* The outermost method is never an inlined one. */
     if (walk.call != walk.calls_end && walk.call[-1].method != calls[count - 1].method) return false;
     if (walk.interpreted) atomic_store_explicit(&slots_proven, true, memory_order_relaxed);
-    return true;
+    return words->count <= words->room;
 }
 
-bool java_walk_holds(const struct java_check *checks, uint32_t count) {
-    const struct java_check *check = checks, *end = checks + count;
-    /* In the order of the walk: a Method is followed only once its frame is known to be there. */
-    for (; check < end; check++) {
-        uintptr_t what = check->what & ((UINT64_C(1) << KIND_SHIFT) - 1);
-        uint64_t found;
-        switch ((enum check_kind)(check->what >> KIND_SHIFT)) {
-        case CHECK_WORD: found = *(const uintptr_t *)what; break;
-        case CHECK_CODE: found = code_at(what).id; break;
-        default: found = method_id(what); break;
-        }
-        if (found != check->is) return false;
-    }
+bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,
+                     uint32_t method_count) {
+    for (uint32_t i = 0; i < code_count; i++)
+        if (code_at(codes[i].what).id != codes[i].id) return false;
+    /* Last: a Method is there once all frames are known to be. */
+    for (uint32_t i = 0; i < method_count; i++)
+        if (method_id(methods[i].what) != methods[i].id) return false;
     return true;
 }
 
 #else /* aarch64: other frames, and signed return addresses; every walk is AsyncGetCallTrace's */
 
 bool java_walk_begin(const struct vm_code_layout *known) { return (void)known, false; }
-bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint count) {
-    return (void)trace, (void)calls, (void)count, false;
+bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,
+               struct unwind_trace *words, struct java_trace *trace) {
+    return (void)at, (void)calls, (void)count, (void)words, (void)trace, false;
 }
-bool java_walk_holds(const struct java_check *checks, uint32_t count) { return (void)checks, count == 0; }
+bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,
+                     uint32_t method_count) {
+    return (void)codes, (void)methods, code_count + method_count == 0;
+}
 
 #endif

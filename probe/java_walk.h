@@ -1,7 +1,6 @@
 /*
- * What a Java stack's frames depend on.  AsyncGetCallTrace takes a microsecond, most of which goes into
+ * What the frames of a Java stack depend on.  AsyncGetCallTrace takes a microsecond, most of which goes into
  * doubting what it sees; a stack that it has walked once is recognised by far less:
- *   - where the thread's frame anchor points,
  *   - each frame's return address, and the saved fp where a frame is found by it,
  *   - of an interpreted frame its Method and bcp (the bci moves while the pc stays),
  *   - of a compiled frame the nmethod's compile id: code is freed, and other code put in its place,
@@ -16,6 +15,7 @@
 #include <stdint.h>
 
 #include "jvmti.h"
+#include "unwind.h"
 #include "vm_layout.h"
 
 /* AsyncGetCallTrace has no header; this is HotSpot's prims/forte.cpp. */
@@ -24,32 +24,30 @@ struct call_frame {
     jmethodID method;
 };
 
-/* A thread's anchor, as it was found. */
-struct java_top {
-    const void *env;
-    uintptr_t sp, pc, fp;
-    int state;
-};
-
-/* `what`: an address, and above it the kind of check. */
+/* The code that a pc lies in, by compile id; or a Method, by jmethodID. */
 struct java_check {
-    uint64_t what, is;
+    uintptr_t what;
+    uint64_t id;
 };
 
+enum { JAVA_CODES = 48, JAVA_METHODS = 48 };
 struct java_trace {
-    struct java_top top;
-    uint32_t count, room;
-    struct java_check *checks;
+    bool complete;
+    uint32_t codes, methods;
+    struct java_check code[JAVA_CODES], method[JAVA_METHODS];
 };
 
 /* For a VM that is complete.  False, and then nothing is ever written down: its layout is not known. */
 bool java_walk_begin(const struct vm_code_layout *layout);
 
-/* Writes down, from trace->top on, what the `count` frames that AsyncGetCallTrace has just found depend
- * on.  False if the walk meets something that is not understood, or finds other methods. */
-bool java_walk(struct java_trace *trace, const struct call_frame *calls, jint count);
+/* Writes down what the `count` frames that AsyncGetCallTrace has just found depend on: the words of the stack
+ * behind those that the native walk to `at` read.  False if the walk meets something that is not
+ * understood, or finds other methods. */
+bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,
+               struct unwind_trace *words, struct java_trace *trace);
 
-/* By the same thread, whose top is the same: are they still the same? */
-bool java_walk_holds(const struct java_check *checks, uint32_t count);
+/* While the words are the same: is everything else? */
+bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,
+                     uint32_t method_count);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "java.h"
 #include "modules.h"
@@ -12,8 +13,7 @@ enum {
     LANES = 256,
     SET_BITS = 4,
     SET = 4, /* memos: stacks that differ in their callers only fall on one set */
-    NATIVE_READS = 128,
-    JAVA_CHECKS = 256,
+    READS = 384,
     STORE = 32 << 10,
 };
 
@@ -21,10 +21,10 @@ struct memo {
     uintptr_t pc, sp, fp, site;
     uint32_t stack; /* row in STACKS; 0: empty */
     uint32_t generation;
-    uint64_t place; /* of its reads, then its checks, in the lane's store */
-    uint16_t reads, checks;
-    uint8_t hook, kind;
-    struct java_top top; /* env NULL: no Java frames */
+    uint64_t place; /* in the lane's store: of what was read, then of codes, then of methods */
+    uint16_t reads;
+    uint8_t codes, methods, hook, kind;
+    bool java;
 };
 
 /* The store is written round and round; places count on, and what was written over is no longer there.
@@ -35,7 +35,8 @@ static struct lane {
     _Alignas(64) char store[STORE];
 } lanes[LANES];
 
-static const size_t longest = NATIVE_READS * sizeof(struct unwind_read) + JAVA_CHECKS * sizeof(struct java_check);
+static const size_t longest =
+    READS * sizeof(struct unwind_read) + (JAVA_CODES + JAVA_METHODS) * sizeof(struct java_check);
 _Static_assert(sizeof(struct unwind_read) % _Alignof(struct java_check) == 0, "checks follow reads");
 
 static struct lane *my_lane(void) {
@@ -65,10 +66,9 @@ static bool holds(const struct lane *lane, const struct memo *memo) {
     const struct unwind_read *reads = (const void *)&lane->store[memo->place % STORE], *end = reads + memo->reads;
     for (const struct unwind_read *read = reads; read < end; read++)
         if (*read->at != read->word) return false;
-    if (!memo->top.env) return true;
-    struct java_trace java = {
-        .top = memo->top, .count = memo->checks, .checks = (struct java_check *)(uintptr_t)end};
-    return java_still(&java);
+    if (!memo->java) return true;
+    const struct java_check *codes = (const void *)end;
+    return java_known() && java_walk_holds(codes, memo->codes, codes + memo->codes, memo->methods);
 }
 
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
@@ -79,7 +79,7 @@ uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook 
     for (unsigned i = 0; i < SET; i++) {
         const struct memo *memo = &set[i];
         if (!is_about(memo, from, hook, kind) || !is_there(lane, memo) || !holds(lane, memo)) continue;
-        *java = memo->top.env != NULL;
+        *java = memo->java;
         return memo->stack;
     }
     return 0;
@@ -91,21 +91,13 @@ bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_regist
     if (lane->next % STORE + longest > STORE) lane->next += STORE - lane->next % STORE;
     if (lane->end < lane->next + longest) lane->end = lane->next + longest;
     draft->from = *from;
-    draft->native.room = NATIVE_READS;
-    draft->native.reads = (void *)&lane->store[lane->next % STORE];
-    draft->java.top.env = NULL;
-    draft->java.count = draft->java.room = 0;
+    draft->words.room = READS;
+    draft->words.reads = (void *)&lane->store[lane->next % STORE];
     return true;
 }
 
-void stack_memo_begin_java(struct stack_memo_draft *draft) {
-    if (draft->native.count > draft->native.room) return;
-    draft->java.room = JAVA_CHECKS;
-    draft->java.checks = (void *)(draft->native.reads + draft->native.count);
-}
-
 void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
-                     uint32_t stack) {
+                     uint32_t stack, bool java) {
     struct lane *lane = my_lane();
     const struct unwind_registers *from = &draft->from;
     struct memo *set = lane->memos[set_of(from)], *memo = set;
@@ -117,13 +109,17 @@ void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hoo
         .fp = from->fp,
         .site = from->site,
         .stack = stack,
-        .generation = draft->native.generation,
+        .generation = draft->words.generation,
         .place = lane->next,
-        .reads = (uint16_t)draft->native.count,
-        .checks = (uint16_t)draft->java.count,
+        .reads = (uint16_t)draft->words.count,
+        .codes = (uint8_t)(java ? draft->java.codes : 0),
+        .methods = (uint8_t)(java ? draft->java.methods : 0),
         .hook = (uint8_t)hook,
         .kind = (uint8_t)kind,
-        .top = draft->java.top,
+        .java = java,
     };
-    lane->next += draft->native.count * sizeof *draft->native.reads + draft->java.count * sizeof *draft->java.checks;
+    struct java_check *checks = (void *)(draft->words.reads + memo->reads);
+    memcpy(checks, draft->java.code, memo->codes * sizeof *checks);
+    memcpy(checks + memo->codes, draft->java.method, memo->methods * sizeof *checks);
+    lane->next += memo->reads * sizeof *draft->words.reads + (memo->codes + memo->methods) * sizeof *checks;
 }

@@ -24,15 +24,14 @@ uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook 
 /* A walk that may become one. */
 struct stack_memo_draft {
     struct unwind_registers from;
-    struct unwind_trace native;
-    struct java_trace java; /* top.env NULL: no Java frames */
+    struct unwind_trace words;
+    struct java_trace java;
 };
 
 /* False: the thread has no memos.  Then `draft` is not touched. */
 bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from);
-/* Between the native walk and the Java walk. */
-void stack_memo_begin_java(struct stack_memo_draft *draft);
+/* Not for a walk whose words were more than there was room for. */
 void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
-                     uint32_t stack);
+                     uint32_t stack, bool java);
 
 #endif

@@ -92,8 +92,9 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
     size_t depth = 0;
     frames[depth++] = frame_hook(hook);
     enum unwind_end end;
-    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, keep ? &draft.native : NULL);
-    keep = keep && draft.native.count <= draft.native.room;
+    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, keep ? &draft.words : NULL);
+    keep = keep && draft.words.count <= draft.words.room;
+    bool joined = false;
     switch (end) {
     case UNWIND_ROOT: break;
     case UNWIND_TRUNCATED:
@@ -108,9 +109,9 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
         keep = false;
         break;
     case UNWIND_NO_MODULE: {
-        bool joined = false;
-        if (keep) stack_memo_begin_java(&draft);
-        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined, keep ? &draft.java : NULL);
+        draft.java.complete = false;
+        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined, keep ? &draft.words : NULL,
+                                  &draft.java);
         if (java == 0) {
             frames[depth++] = frame_address(registers->pc);
             flags |= OFFHEAP_STACK_INCOMPLETE;
@@ -120,12 +121,12 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
         }
         if (java && !joined) flags |= OFFHEAP_STACK_INCOMPLETE;
         depth += java;
-        keep = keep && draft.java.top.env;
+        keep = keep && draft.java.complete;
         break;
     }
     }
     uint32_t stack = intern(frames, depth, kind, flags);
-    if (keep) stack_memo_keep(&draft, hook, kind, stack);
+    if (keep) stack_memo_keep(&draft, hook, kind, stack, joined);
     return stack;
 }
 

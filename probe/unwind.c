@@ -153,22 +153,17 @@ struct walk {
     struct unwind_trace *trace; /* or NULL */
 };
 
-static inline void write_down(struct unwind_trace *trace, const uintptr_t *at) {
-    if (trace->count < trace->room) trace->reads[trace->count++] = (struct unwind_read){at, *at};
-    else trace->count = trace->room + 1;
-}
-
 /* A frame was stepped over.  The word that fp was read from counts only if a frame was then found from fp:
  * most code keeps other things in that register, and they change all the time. */
-static inline void trace_step(struct unwind_trace *trace, struct rule rule, uintptr_t cfa, const uintptr_t **fp) {
+static inline void trace_step(struct unwind_trace *trace, struct rule rule, uintptr_t cfa) {
     const uintptr_t *reads[2];
     rule_reads(rule, cfa, reads);
-    if (rule_from_fp(rule) && *fp) {
-        write_down(trace, *fp);
-        *fp = NULL;
+    if (rule_from_fp(rule) && trace->fp) {
+        unwind_write_down(trace, trace->fp);
+        trace->fp = NULL;
     }
-    write_down(trace, reads[0]);
-    if (reads[1]) *fp = reads[1];
+    unwind_write_down(trace, reads[0]);
+    if (reads[1]) trace->fp = reads[1];
 }
 
 /* `all`: keep up every register.  Few rules ask for more than pc, sp and fp, and the usual walk is
@@ -179,7 +174,6 @@ static inline __attribute__((always_inline)) size_t walk_stack(struct walk *walk
     uint32_t generation = atomic_load_explicit(&modules_generation, memory_order_acquire);
     uintptr_t low = walk->low, high = walk->high, interrupted = 0; /* 1: a signal came at this pc: no return address */
     size_t count = 0;
-    const uintptr_t *fp_read = NULL;
     struct miss miss;
     walk->end = UNWIND_LOST;
     walk->again = false;
@@ -221,7 +215,7 @@ static inline __attribute__((always_inline)) size_t walk_stack(struct walk *walk
             interrupted = miss.row.signal_frame;
         } else {
             if (!rule_step(rule, all, low, high, &here)) break;
-            if (!all && walk->trace) trace_step(walk->trace, rule, here.sp, &fp_read);
+            if (!all && walk->trace) trace_step(walk->trace, rule, here.sp);
             interrupted = 0;
         }
     }
@@ -235,6 +229,7 @@ size_t unwind_traced(struct unwind_registers *registers, uint64_t *frames, size_
     *end = UNWIND_LOST;
     if (trace) {
         trace->count = 0;
+        trace->fp = NULL;
         trace->generation = atomic_load_explicit(&modules_generation, memory_order_acquire);
     }
     if (!stack_bounds(walk.low, &walk.high)) return 0;

@@ -25,7 +25,13 @@ struct unwind_trace {
     uint32_t room;
     uint32_t count;      /* room + 1: the walk read more, or needed more than packed rules */
     struct unwind_read *reads;
+    const uintptr_t *fp; /* where the fp that the walk ended with was read, unless that is written down */
 };
+
+static inline void unwind_write_down(struct unwind_trace *trace, const uintptr_t *at) {
+    if (trace->count < trace->room) trace->reads[trace->count++] = (struct unwind_read){at, *at};
+    else trace->count = trace->room + 1;
+}
 
 enum unwind_end {
     UNWIND_ROOT,      /* the thread's first frame */
