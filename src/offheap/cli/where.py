@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from offheap.cli import where_all
 from offheap.errors import UserError
 from offheap.quantities import format_duration, format_size, parse_duration
 
@@ -22,12 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap where 4711
   offheap where 4711 --watch 10m        what grows, and a verdict; Ctrl-C ends it early
   offheap where app.offheap             the same of a recording
+  offheap where --all                   a line for each JVM of this machine
+  offheap where --all --serve :9404     the same for Prometheus, on loopback
   offheap where shop -v                 each thread, file and NMT category
   offheap where 4711 --no-attach        ask the JVM nothing, look at /proc alone
   offheap where 4711 --json | jq '.owners[] | {owner, bytes}'
 """
     parser.add_argument(
         "process",
+        nargs="?",
+        default="",
         metavar="PID|NAME|RECORDING",
         help="a PID, part of a main class or jar name, or a recording",
     )
@@ -51,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also ask where the collector's tables are: costs the JVM some 5 MiB, once",
     )
+    parser.add_argument("--all", action="store_true", help="every JVM of this machine, a line each")
+    parser.add_argument(
+        "--serve",
+        type=where_all.address,
+        metavar="[HOST]:PORT",
+        help="serve the owners as OpenMetrics until Ctrl-C, on loopback unless HOST says otherwise",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.where/1)")
 
 
@@ -61,6 +73,12 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--every is the time between the looks of --watch", "add --watch 10m")
     if args.watch == 0 or args.every == 0:
         raise UserError("a time of 0 means nothing", "give a time such as 10m")
+    if args.process and args.all:
+        raise UserError("--all looks at every JVM", f"leave it out, or {args.process}")
+    if args.all or args.serve:
+        return where_all.run(args)
+    if not args.process:
+        raise UserError("no process is named", "give a PID, a name or a recording, or --all")
     if os.path.isdir(args.process) or os.path.isfile(args.process):
         return _recording(args)
     if args.watch is not None:

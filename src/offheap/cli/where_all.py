@@ -1,0 +1,81 @@
+"""`offheap where --all` and `--serve`: the owners of several JVMs, once or for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+
+if TYPE_CHECKING:
+    from offheap.look_all import Looked
+
+LOOPBACK = "127.0.0.1"
+
+
+def address(text: str) -> tuple[str, int]:
+    """Argument type of --serve: `:9404`, `9404` or `HOST:9404`; without a host it is loopback."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as :9404 or 0.0.0.0:9404")
+    return host.strip("[]") or LOOPBACK, int(port)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.watch is not None:
+        raise UserError("--watch is for one process", "leave out --all or --serve")
+    return _serve(args) if args.serve else _print(args)
+
+
+def _look(args: argparse.Namespace) -> Iterator[Looked]:
+    from offheap.jvm import discovery
+    from offheap.look_all import look_all
+
+    # Resolved each time: a name stays, a PID does not.
+    pid = discovery.resolve(args.process) if args.process else None
+    return look_all(pid, attach=not args.no_attach, detail=args.detail)
+
+
+def _print(args: argparse.Namespace) -> int:
+    from offheap.report import accounts_all
+
+    looked = list(_look(args))
+    if args.json:
+        from offheap.report.json import dumps
+
+        print(dumps(accounts_all.as_json(looked)))
+    elif looked:
+        from offheap.report import terminal
+
+        accounts_all.print_all(terminal.console(), looked)
+    else:
+        print("no JVM runs here")
+    return 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    try:
+        from offheap.report import metrics
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        raise UserError(
+            "--serve needs Prometheus's client library", "pip install 'offheap[metrics]'"
+        ) from None
+
+    host, port = args.serve
+    if args.process:
+        list(_look(args))  # a name that fits nothing is said now, not at the first scrape
+    server = metrics.serve(host, port, lambda: _look(args))
+    shown = f"[{host}]" if ":" in host else host
+    print(f"serving OpenMetrics on http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", flush=True)
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,33 @@
+"""A look at several processes, one after the other: one that cannot be looked at does not hide the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from offheap.analysis.accounts import Accounts
+from offheap.errors import UserError
+from offheap.jvm import discovery
+from offheap.look import look
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A JVM with its accounts, or with the reason why there are none."""
+
+    pid: int
+    name: str
+    accounts: Accounts | None
+    error: str = ""
+
+
+def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = False) -> Iterator[Looked]:
+    """Every JVM of this machine that can be seen, or the one with that PID."""
+    found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
+    for number, name in found:
+        try:
+            accounts = look(number, attach=attach, detail=detail)
+        except UserError as error:
+            yield Looked(number, name, None, str(error))
+        else:
+            yield Looked(number, accounts.name or name, accounts)

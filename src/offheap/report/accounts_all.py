@@ -1,0 +1,62 @@
+"""`offheap where --all`: a line for each JVM, and offheap.where-all/1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from offheap.analysis.accounts import Accounts, Owner
+from offheap.look_all import Looked
+from offheap.report import accounts_json
+from offheap.report.json import Value
+from offheap.report.text import printable
+
+_MIB = 1 << 20
+# The owners that differ most between JVMs; the rest is in one column, so that a line sums to RSS.
+_COLUMNS: tuple[tuple[str, tuple[Owner, ...]], ...] = (
+    ("HEAP", ("java-heap",)),
+    ("META", ("metaspace", "class-space", "cds")),
+    ("DIRECT", ("direct-buffers",)),
+    ("MALLOC", ("malloc", "jvm-malloc")),
+    ("FREE", ("malloc-free",)),
+)
+
+
+def print_all(out: Console, looked: Sequence[Looked]) -> None:
+    """The largest first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("PID", "RSS", *(heading for heading, _ in _COLUMNS), "REST"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("MAIN", overflow="fold")
+    for one in sorted(looked, key=lambda one: -one.accounts.memory.rss if one.accounts else 0):
+        name = Text(printable(one.name) or "?")
+        if one.accounts is None:
+            name.append(f" {printable(one.error)}", "dim")
+            table.add_row(str(one.pid), *[""] * (len(_COLUMNS) + 2), name)
+            continue
+        sizes = _sizes(one.accounts)
+        table.add_row(str(one.pid), *(f"{size / _MIB:,.0f}" for size in sizes), name)
+    out.print(table)
+    out.print(Text("in MiB; META is metaspace, class space and CDS, FREE what malloc keeps free", "dim"))
+
+
+def as_json(looked: Sequence[Looked]) -> Value:
+    """offheap.where-all/1: docs/json.md describes it."""
+    return {
+        "schema": "offheap.where-all/1",
+        "jvms": [
+            accounts_json.where(one.accounts)
+            if one.accounts
+            else {"pid": one.pid, "name": one.name or None, "error": one.error}
+            for one in looked
+        ],
+    }
+
+
+def _sizes(accounts: Accounts) -> list[int]:
+    held = {holding.owner: holding.bytes for holding in accounts.holdings}
+    columns = [sum(held.get(owner, 0) for owner in owners) for _, owners in _COLUMNS]
+    return [accounts.memory.rss, *columns, accounts.memory.rss - sum(columns)]
