@@ -665,6 +665,13 @@ def test_owners_of_rss_are_stacked_and_follow_the_range(open_report: Open, leaki
     assert "<b>9" in shown
     page.click("text=Last half")
     assert plain(rows.first.inner_text()).split("\n") == ["unattributed", "330 MiB", "+165 MiB"]
+    page.click("#theme")
+    page.wait_for_timeout(100)  # a chart draws itself a moment after it is made
+    colours = page.locator("#chart-owners canvas").evaluate(
+        "canvas => new Set(new Uint32Array(canvas.getContext('2d')"
+        ".getImageData(canvas.width / 2, 0, 1, canvas.height).data.buffer)).size"
+    )
+    assert colours > 8  # one an owner
     page.locator("#chart-owners .u-over").hover(position={"x": 200, "y": 30})
     assert "unattributed" in page.inner_text("#chart-owners output")
 

@@ -94,8 +94,9 @@ export function owners(model: Model): HTMLElement {
     plot?.redraw();
   };
   onThemeChange(() => {
-    build();
     show();
+    // Last: a new plot draws itself a moment later, and a redraw before that would leave it empty.
+    build();
   });
   model.follow(show);
   return element;
