@@ -100,6 +100,13 @@ def _blame(
 def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: float) -> WhereVerdict:
     rss = float(over.rss[-1])
     largest = sorted(found, key=lambda one: -one.rss.gained.estimate)
+    kept = next((one.bytes for one in found if one.kind == "allocator-retention"), 0.0)
+    if kept >= _RETAINED * rss:
+        why = (
+            f"nothing is sure to grow, but {format_size(kept)} of {format_size(rss)} RSS is memory that was "
+            "freed and that malloc keeps"
+        )
+        return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
     for one in largest:
         if one.state == "unjudged":
             if one.kind == "native-mmap":
@@ -124,13 +131,6 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
                 f"{_NAMES[one.kind]} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last"
             )
             return _open(why, pid, seconds * 2)
-    kept = next((one.bytes for one in found if one.kind == "allocator-retention"), 0.0)
-    if kept >= _RETAINED * rss:
-        why = (
-            f"nothing grows, but {format_size(kept)} of {format_size(rss)} RSS is memory that was "
-            "freed and that malloc keeps"
-        )
-        return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
     return WhereVerdict(
         "stable",
         f"no owner grew by {MATERIAL:.1%} of RSS over the last {format_duration(seconds * 2 / 3)} "
