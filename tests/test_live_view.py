@@ -29,17 +29,20 @@ from textual.pilot import Pilot
 
 import zoo as zoo_programs
 from live_file_writer import LiveFileWriter, hook, native
+from offheap.analysis.owners_verdict import judge
 from offheap.analysis.results import Estimate
 from offheap.analysis.watched import View
 from offheap.analysis.watching import Watch
+from offheap.cli.live import owners_of
 from offheap.jvm import probe
 from offheap.recording import live_files
 from offheap.recording.contract import Mode, State
 from offheap.recording.following import FollowedDirectory, FollowedLiveFile, follow
 from offheap.recording.look import Look
-from offheap.recording.model import Recording
+from offheap.recording.model import OwnersOverTime, Recording
 from offheap.report import live_text
 from offheap.report.live import LiveApp
+from offheap.report.live_owners import Owners
 from offheap.report.live_screens import HelpScreen, SiteScreen
 from offheap.report.live_widgets import Lines, Pager, SiteTable
 from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
@@ -362,9 +365,10 @@ def drive(
     *,
     size: tuple[int, int] = (80, 24),
     every: float = 3600.0,
+    owners: Owners | None = None,
 ) -> None:
     async def run() -> None:
-        app = LiveApp(watch, view, every=every, folder=folder)
+        app = LiveApp(watch, view, every=every, folder=folder, owners=owners)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await steps(Driven(app, pilot, folder))
@@ -549,12 +553,55 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
             await app.press("enter")
             await app.press("end")
             assert "leaks.Inflaters.handleUpload" in app.app.screen.query_one(Pager).text
-            await app.press("escape")
+            await app.press("escape", "o")
+            pager = app.app.screen.query_one(Pager)
+            await app.see(lambda: "2 looks" in pager.text)
+            lines = pager.text.splitlines()
+            titles = {line[:25].strip() for line in lines if "iB" in line[25:35]}
+            assert {"Java heap", "malloc", "RSS"} <= titles
+            assert all(len(line) <= 80 for line in lines)
             os.kill(leaking_jvm.pid, signal.SIGKILL)
+            await app.see(lambda: "no more looks" in app.keys)
+            assert "Java heap" in pager.text
+            await app.press("escape")
             await app.see(lambda: "process was killed" in app.head)
             assert "Inflaters." in app.rows[0]
 
-        drive(watch, view, steps, tmp_path, every=0.25)
+        drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path))
+    assert owners_of(found.path) is None, "its process has ended"
+
+
+def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -> None:
+    over = OwnersOverTime(
+        np.arange(40.0),
+        ["java-heap", "malloc"],
+        np.array([[64.0 * 2**20, (10.0 + n) * 2**20] for n in range(40)]),
+        np.array([(74.0 + n) * 2**20 for n in range(40)]),
+    )
+
+    async def steps(app: Driven) -> None:
+        await app.press("o")
+        pager = app.app.screen.query_one(Pager)
+        await app.see(lambda: "RSS by owner, 40 looks in 39.0 s" in pager.text)
+        # Wrapped sentences apart, this is what a person sees at 80 columns.
+        table = pager.text[pager.text.index("owner  ") :].splitlines()
+        assert table[1].split()[:4] == ["Java", "heap", "64", "MiB"]
+        malloc = next(line for line in table if "49 MiB" in line)
+        assert "+1.0 MiB/s" in malloc
+        assert malloc.endswith("█")
+        assert table[-1].split()[:3] == ["RSS", "113", "MiB"]
+        await app.press("escape")
+        assert app.rows[0].startswith(">!")
+
+    drive(*unfinished(leaky(60.0)[0]), steps, tmp_path, owners=lambda: (over, judge(over)))
+
+
+def test_owners_that_nobody_looked_for_are_said_to_be_missing(tmp_path: Path) -> None:
+    async def steps(app: Driven) -> None:
+        await app.press("o")
+        assert "nobody looked who held its RSS" in app.keys
+
+    drive(*unfinished(leaky(60.0)[0]), steps, tmp_path)
 
 
 def test_a_recording_is_watched_while_it_is_written(

@@ -27,6 +27,7 @@ from offheap.recording.model import OwnersOverTime
 from offheap.recording.recorder import OwnersLook
 
 _MOST_GROUPS = 200  # of threads, or of files: a name for each and look
+_MOST_LOOKS = 120  # kept while somebody watches; a sparkline needs no more
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _STEP_SECONDS = 0.1
 _LISTENER = "Attach Listener"  # HotSpot's thread: there once anybody has attached
@@ -69,6 +70,24 @@ class Looks:
         return OwnersOverTime(
             np.array(self.times), owners, held, held.sum(axis=1), dict(zip(names, values.T, strict=True))
         )
+
+
+class Looking:
+    """Looks at a process whenever it is called, and gives all looks so far; the oldest grow sparse."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._began = time.monotonic()
+        self._looks = Looks()
+
+    def __call__(self) -> OwnersOverTime:
+        """Errors as of `look`."""
+        now, looks = moment(self._pid), self._looks
+        looks.times.append(time.monotonic() - self._began)
+        looks.moments.append(now)
+        if len(looks.times) > _MOST_LOOKS:
+            del looks.times[1:-1:2], looks.moments[1:-1:2]
+        return looks.over()
 
 
 def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> Moment:

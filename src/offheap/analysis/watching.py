@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 
 # Moments kept: enough for the verdict's eras, and for a sparkline.
 _MOMENTS = 48
-# What names and verdicts may take of one CPU.
+# What names and verdicts may take of one CPU in the long run.  At first they are renewed whenever the time
+# watched has doubled: a verdict after one second says nothing, and nobody waits half a minute for the next.
 _SHARE_OF_CPU = 0.003
+_FIRST_RENEWAL = 4.0  # seconds
 # Shorter, and the rate at which survivors were born says more than two looks.
 _SHORTEST_WINDOW = 3.0  # seconds
 
@@ -58,6 +60,7 @@ class Watch:
         self._baseline: Moment | None = None
         self._due = 0.0  # time.monotonic() from which names may be renewed
         self._look: Look | None = None
+        self._began = time.monotonic()
 
     def advance(self) -> View | None:
         """The next View; None when the source has nothing new."""
@@ -166,7 +169,8 @@ class Watch:
             of_stack[list(suspect.site.stacks)] = number
         self._names = Names(found, of_stack, answer.answer(recording.info, found))
         self._moments = [self._names.place(moment) for moment in self._moments]
-        self._due = time.monotonic() + (time.thread_time() - began) / _SHARE_OF_CPU
+        cost, now = time.thread_time() - began, time.monotonic()
+        self._due = now + min(cost / _SHARE_OF_CPU, max(now - self._began, _FIRST_RENEWAL))
 
     def _judged(self) -> list[Moment]:
         """The moments that verdicts rest on: only now, if most of the recording's time was not watched."""

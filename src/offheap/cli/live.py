@@ -17,6 +17,7 @@ from offheap.quantities import parse_duration
 
 if TYPE_CHECKING:
     from offheap.jvm.probe import Started
+    from offheap.report.live_owners import Owners
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +97,27 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         # What is loaded by now stays: the collector need not go through it for every few looks.
         gc.freeze()
         # Without the mouse the terminal's own selecting and copying goes on working.
-        LiveApp(watch, view, every=args.every, folder=args.output, stop=stop).run(mouse=False)
+        owners = owners_of(path)
+        app = LiveApp(watch, view, every=args.every, folder=args.output, stop=stop, owners=owners)
+        app.run(mouse=False)
+
+
+def owners_of(path: Path) -> Owners | None:
+    """Looks at the process of a live file, or reads what a recorder saw; None when there is no process."""
+    from offheap.analysis.owners_verdict import judge
+    from offheap.recording import load
+    from offheap.recording.live_file import LiveFile
+    from offheap.recording.process import find
+    from offheap.watch import Looking
+
+    if path.is_dir():
+        return lambda: ((over := load(path).owners), judge(over))
+    with LiveFile(path) as live_file:
+        pid = find(live_file.header)
+    if pid is None:
+        return None
+    looking = Looking(pid)
+    return lambda: ((over := looking()), judge(over, pid=pid))
 
 
 def _recording(target: str) -> Path | None:

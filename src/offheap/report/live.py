@@ -18,6 +18,7 @@ from offheap.analysis.watched import SORTS, View
 from offheap.analysis.watching import Watch
 from offheap.errors import UserError
 from offheap.report import live_text
+from offheap.report.live_owners import Owners, OwnersScreen
 from offheap.report.live_screens import HelpScreen, SiteScreen
 from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, wrapped
 from offheap.report.text import printable
@@ -28,6 +29,7 @@ _KEYS = (
     ("Enter", "stack"),
     ("/", "filter"),
     ("s", "sort"),
+    ("o", "owners"),
     ("b", "baseline"),
     ("space", "pause"),
     ("e", "export"),
@@ -44,6 +46,7 @@ class LiveScreen(Screen[None]):
         Binding("escape", "clear_filter", show=False),
         Binding("s", "sort", show=False),
         Binding("r", "reverse", show=False),
+        Binding("o", "owners", show=False),
         Binding("b", "baseline", show=False),
         Binding("B", "no_baseline", show=False),
         Binding("space", "pause", show=False),
@@ -52,8 +55,9 @@ class LiveScreen(Screen[None]):
         Binding("q", "quit", show=False),
     ]
 
-    def __init__(self, watch: Watch, view: View, folder: Path) -> None:
+    def __init__(self, watch: Watch, view: View, folder: Path, owners: Owners | None) -> None:
         super().__init__()
+        self._owners = owners
         self._watch = watch
         self._newest = view  # what was read last
         self._shown = view  # the same, unless paused
@@ -185,6 +189,12 @@ class LiveScreen(Screen[None]):
             f"sorted by {table.sort}, the other way round" if table.reverse else f"sorted by {table.sort}"
         )
 
+    def action_owners(self) -> None:
+        if self._owners is None:
+            self.say("the process has ended, and nobody looked who held its RSS")
+        else:
+            self.app.push_screen(OwnersScreen(self._owners))
+
     def action_baseline(self) -> None:
         if self._newest.over:
             self.say("nothing more comes: a baseline needs a recording that goes on")
@@ -260,12 +270,13 @@ class LiveApp(App[None]):
         every: float = 1.0,
         folder: Path | None = None,
         stop: Callable[[], bool] | None = None,
+        owners: Owners | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         self._watch = watch
         self._every = every
         self._stop = stop
-        self.main = LiveScreen(watch, view, folder or Path(os.curdir))
+        self.main = LiveScreen(watch, view, folder or Path(os.curdir), owners)
         self._over = view.over
 
     def on_mount(self) -> None:

@@ -20,6 +20,7 @@ HELP = """keys
   Esc       no filter
   s         sort by the next column: growth, live, blocks, age, allocated, name
   r         the other way round
+  o         who holds the RSS: heap, metaspace, malloc, files, threads
   b         mark a baseline: growth is measured from now on; B takes it away
   space     pause what is shown; it goes on being recorded
   e         write the table (CSV) or the stack (text) to a file
@@ -40,7 +41,7 @@ in front of a site
 """
 
 
-class _Overlay(Screen[None]):
+class Overlay(Screen[None]):
     """A pager over a line of keys."""
 
     KEYS = ""
@@ -57,7 +58,7 @@ class _Overlay(Screen[None]):
         self.dismiss()
 
 
-class HelpScreen(_Overlay):
+class HelpScreen(Overlay):
     KEYS = "Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "close", show=False)]
 
@@ -67,7 +68,7 @@ class HelpScreen(_Overlay):
         self.query_one(Pager).show([(line, PLAIN if line[:1] == " " else BOLD) for line in lines])
 
 
-class SiteScreen(_Overlay):
+class SiteScreen(Overlay):
     """One site; goes on being renewed while it is open."""
 
     KEYS = "Esc back  e export  up down pgup pgdn scroll"

@@ -1,0 +1,94 @@
+"""Who holds the RSS, over the table of the live view: looked at while it is open, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from offheap.analysis.accounts import TITLES
+from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
+from offheap.errors import UserError
+from offheap.quantities import format_duration
+from offheap.recording.model import OwnersOverTime
+from offheap.report import live_text
+from offheap.report.live_screens import Overlay
+from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
+from offheap.report.text import printable
+
+# A look walks the page tables of the whole process: for a large one it is taken more rarely.
+_EVERY = 3.0  # seconds
+_SHARE_OF_CPU = 0.03
+_TITLE, _BARS = 24, 14
+
+Owners = Callable[[], tuple[OwnersOverTime, OwnersGrowth]]
+
+
+class OwnersScreen(Overlay):
+    """RSS by owner; each call of `look` is a new look, and gives all looks so far."""
+
+    KEYS = "Esc back  up down pgup pgdn scroll"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,left,o", "close", show=False)]
+
+    def __init__(self, look: Owners) -> None:
+        super().__init__()
+        self._look = look
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(Pager).show([("looking at the process ...", DIM)])
+        self.run_worker(self._follow())
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                over, found, seconds = await asyncio.to_thread(self._measured)
+            except (UserError, OSError) as error:
+                # What was seen stays, and says that it is old.
+                self.query_one("#keys", Lines).paint([(f"no more looks: {printable(str(error))}", BOLD)])
+                return
+            self.query_one(Pager).show(owner_lines(over, found))
+            await asyncio.sleep(max(_EVERY, seconds / _SHARE_OF_CPU))
+
+    def _measured(self) -> tuple[OwnersOverTime, OwnersGrowth, float]:
+        began = time.thread_time()
+        over, found = self._look()
+        return over, found, time.thread_time() - began
+
+
+def owner_lines(over: OwnersOverTime, found: OwnersGrowth) -> list[Line]:
+    """Owners by bytes, RSS last: what each holds, how it grows since the first look, how that came about."""
+    if not len(over.times):
+        return [("nobody has looked who held this process's RSS: offheap where looks now", PLAIN)]
+    span = f"{found.looks} looks in {format_duration(found.seconds)}" if found.looks > 1 else "one look"
+    titles: dict[str, str] = {str(owner): title for owner, title in TITLES.items()}
+    lines: list[Line] = [
+        (f"RSS by owner, {span}: {found.verdict.kind}", BOLD),
+        (printable(found.verdict.why), PLAIN),
+        ("", PLAIN),
+        (_line("owner", "now", "growth", "95 % interval", "over time"), BOLD),
+    ]
+    for one in found.owners:
+        if one.bytes or one.first_bytes:
+            trend = over.bytes[:, over.names.index(one.owner)].tolist()
+            lines.append((_owner(titles.get(one.owner, one.owner), one, trend), PLAIN))
+    lines.append((_owner("RSS", found.rss, over.rss.tolist()), BOLD))
+    return lines
+
+
+def _owner(title: str, one: OwnerGrowth, trend: list[float]) -> str:
+    growth = one.growth
+    return _line(
+        live_text.clipped(printable(title), _TITLE),
+        live_text.short_size(one.bytes),
+        live_text.rate(growth) if growth else "",
+        live_text.rate_interval(growth) if growth else "",
+        live_text.sparkline(trend, _BARS),
+    )
+
+
+def _line(title: str, now: str, growth: str, interval: str, trend: str) -> str:
+    return f"{title:<{_TITLE}} {now:>9} {growth:>13} {interval:>16} {trend}"
