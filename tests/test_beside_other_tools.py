@@ -28,13 +28,13 @@ TOOLS = (
 )
 PRINTED = """\
 ready
-threads 400
-loaders 200
-virtual 800
-nulls 8000
-overflows 40
-children 16
-redefinitions 16
+threads 200
+loaders 100
+virtual 400
+nulls 4000
+overflows 20
+children 8
+redefinitions 8
 """
 
 
@@ -45,7 +45,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
     java, jar = jre(version), soak.compile_stress(jdk, tmp_path)
     process = subprocess.Popen(
-        [java, "-Xmx192m", *TOOLS, f"-javaagent:{jar}", "-cp", jar, "Stress", "25", "return"],
+        [java, "-Xmx192m", *TOOLS, f"-javaagent:{jar}", "-cp", jar, "Stress", "50", "return"],
         env={**os.environ, "LD_PRELOAD": find_library("jemalloc") or ""},
         cwd=tmp_path,
         stdin=subprocess.PIPE,
