@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -298,8 +299,17 @@ def test_a_real_leak_fails(checked: dict[str, subprocess.CompletedProcess[str]])
     ours = done.stdout[done.stdout.index("FAILED") :].splitlines()
     assert len(ours) <= 10
     assert any(line.startswith("  > java    leaks.Inflaters.openInflater  Inflaters.java:") for line in ours)
-    root = ElementTree.parse(Path(checked["folder"].args[0]) / "leak.xml").getroot()
+    folder = Path(checked["folder"].args[0])
+    root = ElementTree.parse(folder / "leak.xml").getroot()
     assert root.get("failures") == "1"
+    # In a checkout that has the source the annotation stands at its line.
+    source = folder / "src" / "leaks" / "Inflaters.java"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    annotated = offheap_check(folder, "leak.offheap", "--github")
+    assert annotated.returncode == 1
+    (error,) = (line for line in annotated.stdout.splitlines() if line.startswith("::error "))
+    assert re.match(r"::error (.*,)?file=src/leaks/Inflaters\.java,line=\d+", error), error
 
 
 def test_a_real_healthy_program_passes(checked: dict[str, subprocess.CompletedProcess[str]]) -> None:
