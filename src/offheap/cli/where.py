@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from offheap.cli import where_all
 from offheap.errors import UserError
 from offheap.quantities import format_duration, format_size, parse_duration
+
+if TYPE_CHECKING:
+    from offheap.analysis.heap_growth import HeapGrowth
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap where 4711
   offheap where 4711 --watch 10m        what grows, and a verdict; Ctrl-C ends it early
   offheap where app.offheap             the same of a recording
+  offheap where 4711 --histogram 30s    which classes grow in the Java heap
   offheap where --all                   a line for each JVM of this machine
   offheap where --all --serve :9404     the same for Prometheus, on loopback
   offheap where shop -v                 each thread, file and NMT category
@@ -56,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also ask where the collector's tables are: costs the JVM some 5 MiB, once",
     )
+    parser.add_argument(
+        "--histogram",
+        type=parse_duration,
+        nargs="?",
+        const=10.0,
+        metavar="TIME",
+        help="also which classes grow in the Java heap in TIME (10s), for two full collections",
+    )
     parser.add_argument("--all", action="store_true", help="every JVM of this machine, a line each")
     parser.add_argument(
         "--serve",
@@ -75,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("a time of 0 means nothing", "give a time such as 10m")
     if args.process and args.all:
         raise UserError("--all looks at every JVM", f"leave it out, or {args.process}")
+    if args.histogram is not None and (args.watch is not None or args.all or args.serve or args.no_attach):
+        raise UserError("--histogram asks one JVM twice", "leave out --watch, --all, --serve and --no-attach")
     if args.all or args.serve:
         return where_all.run(args)
     if not args.process:
@@ -90,17 +105,40 @@ def _look(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery
     from offheap.look import look
 
-    accounts = look(discovery.resolve(args.process), attach=not args.no_attach, detail=args.detail)
+    pid = discovery.resolve(args.process)
+    growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
+    accounts = look(pid, attach=not args.no_attach, detail=args.detail)
     if args.json:
-        from offheap.report import accounts_json
+        from offheap.report import accounts_json, heap_growth
         from offheap.report.json import dumps
 
-        print(dumps(accounts_json.where(accounts)))
+        document = accounts_json.where(accounts)
+        print(dumps({**document, "histogram": heap_growth.as_json(growth)} if growth else document))
         return 0
-    from offheap.report import accounts_text, terminal
+    from offheap.report import accounts_text, heap_growth, terminal
 
-    accounts_text.print_where(terminal.console(), accounts, full=args.full)
+    out = terminal.console()
+    accounts_text.print_where(out, accounts, full=args.full)
+    if growth:
+        heap_growth.print_growth(out, growth, pid)
     return 0
+
+
+def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
+    import time
+
+    from offheap.analysis.heap_growth import heap_growth
+    from offheap.cli.progress import ProgressLine
+    from offheap.jvm import histogram, nmt
+    from offheap.jvm.attach import AttachedVM
+
+    with ProgressLine(f"watching the Java heap of PID {pid}") as progress:
+        first = histogram.take(pid)
+        progress.say(f"{len(first.classes):,} classes, again in {format_duration(seconds)}")
+        time.sleep(seconds)
+        last = histogram.take(pid)
+    report = nmt.parse(AttachedVM(pid).jcmd("VM.native_memory summary scale=B"))
+    return heap_growth(first, last, report)
 
 
 def _watch(args: argparse.Namespace) -> int:

@@ -1,0 +1,82 @@
+"""Which classes grow in the Java heap between two histograms, and whether a heap dump is the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offheap.jvm.histogram import ClassCount, Histogram
+from offheap.jvm.nmt import Report
+
+_BUFFER = "java.nio.DirectByteBuffer"
+_OWNING = "java.nio.DirectByteBuffer$Deallocator"
+# Less is what the two questions and any logger leave behind.
+_LEAST_GROWTH, _LEAST_SHARE = 1 << 20, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class GrownClass:
+    name: str
+    instances: int
+    bytes: int
+    more_instances: int
+    more_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DirectBuffers:
+    """Objects of java.nio.DirectByteBuffer; those that own memory, others being views or mapped files.
+
+    blocks, bytes  what Native Memory Tracking counts as Other, Unsafe and FFM included; None without it
+    """
+
+    buffers: int
+    owning: int
+    blocks: int | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeapGrowth:
+    """Between two full collections, `seconds` apart; bytes of live objects.
+
+    classes  those that grew, by bytes
+    pause    seconds that both histograms took the JVM
+    dump     whether a heap dump tool is the next step, by `why`
+    """
+
+    seconds: float
+    live: int
+    growth: int
+    classes: tuple[GrownClass, ...]
+    direct: DirectBuffers
+    pause: float
+    dump: bool
+    why: str
+
+
+def heap_growth(first: Histogram, last: Histogram, report: Report | None) -> HeapGrowth:
+    """`report` is Native Memory Tracking's of the last moment, or None."""
+    none = ClassCount(0, 0)
+    live = sum(one.bytes for one in last.classes.values())
+    growth = live - sum(one.bytes for one in first.classes.values())
+    grown = [
+        GrownClass(name, now.instances, now.bytes, now.instances - old.instances, now.bytes - old.bytes)
+        for name, now in last.classes.items()
+        if now.bytes > (old := first.classes.get(name, none)).bytes
+    ]
+    seconds = last.taken - first.taken
+    dump = growth >= max(_LEAST_GROWTH, live * _LEAST_SHARE)
+    why = (
+        "live objects grow from one full collection to the next: a heap dump tool names who holds them"
+        if dump
+        else "live objects did not grow beyond 1 MiB and 1 %: a heap dump would not tell more"
+    )
+    other = report.categories.get("Other") if report else None
+    direct = DirectBuffers(
+        last.classes.get(_BUFFER, none).instances,
+        last.classes.get(_OWNING, none).instances,
+        other.malloc_count if other else None,
+        other.malloc if other else None,
+    )
+    grown.sort(key=lambda one: (-one.more_bytes, one.name))
+    return HeapGrowth(seconds, live, growth, tuple(grown), direct, first.seconds + last.seconds, dump, why)

@@ -1,0 +1,78 @@
+"""The Java heap by class: text of every JDK, and growth in real JVMs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from footprint import DIRECT, HEAP, compile_footprint, footprint_jvm
+from offheap.analysis.heap_growth import heap_growth
+from offheap.jvm import histogram
+from offheap.jvm.histogram import ClassCount, Histogram
+
+MIB = 1 << 20
+TEXT = """ num     #instances         #bytes  class name (module)
+-------------------------------------------------------
+   1:          5000        4000000  [B (java.base@17.0.9)
+   2:            10            320  [[Ljava.lang.String; (java.base@17.0.9)
+   3:             3             96  shop.Order
+   4:             2             64  shop.Order
+Total          5015        4000480
+"""
+
+
+def test_names_and_sums() -> None:
+    assert histogram.parse(TEXT) == {
+        "byte[]": ClassCount(5000, 4_000_000),
+        "java.lang.String[][]": ClassCount(10, 320),
+        "shop.Order": ClassCount(5, 160),
+    }
+    assert histogram.parse("Unknown diagnostic command") == {}
+
+
+@given(st.lists(st.sampled_from(TEXT.split("\n")) | st.text(max_size=40), max_size=20))
+def test_any_lines(lines: list[str]) -> None:
+    histogram.parse("\n".join(lines))
+
+
+def test_what_grew() -> None:
+    first = Histogram(histogram.parse(TEXT), 10.0, 0.1)
+    grown = {
+        **first.classes,
+        "shop.Order": ClassCount(100_005, 9_000_160),
+        "byte[]": ClassCount(4000, 3_000_000),
+    }
+    found = heap_growth(first, Histogram(grown, 20.0, 0.2), None)
+    assert [one.name for one in found.classes] == ["shop.Order"]
+    assert (found.classes[0].more_instances, found.classes[0].more_bytes) == (100_000, 9_000_000)
+    assert (found.growth, found.seconds) == (8_000_000, 10.0)
+    assert found.pause == pytest.approx(0.3)
+    assert found.dump
+    still = heap_growth(first, Histogram(first.classes, 20.0, 0.2), None)
+    assert (still.growth, still.classes, still.dump) == (0, (), False)
+    assert still.direct.bytes is None
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
+    options = ("-XX:NativeMemoryTracking=summary",)
+    with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as jvm:
+        command = [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--histogram", "0.1s", "--json"]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert outcome.returncode == 0, outcome.stderr
+        found = json.loads(outcome.stdout)["histogram"]
+        assert HEAP < found["live_bytes"] < HEAP + 16 * MIB
+        assert abs(found["growth_bytes"]) < MIB
+        assert found["heap_dump_next"] is False
+        direct = found["direct_buffers"]
+        # The mapped file's buffer owns none, nor do the JDK's views of its own modules.
+        assert 25 <= direct.pop("buffers") < 50
+        assert direct == {"owning": 24, "blocks": 24, "bytes": DIRECT}
+        assert jvm.answers()
