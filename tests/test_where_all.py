@@ -103,3 +103,28 @@ def test_without_the_library_it_says_so() -> None:
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert outcome.returncode == 2
     assert "pip install 'offheap[metrics]'" in outcome.stderr
+
+
+def test_the_tree_drills_down_to_addresses(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(21), waiting_classes) as jvm:
+        told = run(jvm.pid, "--tree")
+        below = told[told.index(" RSS\n") :]
+        heap = below[below.index("Java heap") :]
+        assert 0 < heap.index("generation") < heap.index(" rw-p")
+        document = json.loads(run(jvm.pid, "--json"))
+        ranges = document["ranges"]
+        assert sum(one["bytes"] for one in ranges) == document["rss_bytes"]
+        starts = [int(one["start"], 16) for one in ranges]
+        assert starts == sorted(starts)
+        assert all(int(low["end"], 16) <= start for low, start in zip(ranges, starts[1:], strict=False))
+        sums: dict[str | None, int] = {}
+        for one in ranges:
+            sums[one["owner"]] = sums.get(one["owner"], 0) + one["bytes"]
+        owners = {owner["owner"]: owner["bytes"] for owner in document["owners"]}
+        malloc = sum(
+            owners.pop(name, 0) for name in ("malloc", "malloc-free", "jvm-malloc", "direct-buffers")
+        )
+        assert sums.pop("malloc") == malloc
+        assert sums.pop(None, 0) == document["unattributed_bytes"]
+        assert sums == owners
+    assert "one look" in run("--all", "--tree", status=2)

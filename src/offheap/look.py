@@ -117,9 +117,8 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
     with Pagemap(pid) as pagemap:
         for index in accounting.partial(rows, pieces):
             present[index] = pagemap.present(pieces[index].start, pieces[index].end)
-    holdings, unattributed = accounting.account(
-        evidence, pieces, accounting.sizes(rows, pieces, present), heap
-    )
+    measured = accounting.sizes(rows, pieces, present)
+    holdings, unattributed = accounting.account(evidence, pieces, measured, heap)
     answers.missing += _allocators(rows)
     memory = smaps.total(rows)
     return Accounts(
@@ -131,6 +130,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
         unattributed=unattributed,
         cgroup=cgroup.read(pid),
         native_heap=heap,
+        ranges=accounting.placed(evidence, pieces, measured),
         sources=tuple(answers.sources),
         missing=tuple(answers.missing),
         seconds=time.monotonic() - began,

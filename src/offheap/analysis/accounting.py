@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from offheap.analysis import malloc_split, shapes
-from offheap.analysis.accounts import Holding, Owner, Part
+from offheap.analysis.accounts import Holding, Owner, Part, Placed
 from offheap.analysis.ranges import Claims, Range
 from offheap.analysis.results_native_heap import NativeHeap
 from offheap.jvm.nmt import Report
@@ -208,6 +208,22 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) 
     return result
 
 
+def placed(evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int]) -> tuple[Placed, ...]:
+    """The pieces that have memory, with their owners."""
+    return tuple(
+        Placed(
+            piece.start,
+            piece.end,
+            evidence.rows[piece.row].mapping.permissions,
+            _owner(evidence, piece),
+            piece.name,
+            size,
+        )
+        for piece, size in zip(pieces, measured, strict=True)
+        if size
+    )
+
+
 def account(
     evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int], heap: NativeHeap | None = None
 ) -> tuple[tuple[Holding, ...], tuple[Part, ...]]:
@@ -219,10 +235,7 @@ def account(
     for piece, size in zip(pieces, measured, strict=True):
         if not size:
             continue
-        owner = piece.owner
-        if owner is None and evidence.knows_the_jvm:
-            owner = "anonymous"
-        held[owner][piece.name].append(size)
+        held[_owner(evidence, piece)][piece.name].append(size)
     unattributed = _parts(held.pop(None, {}))
     holdings = [
         Holding(owner, sum(part.bytes for part in parts), parts)
@@ -231,6 +244,10 @@ def account(
     ]
     holdings = [split for holding in holdings for split in malloc_split.split(holding, heap, evidence.nmt)]
     return tuple(sorted(holdings, key=lambda holding: -holding.bytes)), unattributed
+
+
+def _owner(evidence: Evidence, piece: Piece) -> Owner | None:
+    return "anonymous" if piece.owner is None and evidence.knows_the_jvm else piece.owner
 
 
 def _parts(names: Map[str, list[int]]) -> tuple[Part, ...]:

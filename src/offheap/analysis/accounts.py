@@ -76,11 +76,28 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Addresses [start, end) with their permissions, who has them, and how many bytes are in memory.
+
+    owner  before malloc's pages are split by who has the blocks on them; None: nobody's
+    name   the line below that owner
+    """
+
+    start: int
+    end: int
+    permissions: str
+    owner: Owner | None
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Accounts:
     """RSS in bytes split so that holdings and unattributed are exactly its sum.
 
     memory        of the whole process, from the same reading as the holdings
     native_heap   malloc's memory from inside; None where it could not be walked
+    ranges        every range that has memory, by address; together exactly RSS
     sources       what told it, besides /proc
     missing       sentences: what could not be told, why, and what would tell it
     cost_bytes    by how much RSS grew while we looked, our questions included; never negative
@@ -94,6 +111,7 @@ class Accounts:
     unattributed: tuple[Part, ...]
     cgroup: Cgroup | None
     native_heap: NativeHeap | None
+    ranges: tuple[Placed, ...]
     sources: tuple[str, ...]
     missing: tuple[str, ...]
     seconds: float

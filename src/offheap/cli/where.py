@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap where 4711
   offheap where 4711 --watch 10m        what grows, and a verdict; Ctrl-C ends it early
   offheap where app.offheap             the same of a recording
+  offheap where 4711 --tree             owners, what they are made of, and the addresses
   offheap where 4711 --histogram 30s    which classes grow in the Java heap
   offheap where --all                   a line for each JVM of this machine
   offheap where --all --serve :9404     the same for Prometheus, on loopback
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-v", "--full", action="store_true", help="show what each owner's memory is made of, by name"
+    )
+    parser.add_argument(
+        "--tree", action="store_true", help="drill down: owners, names, and the addresses behind them"
     )
     parser.add_argument(
         "--no-attach", action="store_true", help="do not ask the JVM anything, not even to listen"
@@ -90,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--all looks at every JVM", f"leave it out, or {args.process}")
     if args.histogram is not None and (args.watch is not None or args.all or args.serve or args.no_attach):
         raise UserError("--histogram asks one JVM twice", "leave out --watch, --all, --serve and --no-attach")
+    if args.tree and (args.watch is not None or args.all or args.serve):
+        raise UserError("--tree shows one look", "leave out --watch, --all and --serve")
     if args.all or args.serve:
         return where_all.run(args)
     if not args.process:
@@ -115,10 +121,12 @@ def _look(args: argparse.Namespace) -> int:
         document = accounts_json.where(accounts)
         print(dumps({**document, "histogram": heap_growth.as_json(growth)} if growth else document))
         return 0
-    from offheap.report import accounts_text, heap_growth, terminal
+    from offheap.report import accounts_text, accounts_tree, heap_growth, terminal
 
     out = terminal.console()
     accounts_text.print_where(out, accounts, full=args.full)
+    if args.tree:
+        accounts_tree.print_tree(out, accounts)
     if growth:
         heap_growth.print_growth(out, growth, pid)
     return 0

@@ -36,6 +36,17 @@ def where(accounts: Accounts) -> Value:
         "unattributed": _parts(accounts.unattributed),
         "cgroup": _cgroup(accounts.cgroup),
         "malloc": native_heap_json.native_heap(accounts.native_heap) if accounts.native_heap else None,
+        "ranges": [
+            {
+                "start": f"{one.start:#x}",
+                "end": f"{one.end:#x}",
+                "permissions": one.permissions,
+                "owner": one.owner,
+                "name": one.name,
+                "bytes": one.bytes,
+            }
+            for one in accounts.ranges
+        ],
         "sources": list(accounts.sources),
         "missing": list(accounts.missing),
         "seconds": round(accounts.seconds, 3),
