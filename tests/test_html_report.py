@@ -477,6 +477,7 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     names = iter(compared.locator("tr.detail").first.locator(".stack .name").all_inner_texts())
     assert all(name in names for name in program.stack)
     assert page.locator("#time canvas").count() == 2
+    assert "Java heap" in page.inner_text(".owners")
 
 
 # --- ranges, filters, views ---

@@ -38,6 +38,8 @@ export function owners(model: Model): HTMLElement {
   const columns = model.payload.owners;
   const { time } = columns;
   const some = largest(columns, MOST);
+  // As far as the other chart, so that their cursors stand one above the other.
+  const end = model.payload.process.time.at(-1) ?? 0;
   const host = h("div", { class: "chart" });
   const readout = h("output", { class: "readout" });
   const bar = h("div", { class: "owners-bar" });
@@ -54,7 +56,7 @@ export function owners(model: Model): HTMLElement {
     padding: [8, 14, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "time" }, y: false, drag: { x: model.series.times.length > 2, y: false, setScale: false, dist: 5 }, points: { show: false } },
-    scales: { x: { time: false, range: (_plot, _low, high) => [0, high] }, y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.05] } },
+    scales: { x: { time: false, range: (_plot, _low, high) => [0, Math.max(high, end)] }, y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.05] } },
     axes: axes(),
     series: [{}, ...some.map((_owner, index) => ({ fill: hue(index), stroke: hue(index), width: 0, points: { show: false } }))],
     hooks: {

@@ -123,6 +123,7 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
     from offheap.cli import env
     from offheap.jvm.library import probe_library
     from offheap.recording.launch import Settings, launch
+    from offheap.watch import glance
 
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
@@ -131,7 +132,10 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:
-        return launch(command, Settings(variables=variables, output=output, every=0.5, on_progress=advance))
+        settings = Settings(
+            variables=variables, output=output, every=0.5, on_progress=advance, owners=glance()
+        )
+        return launch(command, settings)
 
 
 @contextmanager
