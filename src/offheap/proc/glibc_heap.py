@@ -122,19 +122,22 @@ def mark_cached(heaps: Sequence[Heap]) -> None:
     """
     if not heaps:
         return
-    addresses = np.concatenate([heap.chunks["address"] for heap in heaps])
-    sizes = np.concatenate([heap.chunks["size"] for heap in heaps])
-    order = np.argsort(addresses, kind="stable")
-    addresses, sizes = addresses[order], sizes[order]
+    ordered = sorted(heaps, key=lambda heap: heap.start)
+    addresses = np.concatenate([heap.chunks["address"] for heap in ordered])
+    sizes = np.concatenate([heap.chunks["size"] for heap in ordered])
+    if not len(addresses):
+        return
     for heap in heaps:
         used = np.flatnonzero(heap.chunks["state"] == USED)
         chunks = heap.chunks[used]
         place = (chunks["address"] + HEADER_BYTES).astype(np.uint64)
         link = (chunks["first"] ^ (place >> np.uint64(12))).astype(np.int64)
         linked = link == 0
-        for following in (link, link - HEADER_BYTES):
+        # Of most blocks the first word leads nowhere: a search for each would take longer than the walk.
+        near = np.flatnonzero((link >= addresses[0]) & (link <= addresses[-1] + HEADER_BYTES))
+        for following in (link[near], link[near] - HEADER_BYTES):
             at = np.minimum(np.searchsorted(addresses, following), len(addresses) - 1)
-            linked |= (addresses[at] == following) & (sizes[at] == chunks["size"])
+            linked[near] |= (addresses[at] == following) & (sizes[at] == chunks["size"][near])
         heap.chunks["state"][used[linked]] = CACHED
 
 
