@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.class_loaders import Loaders
 from offheap.proc import maps
+from offheap.recording import load
 from waiting_jvm import waiting_jvm
-from zoo import offheap
+from zoo import Running, Zoo, offheap, programs
 
 STATS = """4711:
 ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type
@@ -93,6 +94,42 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
     assert "Java heap" in output
     assert "verdict    cannot tell yet" in output
     assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("way", ["run", "attach"])
+def test_a_recording_keeps_the_owners(
+    way: str, jre: Callable[[int], Path], zoo: Zoo, probe_library: Path, tmp_path: Path
+) -> None:
+    command = zoo.command(programs()["inflaters"], jre(17))
+    output = tmp_path / "a.offheap"
+    if way == "run":
+        with Running(offheap("run", "-o", output, "--", *command)) as running:
+            running.truths(6)
+            assert running.exit() == 0
+    else:
+        with Running(command) as running:
+            attach = offheap("attach", str(running.pid), "-o", output, "--duration", "6s")
+            assert subprocess.run(attach, capture_output=True, timeout=60).returncode == 0
+            assert running.exit() == 0
+    over = load(output).owners
+    assert len(over.times) >= 1
+    assert over.bytes.sum(axis=1) == pytest.approx(over.rss)
+    last = dict(zip(over.names, over.bytes[-1], strict=True))
+    assert last["java-heap"] > 1 << 20
+    assert last["malloc"] > 1 << 20
+    assert last["probe"] > 1 << 20
+    # `run` asks no JVM that does not listen, and only a JVM that is asked tells metaspace.
+    assert ("metaspace" in last) == (way == "attach")
+    assert last["unattributed"] < (0.15 if way == "run" else 0.03) * over.rss[-1]
+    assert over.gauges["classes"][-1] > 300
+    asked = subprocess.run(offheap("where", output, "--json"), capture_output=True, text=True, timeout=60)
+    assert asked.returncode == 0, asked.stderr
+    document = json.loads(asked.stdout)
+    assert document["schema"] == "offheap.where/1"
+    assert document["rss_bytes"] == document["watch"]["rss_bytes"][-1]
+    assert document["watch"]["looks"] == len(over.times)
+    text = subprocess.run(offheap("where", output), capture_output=True, text=True, timeout=60)
+    assert "verdict    cannot tell yet" in text.stdout
 
 
 @pytest.mark.parametrize(

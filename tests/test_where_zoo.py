@@ -17,7 +17,7 @@ from zoo import Running, Zoo, offheap
 PROGRAMS = zoo_programs.programs()
 SECONDS = 24
 # A few, one for each JDK; the benchmark has the rest.
-CASES = [("class-loaders", 11), ("threads", 17), ("java-heap", 21), ("nio-cache", 25)]
+CASES = [("class-loaders", 11), ("threads", 17), ("java-heap", 21), ("jni-mmap", 25)]
 
 
 @pytest.fixture(scope="module")

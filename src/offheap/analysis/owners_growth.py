@@ -22,17 +22,19 @@ THREADS, MAPPED = "threads: ", "mapped: "
 
 # The owners that each verdict is about, and the share of its middle third that its last third must grow.
 # What HotSpot itself fills grows as the logarithm of time for hours: it has to grow in a straight line.
-CANDIDATES: dict[Kind, tuple[tuple[str, ...], float]] = {
-    "java-heap": (("java-heap",), 0.5),
-    "direct-buffers": (("direct-buffers",), 0.5),
-    "metaspace": (("metaspace", "class-space"), 0.6),
-    "code-cache": (("code-cache",), 0.6),
-    "threads": (("thread-stacks",), 0.5),
-    "native-malloc": (("malloc", "jvm-malloc"), 0.5),
-    "allocator-retention": (("malloc-free",), 0.5),
-    "native-mmap": (("anonymous", "unattributed"), 0.5),
-    "mapped-files": (("mapped-files",), 0.5),
-}
+# The JVM's own malloc stands for itself: its compilers' arenas would drown a library's blocks.
+_CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
+    ("java-heap", ("java-heap",), 0.5),
+    ("direct-buffers", ("direct-buffers",), 0.5),
+    ("metaspace", ("metaspace", "class-space"), 0.6),
+    ("code-cache", ("code-cache",), 0.6),
+    ("threads", ("thread-stacks",), 0.5),
+    ("native-malloc", ("malloc",), 0.5),
+    ("native-malloc", ("jvm-malloc",), 0.6),
+    ("allocator-retention", ("malloc-free",), 0.5),
+    ("native-mmap", ("anonymous", "unattributed"), 0.5),
+    ("mapped-files", ("mapped-files",), 0.5),
+)
 
 # Shares of RSS: growth below the first is nobody's worry yet; an interval that reaches the second leaves
 # the question open.
@@ -73,17 +75,21 @@ def standings(over: OwnersOverTime) -> list[Standing] | None:
     if whole is None:
         return None
     found = []
-    for kind, (owners, share) in CANDIDATES.items():
+    for kind, owners, share in _CANDIDATES:
         held = _held(over, owners)
+        used = over.gauges.get("metaspace-used") if kind == "metaspace" else None
+        if used is not None and _unloading(over):
+            # As of the last collection, and on JDK 11 told where the second of its nodes is not found.
+            held = used
         one = trend(over.times, held)
-        if one is None or not held.any():
+        if one is None or not np.nan_to_num(held).any():
             continue
         state = _state(one, share, whole.level)
         last = float(held[-1])
         if kind == "java-heap":
             found.append(_heap(over, one, state, share, whole.level, last))
         elif kind == "threads":
-            found.append(_threads(over, one, state, last))
+            found.append(_threads(over, one, state, share, last))
         elif state == "grows" and (
             (kind == "metaspace" and not _unloading(over))
             or (kind == "native-mmap" and _may_be_metaspace(over))
@@ -162,7 +168,7 @@ def _heap(
     return Standing("java-heap", _state(after, share, whole), after, last, rss)
 
 
-def _threads(over: OwnersOverTime, rss: Trend, state: State, last: float) -> Standing:
+def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last: float) -> Standing:
     groups = []
     for name, counts in over.gauges.items():
         if not name.startswith(THREADS):
@@ -174,7 +180,7 @@ def _threads(over: OwnersOverTime, rss: Trend, state: State, last: float) -> Sta
     groups.sort(key=lambda pair: -pair[0].rate.estimate)
     if groups:
         one = groups[0][0]
-        how: State = "slows" if one.slows(CANDIDATES["threads"][1]) else "grows"
+        how: State = "slows" if one.slows(share) else "grows"
         return Standing("threads", how, one, last, rss, tuple(g for _, g in groups[:_MOST_NAMED]))
     # Without more threads, stacks grow as deep calls touch them for the first time.
     return Standing("threads", "slows" if state == "grows" else state, rss, last, rss)

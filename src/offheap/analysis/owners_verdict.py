@@ -63,7 +63,7 @@ def _cause(growing: Sequence[Standing]) -> Standing:
     whole = sum(max(one.rss.rate.estimate, 0.0) for one in growing)
     for kind in ("threads", "metaspace"):
         for one in growing:
-            if one.kind == kind and (kind == "threads" or one.rss.rate.estimate >= _CAUSE * whole):
+            if one.kind == kind and (kind == "threads" or one.trend.rate.estimate >= _CAUSE * whole):
                 return one
     return max(growing, key=lambda one: one.trend.rate.low)
 
