@@ -31,7 +31,7 @@ interface Line {
 
 export function charts(model: Model): HTMLElement {
   const { time, rss_bytes, live_bytes } = model.payload.process;
-  const owned = model.payload.owners.time.length > 0;
+  const looks = model.payload.owners.time.length;
   if (time.length < 2) {
     return section(
       "time",
@@ -50,13 +50,13 @@ export function charts(model: Model): HTMLElement {
   const rss = rss_bytes.map((bytes) => (bytes > 0 ? bytes : null));
   const lines: Line[] = [
     { id: "live", title: "Live native memory", property: "--live", time, bytes: live_bytes },
-    // The owners' chart has RSS as its upper edge.
-    ...(owned ? [] : [{ id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss }]),
+    // The owners' chart has RSS as its upper edge; of a single look there is only the bar.
+    ...(looks > 1 ? [] : [{ id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss }]),
   ];
   return section(
     "time",
     "Over time",
-    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model)), owned && owners(model)),
+    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model)), looks > 0 && owners(model)),
     model.series.times.length > 2 && h("p", { class: "hint" }, "Drag over a chart to look at a part of the time: everything below follows."),
   );
 }
