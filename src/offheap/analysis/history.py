@@ -39,6 +39,7 @@ class Histories:
     samples: Floats  # sampled blocks in `born`
     live: Floats | None  # live at the boundary; None without snapshots
     live_variance: Floats | None
+    births: Floats | None  # sampled blocks born until the boundary, alive or not; None without snapshots
     interval_bytes: int
     block_bytes: Floats  # a typical block of each site, 0 if none was sampled alive
 
@@ -74,6 +75,12 @@ class Histories:
         """How many sampled blocks `survivors` are estimated from."""
         return self._between(self.samples, start, end)
 
+    def born_sampled(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        """How many blocks born between two boundaries were sampled, whether they are alive or not."""
+        if self.births is None:
+            raise ValueError("without snapshots it is not known how many blocks were born")
+        return self._between(self.births, start, end)
+
     def live_at(self, boundary: Boundaries | int) -> Floats:
         if self.live is None:
             raise ValueError("without snapshots what was live is not known")
@@ -105,9 +112,19 @@ class Histories:
         """
         return self._scatter(self.live if self.live is not None else self.born, start, end)
 
-    def births_scatter(self, start: Boundaries, end: Boundaries | int) -> tuple[Floats, NDArray[np.int64]]:
-        """The same of the rate at which survivors were born."""
-        return self._scatter(self.born, start, end)
+    def dispersion(self, start: Boundaries, end: Boundaries | int) -> Floats:
+        """What survivors' births scatter by, against what they would by chance; 1 at least.
+
+        The variance of their number between neighbouring eras over its mean.  Neighbours, because what
+        rises or falls slowly is no scatter.
+        """
+        within, widths = self._eras(start, end), np.diff(self.times)
+        counts = np.diff(self.samples) * widths.mean() / widths * within
+        pairs = within[:, 1:] & within[:, :-1]
+        variance = (np.diff(counts) ** 2 * pairs).sum(axis=1) / np.maximum(2 * pairs.sum(axis=1), 1)
+        mean = counts.sum(axis=1) / np.maximum(within.sum(axis=1), 1)
+        ratio: Floats = np.maximum(variance / np.where(mean > 0, mean, 1.0), 1.0)
+        return np.where(mean > 0, ratio, 1.0)
 
     def filled(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.int64]:
         """How many eras left sampled survivors."""
@@ -164,8 +181,9 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
     total, total_samples = born.sum(axis=1), samples.sum(axis=1)
     at: Floats | None = None
     at_variance: Floats | None = None
+    births: Floats | None = None
     if snapshots:
-        at, at_variance, began = _at_boundaries(recording, grouping, times)
+        at, at_variance, births, began = _at_boundaries(recording, grouping, times)
         # The live set is newer than the last snapshot by the time it took to read: it is the end.
         at[:, -1], at_variance[:, -1] = total, variance.sum(axis=1)
         first = np.minimum(first, began)
@@ -192,6 +210,7 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         samples=running(samples),
         live=at,
         live_variance=at_variance,
+        births=births,
         interval_bytes=recording.info.interval_bytes,
         block_bytes=seen.sum(axis=1) / np.maximum(total_samples, 1),
     )
@@ -219,11 +238,14 @@ def _boundaries(recording: Recording) -> tuple[Floats, bool]:
 
 def _at_boundaries(
     recording: Recording, grouping: Grouping, times: Floats
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Live bytes and their variance by site and boundary, and the boundary before the first allocation."""
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """By site and boundary: live bytes, their variance, blocks sampled until then.
+
+    And by site: the boundary before the first allocation.
+    """
     series = recording.series
     count = len(grouping.members)
-    live, variance = np.zeros((count, len(times))), np.zeros((count, len(times)))
+    live, variance, births = (np.zeros((count, len(times))) for _ in range(3))
     latest = np.full(len(grouping.of_stack), -1, np.int64)
     began = np.full(count, len(times))
     cuts = np.searchsorted(series["time"], times, "right")
@@ -235,6 +257,7 @@ def _at_boundaries(
         rows, of = series[latest[known]], grouping.of_stack[known]
         live[:, column] = np.bincount(of, weights=rows["live_bytes"], minlength=count)
         variance[:, column] = np.bincount(of, weights=rows["live_bytes_variance"], minlength=count)
+        births[:, column] = np.bincount(of, weights=rows["samples"], minlength=count)
         began[grouping.of_stack[stacks]] = np.minimum(began[grouping.of_stack[stacks]], max(column - 1, 0))
         start = end
-    return live, variance, began
+    return live, variance, births, began

@@ -6,6 +6,7 @@ growth       over the last two thirds: bytes born since and alive, less bytes fr
              interval is the wider of what sampling explains and what the scatter between eras explains.
 survivors    blocks alive at the end, by birth.  A leak leaves some from every era; what is only in
              use leaves young ones; what came at the start leaves old ones.
+evidence     do births go on at one rate, do old blocks stay: `evidence` has both probabilities.
 slowing      the last third grew less than 0.6 of what the middle third grew, beyond chance.
 
 Without snapshots (a bare live file) growth is the rate at which survivors were born, the youngest
@@ -21,6 +22,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis import evidence
 from offheap.analysis.estimates import Estimates, Floats, zeros
 from offheap.analysis.history import Boundaries, Histories
 from offheap.analysis.results import Verdict
@@ -31,7 +33,8 @@ Bools = NDArray[np.bool_]
 _FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
 _SHORTEST = 3.0  # seconds of a site's own time
 _SLOWING = 0.6
-_FEWEST_STEPS = 6
+_LIKELY = 0.5  # that it goes on as it does
+_SURE = 0.95  # that it grows at all, with all sites that were asked in mind
 # 97.5 % quantiles of Student's t by degrees of freedom.
 _T = np.array(
     (0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
@@ -107,11 +110,18 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     populated = _populated(history, a, late)
     if snapshots:
         # Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.
-        layer, even = _layer(history, a, b, late)
+        layer, ordered = _layer(history, a, b, late)
         drowned = ~((growth.low > 0) & (last.low > 0)) & (allocated.estimate > 5 * live.estimate)
         fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
-        layered = drowned & even & fits & (last.high >= layer.estimate)
+        stays = evidence.stays(history, a, b)
+        even = evidence.even(history, a, np.where(drowned, late, end))
+        goes_on = np.minimum(stays, even)
+        # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
+        lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
+        layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
+    else:
+        goes_on = np.ones(len(seconds))
 
     # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
     grows = growth.low > 0
@@ -122,7 +132,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         (_ratio(first, middle) < 0.4) & (_ratio(middle, last) < _SLOWING)
     )
     early_share = _share(history.survivors(0, a).estimate, live.estimate)
-    sure = _normal(growth.estimate, growth.low)
+    fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
+    sure = evidence.adjusted(_normal(growth.estimate, growth.low), survivors >= fewest)
 
     # Old blocks that had gone before the middle third speak against a leak: this site does free.
     keeps = ~_fades(middle, first, 0.25)
@@ -132,14 +143,13 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     if not snapshots:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
         keeps &= ~_fades(last, middle, 0.8) & (_ratio(last, middle) > 0.5)
-    fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
     enough = (survivors >= fewest) & (populated >= 0.4)
     rises = (middle.estimate > 0) & ~stalled
     # Who frees nothing and goes on allocating grows, however unevenly: to say that it was only the
     # start takes more than the chance that put many of a few samples there.
     freed_nothing = (sites.samples <= samples) & ~by_jvm
-    goes_on = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
-    doubtful = freed_nothing & goes_on
+    comes = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
+    doubtful = freed_nothing & comes
     flat = _flat(growth, live, seconds)
     crowded = _crowded(history.sampled(history.first, a), samples, np.where(doubtful, 4.0, 2.0))
     early = (early_share >= 0.6) & crowded & ~(doubtful & ~grows & (flat < 0.8))
@@ -152,7 +162,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     tests: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, short),
-        (Reason.LEAKS, grows & enough & rises & keeps & ~slows),
+        (Reason.LEAKS, grows & enough & rises & keeps & ~slows & (goes_on > _LIKELY) & (sure > _SURE)),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
         (Reason.JVM_SLOWS, grows & by_jvm & slows),
         (Reason.SLOWS, visible & slows),
@@ -174,7 +184,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         ],
         [
             np.minimum(1 - _share(live.high, allocated.estimate), 0.99),
-            np.minimum(np.minimum(sure, 1 - 1 / (survivors + 2)), 0.99),
+            np.minimum(np.minimum(np.minimum(sure, goes_on), 1 - 1 / (survivors + 2)), 0.99),
             0.8 * sure,
             flat,
             0.0,
@@ -212,11 +222,10 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
     error, steps = history.scatter(start, end)
     scatter = error * _student(steps)
     if history.live is not None:
-        # A busy recorder leaves too few snapshots for their scatter to tell.  A site that freed
-        # nothing grows by its births alone: what they vary by is known.
-        few = (steps < _FEWEST_STEPS) & (history.freed_since(start).estimate == 0)
-        births = 1.96 * np.abs(rate.estimate) / np.sqrt(np.maximum(history.sampled(start, end), 1))
-        scatter = np.where(few, births, scatter)
+        # A site that freed nothing grows by its births alone: what they vary by is known, and needs
+        # neither many snapshots nor Student's wide margin for few.
+        nothing_freed = history.freed_since(start).estimate == 0
+        scatter = np.where(nothing_freed, _births_error(history, rate, start, end), scatter)
     return rate.within(scatter, scatter)
 
 
@@ -226,15 +235,22 @@ def _layer(history: Histories, a: Boundaries, b: Boundaries, late: Boundaries) -
     The youngest fifth is left out: it is merely in use.
     """
     one, two, three = (
-        history.survivors(start, end).estimate / history.seconds(start, end)
+        history.survivors(start, end).estimate / np.maximum(history.seconds(start, end), 1e-9)
         for start, end in ((history.first, a), (a, b), (b, late))
     )
-    error, steps = history.births_scatter(a, late)
-    scatter = error * _student(steps)
-    layer = history.survivors(a, late).over(history.seconds(a, late)).within(scatter, scatter)
+    layer = history.survivors(a, late).over(np.maximum(history.seconds(a, late), 1e-9))
+    error = _births_error(history, layer, a, late)
+    layer = layer.within(error, error)
     ordered = (history.first < a) & (a < b) & (b < late)
-    even = np.minimum(np.minimum(one, two), three) > 0.6 * np.maximum(two, three)
-    return layer, ordered & (layer.low > 0) & even
+    populated = (one > 0) & (two > 0) & (three > 0)
+    return layer, ordered & (layer.low > 0) & populated
+
+
+def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: Boundaries | int) -> Floats:
+    """Half a 95 % interval of a rate of survivors, by how many there are and how unevenly they came."""
+    samples = history.sampled(start, end) / history.dispersion(start, end)
+    error: Floats = 1.96 * np.abs(rate.estimate) / np.sqrt(np.maximum(samples, 1))
+    return error
 
 
 def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates, Estimates, Estimates]:

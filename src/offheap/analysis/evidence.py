@@ -1,0 +1,113 @@
+"""How likely it is that a site goes on growing, from when its sampled blocks were born and which still live.
+
+Two questions, each answered by the share of the likelihood that its answer "yes" has (prior even):
+
+even   Do blocks that stay keep coming at one rate, or ever more slowly?  n births at relative times u in a
+       window have, at one rate, the likelihood 1; at a rate that falls as e^(-cu), with mean time m,
+
+           (c / (1 - e^-c))^n  e^(-c n m)
+
+       The alternative is the mean over c of 1, 2, 4 and 8: what starts up, warms up or fills a cache.
+stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
+       are alive.  A leak: one share of the first two thirds', a larger of the last.  The alternatives:
+       lifetimes that are exponential with a mean of up to twice the site's time, and shares (and rates) of
+       survivors that fall from the middle to the first third, whatever the law.  Parameters that a model may
+       choose cost it half the logarithm of n each (Schwarz's criterion).
+
+Load comes in waves: births that scatter more than by chance count for fewer, n divided by the variance between
+neighbouring eras over their mean.  Neighbours, because what rises or falls slowly is the question itself.
+
+Many sites are judged at once, and some grow by chance: `adjusted` has what is left of a probability then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.estimates import Floats
+from offheap.analysis.history import Boundaries, Histories
+
+_DECLINES = np.array((1.0, 2.0, 4.0, 8.0))
+_LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
+_HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
+
+
+def even(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats:
+    """Probability that survivors keep coming at one rate, by site; 0.5 where nothing tells."""
+    eras = np.arange(history.end)
+    within = (eras >= start[:, None]) & (eras < np.broadcast_to(end, len(start))[:, None])
+    counts = np.diff(history.samples) * within
+    count = counts.sum(axis=1)
+    length = np.maximum(history.seconds(start, end), 1e-9)
+    middles = (history.times[1:] + history.times[:-1]) / 2 - history.times[start][:, None]
+    mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / length
+    worth = (count / history.dispersion(start, end))[:, None]
+    slower = worth * (np.log(_DECLINES / -np.expm1(-_DECLINES)) - _DECLINES * mean[:, None])
+    likelihood: Floats = np.exp(np.minimum(slower, 700)).mean(axis=1)
+    probability: Floats = 1 / (1 + likelihood)
+    return probability
+
+
+def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
+    """Probability that old blocks stay, by site; `a` and `b` cut its time into thirds.  Needs snapshots."""
+    if history.births is None:
+        raise ValueError("without snapshots it is not known how many blocks were born")
+    cuts = (history.first, a, b, np.full(len(a), history.end))
+    thirds = list(zip(cuts[:-1], cuts[1:], strict=True))
+    alive = np.array([history.sampled(start, end) for start, end in thirds])
+    born = np.maximum([history.born_sampled(start, end) for start, end in thirds], alive)
+    # What is freed is freed in company, as it was born.
+    worth = 1 / history.dispersion(history.first, b)
+    old_alive, old_born = alive[:2].sum(axis=0), born[:2].sum(axis=0)
+    youngest = _likelihood(alive[2], born[2], _part(alive[2], born[2]))
+    leak = _likelihood(old_alive, old_born, _part(old_alive, old_born)) + youngest
+
+    # The mean of e^(-age/lifetime) over the last third of the time, the one before and the first.
+    last = -np.expm1(-_HAZARDS) / _HAZARDS
+    shares = (last * np.exp(-2 * _HAZARDS), last * np.exp(-_HAZARDS), last)
+    dying = sum(
+        _likelihood(alive[third][:, None], born[third][:, None], shares[third][None, :]) for third in range(3)
+    )
+    assert isinstance(dying, np.ndarray)
+
+    separate = sum(_likelihood(alive[i], born[i], _part(alive[i], born[i])) for i in range(2)) + youngest
+    falls = _part(alive[0], born[0]) < _part(alive[1], born[1])
+    seconds = [np.maximum(history.seconds(start, end), 1e-9) for start, end in thirds[:2]]
+    # A share falls also where there was more churn at first: then the rate of survivors does not.
+    rate = alive[:2].sum(axis=0) / (seconds[0] + seconds[1])
+    rates = sum(
+        alive[i] * np.log(np.maximum(alive[i], 1e-9) / np.maximum(seconds[i] * rate, 1e-9)) for i in range(2)
+    )
+    gain = np.where(falls & (alive[0] / seconds[0] < alive[1] / seconds[1]), separate - leak, -np.inf)
+    gain = np.minimum(gain, rates)
+
+    cost = 0.5 * np.log(np.maximum(worth * old_born, 1.0))
+    against = np.logaddexp(worth * (dying.max(axis=1) - leak) + cost, worth * gain - cost)
+    probability: Floats = 1 / (1 + np.exp(np.clip(against, -700, 700)))
+    return probability
+
+
+def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
+    """Probabilities (of growth) after Benjamini and Hochberg's control over all that are tested.
+
+    1 - q, q the least share of false ones among all that are at least as sure; unchanged elsewhere.
+    """
+    numbers = np.flatnonzero(tested)
+    order = numbers[np.argsort(-sure[numbers], kind="stable")]
+    q = (1 - sure[order]) * len(order) / np.arange(1, len(order) + 1)
+    result = sure.copy()
+    result[order] = 1 - np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
+    return result
+
+
+def _part(alive: Floats, born: Floats) -> Floats:
+    part: Floats = alive / np.maximum(born, 1.0)
+    return part
+
+
+def _likelihood(alive: Floats, born: Floats, share: Floats) -> Floats:
+    """Logarithm of the binomial likelihood, but for its constant."""
+    likely = np.clip(share, 1e-12, 1 - 1e-12)
+    result: Floats = alive * np.log(likely) + (born - alive) * np.log1p(-likely)
+    return result
