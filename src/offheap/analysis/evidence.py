@@ -14,13 +14,14 @@ stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in e
        survivors that fall from the middle to the first third, whatever the law.  Parameters that a model may
        choose cost it half the logarithm of n each (Schwarz's criterion).
 
-Load comes in waves: births that scatter more than by chance count for fewer, n divided by the variance between
-neighbouring eras over their mean.  Neighbours, because what rises or falls slowly is the question itself.
+Load comes in waves: births that scatter more than by chance count for fewer (`Histories.dispersion`).
 
 Many sites are judged at once, and some grow by chance: `adjusted` has what is left of a probability then.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     if history.births is None:
         raise ValueError("without snapshots it is not known how many blocks were born")
     cuts = (history.first, a, b, np.full(len(a), history.end))
-    thirds = list(zip(cuts[:-1], cuts[1:], strict=True))
+    thirds = list(pairwise(cuts))
     alive = np.array([history.sampled(start, end) for start, end in thirds])
     born = np.maximum([history.born_sampled(start, end) for start, end in thirds], alive)
     # What is freed is freed in company, as it was born.
@@ -84,8 +85,8 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
 
     cost = 0.5 * np.log(np.maximum(worth * old_born, 1.0))
     against = np.logaddexp(worth * (dying.max(axis=1) - leak) + cost, worth * gain - cost)
-    probability: Floats = 1 / (1 + np.exp(np.clip(against, -700, 700)))
-    return probability
+    odds: Floats = np.exp(np.clip(against, -700, 700))
+    return 1 / (1 + odds)
 
 
 def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
@@ -96,7 +97,7 @@ def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
     numbers = np.flatnonzero(tested)
     order = numbers[np.argsort(-sure[numbers], kind="stable")]
     q = (1 - sure[order]) * len(order) / np.arange(1, len(order) + 1)
-    result = sure.copy()
+    result: Floats = sure.copy()
     result[order] = 1 - np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
     return result
 

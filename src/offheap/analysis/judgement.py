@@ -56,6 +56,8 @@ class Reason(IntEnum):
     NOTHING_FREED = 9
     FEW_SAMPLES = 10
     STEADY = 11
+    OLD_DIE = 12
+    MAY_END = 13
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -71,6 +73,8 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.NOTHING_FREED: "growing",
     Reason.FEW_SAMPLES: "cannot tell yet",
     Reason.STEADY: "steady",
+    Reason.OLD_DIE: "growing",
+    Reason.MAY_END: "growing",
 }
 
 
@@ -115,13 +119,13 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
         stays = evidence.stays(history, a, b)
         even = evidence.even(history, a, np.where(drowned, late, end))
-        goes_on = np.minimum(stays, even)
+        goes_on, dies = np.minimum(stays, even), stays <= _LIKELY
         # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
         lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
     else:
-        goes_on = np.ones(len(seconds))
+        goes_on, dies = np.ones(len(seconds)), np.zeros(len(seconds), np.bool_)
 
     # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
     grows = growth.low > 0
@@ -168,6 +172,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         (Reason.SLOWS, visible & slows),
         (Reason.OLDEST_FREED, visible & ~keeps),
         (Reason.FEW_OLD, visible & ~enough),
+        (Reason.OLD_DIE, visible & dies),
+        (Reason.MAY_END, visible & grows & ((goes_on <= _LIKELY) | (sure <= _SURE))),
         (Reason.HARDLY_OF_LATE, visible),
         (Reason.NOTHING_FREED, doubtful & ~early),
         (Reason.FEW_SAMPLES, wide & ~early & (allocated.estimate < 4 * live.estimate)),

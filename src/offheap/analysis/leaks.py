@@ -152,6 +152,10 @@ class Ranking(Sequence[Suspect]):
                 return f"live bytes grow by {rate}, but {old}: {amounts}"
             case Reason.HARDLY_OF_LATE:
                 return f"live bytes grow by {rate}, but hardly of late: {amounts}"
+            case Reason.OLD_DIE:
+                return f"live bytes grow by {rate}, but old blocks are freed, too, in time: {amounts}"
+            case Reason.MAY_END:
+                return f"live bytes grow by {rate}, but chance or a start-up may do as much: {amounts}"
             case Reason.NOTHING_FREED:
                 samples = format_count(judged.samples[number])
                 return f"none of the {samples} sampled blocks was freed and more keep coming: {amounts}"
