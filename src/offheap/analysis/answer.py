@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from offheap import cxx_names
 from offheap.analysis import frames
+from offheap.analysis.limit import Room
 from offheap.analysis.results import Suspect, Verdict
-from offheap.quantities import format_duration, format_rate
+from offheap.quantities import format_duration, format_rate, format_size
 from offheap.recording.model import Frame, Info
 
 
-def answer(info: Info, suspects: Sequence[Suspect], live_bytes: Mapping[Verdict, float] | None = None) -> str:
+def answer(
+    info: Info,
+    suspects: Sequence[Suspect],
+    live_bytes: Mapping[Verdict, float] | None = None,
+    room: Room | None = None,
+) -> str:
     """One or two sentences for the first screen of every report.
 
     With `live_bytes`, of all sites by verdict, `suspects` need only be those that leak or grow.
+    With `room`, until when the leaks together have filled it.
     """
     leaks = [suspect for suspect in suspects if suspect.verdict == "leak"]
     growing = [suspect for suspect in suspects if suspect.verdict == "growing"]
@@ -25,7 +33,7 @@ def answer(info: Info, suspects: Sequence[Suspect], live_bytes: Mapping[Verdict,
             rate = sum(suspect.growth_bytes_per_second.estimate for suspect in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
-        return text
+        return text + _until(leaks, room)
     over = f"in {format_duration(info.duration_seconds)}"
     if growing:
         return (
@@ -47,6 +55,15 @@ def _live_bytes(suspects: Sequence[Suspect]) -> dict[Verdict, float]:
     for suspect in suspects:
         held[suspect.verdict] = held.get(suspect.verdict, 0.0) + suspect.site.live_bytes.estimate
     return held
+
+
+def _until(leaks: Sequence[Suspect], room: Room | None) -> str:
+    seconds = room.together([leak.growth_bytes_per_second for leak in leaks]) if room else None
+    if room is None or seconds is None:
+        return ""
+    low, high = format_duration(seconds.low), format_duration(seconds.high) if seconds.high < inf else "never"
+    about = f"about {format_duration(seconds.estimate)} ({low} to {high})"
+    return f" At that rate {format_size(room.limit_bytes)} of memory are full in {about}."
 
 
 def describe(suspect: Suspect) -> str:

@@ -1,13 +1,14 @@
 """How likely it is that a site goes on growing, from when its sampled blocks were born and which still live.
 
-Two questions, each answered by the share of the likelihood that its answer "yes" has (prior even):
+Two questions, each answered by the share of the likelihood that its answer "yes" has:
 
 even   Do blocks that stay keep coming at one rate, or ever more slowly?  n births at relative times u in a
        window have, at one rate, the likelihood 1; at a rate that falls as e^(-cu), with mean time m,
 
            (c / (1 - e^-c))^n  e^(-c n m)
 
-       The alternative is the mean over c of 1, 2, 4 and 8: what starts up, warms up or fills a cache.
+       The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
+       One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
 stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
        are alive.  A leak: one share of the first two thirds', a larger of the last.  The alternatives:
        lifetimes that are exponential with a mean of up to twice the site's time, and shares (and rates) of
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from offheap.analysis.estimates import Floats
 from offheap.analysis.history import Boundaries, Histories
 
-_DECLINES = np.array((1.0, 2.0, 4.0, 8.0))
+_DECLINES = np.array((1.5, 3.0, 6.0))
 _LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
@@ -46,7 +47,7 @@ def even(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats
     worth = (count / history.dispersion(start, end))[:, None]
     slower = worth * (np.log(_DECLINES / -np.expm1(-_DECLINES)) - _DECLINES * mean[:, None])
     likelihood: Floats = np.exp(np.minimum(slower, 700)).mean(axis=1)
-    probability: Floats = 1 / (1 + likelihood)
+    probability: Floats = 2 / (2 + likelihood)
     return probability
 
 

@@ -57,6 +57,24 @@ _GLUE = re.compile(
 _HIDDEN = re.compile(r"(\$\$Lambda)[$/.]?\w*(?:[/.+]0x[0-9a-f]+)?|[/+]0x[0-9a-f]+(?=\.|$)")
 
 
+# Memory that belongs to a Java object: freed by a Cleaner (or finalizer) once that is collected.
+_OWNED = re.compile(
+    r"java\.nio\.(?:Direct|Mapped)ByteBuffer\.|java\.nio\.Bits\.|java\.util\.zip\.(?:Inflater|Deflater)\.<init>$|"
+    r"sun\.nio\.ch\.FileChannelImpl\.map"
+)
+
+
+def owned_by_object(stack: Sequence[Frame]) -> bool:
+    """Whether a Java object owns the memory and the collector frees both: a direct buffer, an Inflater."""
+    inner = boundary(stack)
+    for frame in stack[inner:] if inner is not None else ():
+        if not is_jdk(frame):
+            return False
+        if _OWNED.match(frame.name):
+            return True
+    return False
+
+
 def is_wrapper(frame: Frame) -> bool:
     """Whether the function allocates on behalf of its caller."""
     return frame.kind in ("native", "jvm") and _WRAPPER.match(frame.name) is not None

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from offheap.analysis import frames
 from offheap.analysis.history import histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
-from offheap.analysis.results import Suspect, Verdict
+from offheap.analysis.limit import Room, room
+from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
 from offheap.quantities import format_count, format_duration, format_rate, format_size
 from offheap.recording.model import Recording
@@ -34,11 +35,12 @@ def suspects(recording: Recording) -> list[Suspect]:
     return list(ranking(recording))
 
 
-def ranking(recording: Recording) -> Ranking:
+def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     """Every site that holds or held memory, the worst first.
 
     Order: leak, growing, cannot tell yet, then steady and startup, then freed; within a verdict the
     application's sites before those HotSpot has for itself; within those the lower bound of growth.
+    `limit_bytes`: of memory; None: the container's, if the recording has one.
     """
     sites = table(recording)
     by_jvm = np.array([frames.by_jvm(recording.stack(n)) for n in sites.shown.tolist()], np.bool_)
@@ -52,7 +54,7 @@ def ranking(recording: Recording) -> Ranking:
         )
     )
     known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
-    return Ranking(sites, judgements, order[known[order]])
+    return Ranking(sites, judgements, order[known[order]], room(recording, limit_bytes))
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Ranking(Sequence[Suspect]):
     sites: SiteTable
     _judgements: Judgements
     _order: NDArray[np.int64]  # site numbers by rank
+    room: Room | None = None  # to the limit of memory
 
     def __len__(self) -> int:
         return len(self._order)
@@ -90,6 +93,12 @@ class Ranking(Sequence[Suspect]):
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
+    def seconds_to_limit(self) -> Estimate | None:
+        """Until all that leak together reach the limit; None without one, or without a leak."""
+        leaking = self._order[[verdict == "leak" for verdict in self.verdicts]]
+        growths = [self._judgements.growth.at(number) for number in leaking.tolist()]
+        return self.room.together(growths) if self.room else None
+
     def counts(self) -> Counter[Verdict]:
         """How many sites got each verdict, the worst first."""
         return Counter(self.verdicts)
@@ -107,15 +116,28 @@ class Ranking(Sequence[Suspect]):
         number = int(self._order[place])
         site = self.sites.site(number)
         judged = self._judgements
+        verdict = self.verdicts[place]
+        growth = judged.growth.at(number)
+        owned = verdict in ("leak", "growing") and frames.owned_by_object(site.stack)
+        collected = self.sites.recording.info.after_collection
+        why = self._why(number)
+        if owned and collected:
+            why += "; it survived a garbage collection"
+        elif owned:
+            why += "; it belongs to Java objects, and may only wait for a garbage collection (--gc)"
         return Suspect(
             rank=place + 1,
-            verdict=self.verdicts[place],
+            verdict=verdict,
             confidence=float(judged.confidence[number]),
             site=site,
             blamed=frames.blamed(site.stack),
-            growth_bytes_per_second=judged.growth.at(number),
+            growth_bytes_per_second=growth,
             old_bytes=judged.old.at(number),
-            why=self._why(number),
+            why=why,
+            waits_for_gc=owned and not collected,
+            seconds_to_limit=self.room.seconds(growth)
+            if self.room and verdict in ("leak", "growing")
+            else None,
         )
 
     def _why(self, number: int) -> str:

@@ -80,3 +80,7 @@ class Suspect:
     growth_bytes_per_second: Estimate
     old_bytes: Estimate  # live bytes born before the last fifth of the recording
     why: str
+    waits_for_gc: bool = (
+        False  # a Java object owns it and frees it when collected, and no collection was asked for
+    )
+    seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap attach 4711 --duration 5m
   offheap attach OrderService -o leak.offheap
+  offheap attach 4711 --duration 5m --gc        what only waits for a collection is no leak
   offheap attach 4711 --exact --duration 30s    every block, exact to the byte"""
     parser.add_argument("target", metavar="PID|NAME", help="a process, or part of a main class or jar name")
     parser.add_argument(
@@ -47,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time between snapshots (default 1s, later longer)",
     )
     rate.add_arguments(parser)
+    parser.add_argument(
+        "--gc",
+        action="store_true",
+        help="ask for a garbage collection at the end and judge what survived it; the JVM pauses for that",
+    )
     parser.add_argument("--keep", action="store_true", help="leave the probe recording in the JVM")
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
@@ -75,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         for note in started.notes:
             print(f"offheap: {note}", file=sys.stderr)
         stay = args.keep or started.how == "preloaded"
-        ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted)
+        ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
         with only_recorder(started), ProgressLine(f"recording PID {pid}") as progress:
             try:
                 outcome = record(
@@ -83,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
                     output,
                     every=args.every,
                     stop=ending.due,
+                    collected=lambda: ending.collected,
                     on_progress=progress,
                     owners=glance(),
                 )
@@ -114,7 +121,11 @@ def run(args: argparse.Namespace) -> int:
 class _Ending:
     """Ends a recording: the probe is stopped first, so that the recorder sees its last state at rest."""
 
-    def __init__(self, pid: int, *, stay: bool, duration: float | None, interrupted: list[int]) -> None:
+    def __init__(
+        self, pid: int, *, stay: bool, duration: float | None, interrupted: list[int], gc: bool
+    ) -> None:
+        self._gc = gc
+        self.collected = False
         self._pid = pid
         self._in = not stay
         self._deadline = time.monotonic() + duration if duration is not None else float("inf")
@@ -124,6 +135,9 @@ class _Ending:
         """Whether the recorder shall stop by itself; the first time the stopped live file tells it to."""
         if not self._interrupted and time.monotonic() < self._deadline:
             return False
+        if self._gc:
+            self._gc = False
+            self.collected = collect(self._pid)
         return not self.detach()
 
     def detach(self) -> bool:
@@ -142,6 +156,21 @@ class _Ending:
             print(f"offheap: {error}; then take the probe out: offheap detach {self._pid}", file=sys.stderr)
             return False
         return True
+
+
+def collect(pid: int) -> bool:
+    """Asks for a garbage collection; says so and returns False when there is none: no reason to lose data."""
+    from offheap.jvm import collection
+    from offheap.jvm.attach_listener import NoProcess
+
+    try:
+        collection.collect(pid)
+    except NoProcess:
+        return False
+    except UserError as error:
+        print(f"offheap: no collection: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 @contextmanager

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 from offheap.cli.reading import read
+from offheap.errors import UserError
+from offheap.quantities import parse_size
 
 _MOST_IN_JSON = 200
 
@@ -19,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap leaks app.offheap
   offheap leaks app.offheap --all --full
+  offheap leaks app.offheap --limit 2GiB           when will 2 GiB be full?
   offheap leaks app.offheap --json | jq '.suspects[] | select(.verdict == "leak")'
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
@@ -28,6 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every site, whatever its verdict")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks and whole names")
     parser.add_argument("--threads", action="store_true", help="name the threads that allocated")
+    parser.add_argument(
+        "--limit",
+        type=parse_size,
+        metavar="SIZE",
+        help="say when the leaks will have filled so much memory (default: the container's limit)",
+    )
+    parser.add_argument(
+        "--gc",
+        action="store_true",
+        help="of a live file: ask the JVM for a garbage collection and judge what survives it",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.leaks/1)")
 
 
@@ -35,17 +52,25 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.answer import answer
     from offheap.analysis.leaks import ranking
 
+    if args.limit == 0:
+        raise UserError("--limit 0 means nothing", "give a size such as 2GiB")
+    survived = args.gc and _collected(args.recording)
     recording = read(args.recording)
-    found = ranking(recording)
+    if survived:
+        recording = replace(recording, info=replace(recording.info, after_collection=True))
+    found = ranking(recording, args.limit)
     counts = found.counts()
     suspicious = counts["leak"] + counts["growing"]
-    words = answer(recording.info, found[:suspicious], found.live_bytes())
+    words = answer(recording.info, found[:suspicious], found.live_bytes(), found.room)
     if args.json:
         from offheap.analysis.totals import live_by_kind
         from offheap.report import json
 
         listed = itertools.islice(found, args.top) if args.all else found.notable(args.top or _MOST_IN_JSON)
-        head = json.leaks(recording.info, words, counts, live_by_kind(recording))
+        limit = found.room.limit_bytes if found.room else None
+        head = json.leaks(
+            recording.info, words, counts, live_by_kind(recording), limit, found.seconds_to_limit()
+        )
         sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
         return 0
     from offheap.analysis.stats import stats
@@ -63,6 +88,22 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
     )
     return 0
+
+
+def _collected(path: str) -> bool:
+    """Whether the process that writes this live file has collected its garbage for us."""
+    from offheap.cli.attach import collect
+    from offheap.recording.live_file import LiveFile
+    from offheap.recording.process import find
+
+    mend = "give the live file of one that is, or record with `offheap attach --gc`"
+    if os.path.isdir(path):
+        raise UserError(f"--gc: {path} is no process that is being recorded", mend)
+    with LiveFile(Path(path)) as live_file:
+        pid = find(live_file.header)
+    if pid is None:
+        raise UserError(f"--gc: the process of {path} has ended", mend)
+    return collect(pid)
 
 
 def positive(text: str) -> int:

@@ -77,11 +77,13 @@ def describe(
     command_line: Sequence[str] = (),
     problems: Sequence[str] = (),
     live_time: float = 0.0,
+    memory_limit: int = 0,
+    after_collection: bool = False,
 ) -> Info:
     """All that is known about a recording.
 
     `command_line` as /proc gave it, () when it is gone; `problems`: sentences about missing symbols;
-    `live_time` as Info has it.
+    `live_time`, `memory_limit` and `after_collection` as Info has them.
     """
     # The probe notes it too, cut when it is very long.
     noted = properties.get("cmdline", "")
@@ -112,6 +114,8 @@ def describe(
         probe_version=header.probe_version,
         live_time=live_time,
         budget=header.budget,
+        memory_limit=memory_limit,
+        after_collection=after_collection,
     )
 
 

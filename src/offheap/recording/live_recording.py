@@ -32,6 +32,7 @@ def load(path: Path) -> Recording:
             properties=live_file.properties(),
             command_line=status.command_line(pid) if pid is not None else (),
             problems=naming.problems(),
+            memory_limit=process.memory_limit(pid),
         )
         return assemble(
             info,

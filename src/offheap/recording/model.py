@@ -90,6 +90,8 @@ class Info:
     # killed leaves one that is older than its last snapshot: a large one is not written each time.
     live_time: float = 0.0
     budget: Budget | None = None  # None: the interval was fixed
+    memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
+    after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
 
 
 # One row a live block or live mapping.

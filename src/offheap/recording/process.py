@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from offheap.proc import status
+from offheap.proc import cgroup, status
 from offheap.recording.live_file import Header
 
 
@@ -42,6 +42,12 @@ def size(pid: int) -> Size | None:
     except (ProcessLookupError, ValueError, OSError):
         return None
     return Size(now.rss_bytes, now.threads) if now.alive else None
+
+
+def memory_limit(pid: int | None) -> int:
+    """Bytes that the process's cgroup may use; 0 without a limit, or when the process is gone."""
+    group = cgroup.read(pid) if pid is not None else None
+    return (group.limit or 0) if group else 0
 
 
 def _matches(pid: int, header: Header) -> bool:

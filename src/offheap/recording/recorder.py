@@ -79,21 +79,24 @@ def record(
     duration: float | None = None,
     every: float | None = None,
     stop: Callable[[], bool] = lambda: False,
+    collected: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], None] | None = None,
     owners: OwnersLook | None = None,
 ) -> Outcome:
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
-    without it the recorder keeps itself under 5 % of one CPU.  `owners` tells who holds the RSS; it is
-    asked every two seconds at first, later at most with each snapshot, and given 2 % more.  Raises
-    UserError when the live file or the output is no good, or when the disk is full: then all that
-    was written until then is a readable recording.
+    without it the recorder keeps itself under 5 % of one CPU.  collected() says whether stop() has
+    asked for a garbage collection.  `owners` tells who holds the RSS; it is asked every two seconds
+    at first, later at most with each snapshot, and given 2 % more.  Raises UserError when the live
+    file or the output is no good, or when the disk is full: then all that was written until then
+    is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
         try:
-            return _Recorder(source, target, every, owners).run(duration, stop, on_progress)
+            recorder = _Recorder(source, target, every, owners, collected)
+            return recorder.run(duration, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
         finally:
@@ -102,14 +105,22 @@ def record(
 
 class _Recorder:
     def __init__(
-        self, source: LiveFile, target: RecordingWriter, every: float | None, owners: OwnersLook | None
+        self,
+        source: LiveFile,
+        target: RecordingWriter,
+        every: float | None,
+        owners: OwnersLook | None,
+        collected: Callable[[], bool],
     ) -> None:
+        self._collected = collected
         self._source = source
         self._target = target
         self._every = every
         self._share = _SHARE if every is None else _SHARE_WHEN_ASKED
         self._pid = process.find(source.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
+        # As it begins: at the end the process, and its cgroup with it, may be gone.
+        self._memory_limit = process.memory_limit(self._pid)
         self._naming = Naming(source, symbolizer(self._pid))
         self._snapshots = Snapshots(source, self._naming)
         self._taken = 0
@@ -196,6 +207,8 @@ class _Recorder:
             command_line=self._command_line,
             problems=self._naming.problems(),
             live_time=self._live_time,
+            memory_limit=self._memory_limit,
+            after_collection=self._collected(),
         )
         self._target.replace_info(info)
 

@@ -20,7 +20,8 @@ from offheap.recording.model import LIVE, PROCESS, SERIES, Budget, Frame, Info, 
 from offheap.recording.naming import Chain
 from offheap.recording.parts import connect, literal, parts
 
-_LATER = {"live_time", "budget"}  # keys of meta.json that older recordings lack
+# Keys of meta.json that older recordings lack.
+_LATER = {"live_time", "budget", "memory_limit", "after_collection"}
 
 Columns = dict[str, NDArray[Any]]
 

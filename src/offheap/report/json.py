@@ -43,10 +43,18 @@ def stream(value: Value, **lists: Iterable[Value]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def leaks(info: Info, answer: str, counts: Mapping[Verdict, int], live: Live) -> Value:
+def leaks(
+    info: Info,
+    answer: str,
+    counts: Mapping[Verdict, int],
+    live: Live,
+    limit_bytes: int | None = None,
+    seconds_to_limit: Estimate | None = None,
+) -> Value:
     """offheap.leaks/1 but for its last key, "suspects", a list of `suspect`.
 
-    `counts`: how many sites got each verdict, whether they are listed or not.
+    `counts`: how many sites got each verdict, whether they are listed or not; `limit_bytes` of memory,
+    if one is known, and when all leaks together reach it.
     """
     return {
         "schema": "offheap.leaks/1",
@@ -54,6 +62,8 @@ def leaks(info: Info, answer: str, counts: Mapping[Verdict, int], live: Live) ->
         "answer": answer,
         "verdicts": verdicts(counts),
         **by_kind(live),
+        "limit_bytes": limit_bytes,
+        "seconds_to_limit": _seconds(seconds_to_limit),
     }
 
 
@@ -71,6 +81,8 @@ def suspect(value: Suspect) -> Value:
         "allocated_bytes": quantity(value.site.allocated_bytes),
         "allocated_blocks": quantity(value.site.allocated_blocks),
         "growth_bytes_per_second": quantity(value.growth_bytes_per_second, 3),
+        "seconds_to_limit": _seconds(value.seconds_to_limit),
+        "waits_for_gc": value.waits_for_gc,
         "blamed": frame(value.blamed),
         "threads": list(value.site.threads),
         "stack": stack(value.site),
@@ -225,6 +237,10 @@ def frame(value: Frame) -> Value:
 def stack(site: Site) -> list[Value]:
     """The site's stack, outermost last."""
     return [frame(value) for value in site.stack]
+
+
+def _seconds(value: Estimate | None) -> Value | None:
+    return quantity(value, 0) if value else None
 
 
 def _number(value: float, digits: int | None) -> float | None:

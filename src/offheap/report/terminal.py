@@ -11,7 +11,7 @@ from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
-from offheap.quantities import format_count, format_size
+from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report import wording
 from offheap.report.lines import Piece, put
@@ -141,6 +141,10 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
         (f"  {site.kind}{whose}", "dim"),
     )
     _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
+    if suspect.seconds_to_limit:
+        _print_field(
+            out, "limit", f"reached in {wording.amount(suspect.seconds_to_limit, format_duration)}", 4
+        )
     _print_field(out, "live", wording.held(site), 4)
     _print_field(out, "why", suspect.why, 4)
     if threads and site.threads:

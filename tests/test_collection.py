@@ -1,0 +1,108 @@
+"""What only waits for a collection is no leak once one was asked for: direct buffers on real JVMs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offheap.jvm import probe
+from zoo import offheap
+
+SECONDS = "7s"
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("buffers")
+    source = Path(__file__).parent / "java" / "Buffers.java"
+    command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@contextmanager
+def buffers(java: Path, classes: Path, *flags: str) -> Iterator[int]:
+    """A JVM that makes 400 direct buffers a second and has no need to collect; its PID."""
+    options = ["-Xmx256m", "-Xms256m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=4g", *flags]
+    process = subprocess.Popen(
+        [str(java), *options, "-cp", str(classes), "Buffers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def suspects(*arguments: str | Path) -> dict[str, dict[str, Any]]:
+    """By blamed method."""
+    done = run(offheap("leaks", *arguments, "--all", "--json"))
+    return {suspect["blamed"]["name"]: suspect for suspect in json.loads(done.stdout)["suspects"]}
+
+
+@pytest.mark.parametrize("version", [11, 25])
+def test_an_attach_with_gc_accuses_only_what_survives(
+    version: int, jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
+) -> None:
+    output = tmp_path / "buffers.offheap"
+    # The JVM collects when it is asked from outside, whatever this flag says to System.gc().
+    with buffers(jre(version), classes, "-XX:+DisableExplicitGC") as pid:
+        options = ["--duration", SECONDS, "--interval", "64KiB", "--gc", "-o", str(output)]
+        run(offheap("attach", str(pid), *options))
+    found = suspects(output, "--limit", "64GiB")
+    kept, dropped = found["Buffers.keep"], found["Buffers.drop"]
+    assert kept["verdict"] == "leak", kept
+    assert not kept["waits_for_gc"]
+    assert "survived a garbage collection" in kept["why"]
+    assert dropped["verdict"] in ("steady", "freed"), dropped
+    until = kept["seconds_to_limit"]
+    # 6.4 MB a second at most, into 64 GiB.
+    assert 64 * 2**30 / 8e6 < until["estimate"] < until["high"]
+    assert dropped["seconds_to_limit"] is None
+
+
+def test_a_live_file_is_judged_before_and_after_a_collection(
+    jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
+) -> None:
+    output = tmp_path / "buffers.offheap"
+    with buffers(jre(17), classes) as pid:
+        options = ["--duration", SECONDS, "--interval", "64KiB", "--keep", "-o", str(output)]
+        run(offheap("attach", str(pid), *options))
+        waiting = suspects(output)
+        loaded = probe.loaded(pid)
+        assert loaded
+        assert loaded.live_file
+        after = suspects(loaded.live_file, "--gc")
+        loaded.live_file.unlink()
+    for method in ("Buffers.keep", "Buffers.drop"):
+        assert waiting[method]["verdict"] == "leak", waiting[method]
+        assert waiting[method]["waits_for_gc"]
+        assert "may only wait for a garbage collection" in waiting[method]["why"]
+    assert after["Buffers.drop"]["verdict"] in ("steady", "freed", "cannot tell yet")
+    assert (
+        after["Buffers.drop"]["live_bytes"]["estimate"]
+        < waiting["Buffers.drop"]["live_bytes"]["estimate"] / 3
+    )
+    assert after["Buffers.keep"]["verdict"] in ("leak", "growing")
+    assert not after["Buffers.keep"]["waits_for_gc"]
+
+
+def test_gc_of_a_finished_recording_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(offheap("leaks", tmp_path, "--gc"), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "attach --gc" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
