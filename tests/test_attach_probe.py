@@ -79,9 +79,9 @@ def test_attach_records_and_leaves(
 def test_keep_leaves_it_recording_until_detach(
     jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:
-    with waiting_jvm(jre(17), waiting_classes) as jvm:
+    with waiting_jvm(jre(17), waiting_classes, main="Attached") as jvm:
         told = offheap(
-            "attach", "Waiting", "--keep", "--exact", "--duration", "200ms", "-o", tmp_path / "a.offheap"
+            "attach", "Attached", "--keep", "--exact", "--duration", "200ms", "-o", tmp_path / "a.offheap"
         )
         assert "still in it" in told.stdout
         listed = discovery.find(jvm.pid)
@@ -92,7 +92,7 @@ def test_keep_leaves_it_recording_until_detach(
         told = offheap("attach", jvm.pid, "--keep", "--duration", "200ms", "-o", tmp_path / "b.offheap")
         assert "left recording by an earlier attach" in told.stderr
         assert recording.load(tmp_path / "b.offheap").info.mode == "exact"
-        result = json.loads(offheap("detach", "Waiting", "--json").stdout)
+        result = json.loads(offheap("detach", "Attached", "--json").stdout)
         assert result["schema"] == "offheap.detach/1"
         assert result["probe"] == "stopped"
         try:

@@ -116,15 +116,18 @@ def test_processes_that_are_no_jvm_are_not_listed() -> None:
 
 
 def test_a_name_resolves_to_its_jvm(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    with waiting_jvm(jre(17), waiting_classes) as first:
+    with waiting_jvm(jre(17), waiting_classes, main="Searched") as first:
         assert discovery.resolve(str(first.pid)) == first.pid
-        assert discovery.resolve("waitin") == first.pid
-        with waiting_jvm(jre(11), waiting_classes) as second, pytest.raises(UserError) as ambiguous:
-            discovery.resolve("Waiting")
-        assert f"{first.pid} Waiting" in ambiguous.value.what
-        assert f"{second.pid} Waiting" in ambiguous.value.what
-    with pytest.raises(UserError, match="no JVM has 'Waiting'"):
-        discovery.resolve("Waiting")
+        assert discovery.resolve("searche") == first.pid
+        with (
+            waiting_jvm(jre(11), waiting_classes, main="Searched") as second,
+            pytest.raises(UserError) as ambiguous,
+        ):
+            discovery.resolve("Searched")
+        assert f"{first.pid} Searched" in ambiguous.value.what
+        assert f"{second.pid} Searched" in ambiguous.value.what
+    with pytest.raises(UserError, match="no JVM has 'Searched'"):
+        discovery.resolve("Searched")
     with pytest.raises(UserError, match="there is no process"):
         discovery.resolve(str(first.pid))
     with pytest.raises(UserError):

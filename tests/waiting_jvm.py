@@ -65,11 +65,12 @@ def waiting_jvm(
     environment: dict[str, str] | None = None,
     folder: Path | None = None,
     ready: bool = True,
+    main: str = "Waiting",
 ) -> Iterator[WaitingJVM]:
-    """Starts `java OPTIONS Waiting` and ends it; `ready` waits until its main method runs."""
+    """Starts `java OPTIONS MAIN` and ends it; `ready` waits until its main method runs."""
     work = Path(tempfile.mkdtemp(prefix="offheap-jvm-", dir="/tmp")) if folder is None else folder
     work.chmod(0o777)
-    command = [*wrapper, str(java), "-Xmx64m", "-XX:+UseSerialGC", *options, "-cp", str(classes), "Waiting"]
+    command = [*wrapper, str(java), "-Xmx64m", "-XX:+UseSerialGC", *options, "-cp", str(classes), main]
     with open(work / "stderr", "wb") as stderr:
         process = subprocess.Popen(
             command,

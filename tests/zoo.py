@@ -131,7 +131,13 @@ def compile_zoo(folder: Path) -> Zoo:
             flags = ["-O1", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wall", "-Wextra"]
             output = ["-o", str(draft / "native" / library)]
             script.compile_native([str(source), *flags, *headers, *output], language=language)
-        draft.rename(place)
+        try:
+            draft.rename(place)
+        except OSError:
+            # Tests run in several processes: another was first, with the same.
+            if not place.exists():
+                raise
+            shutil.rmtree(draft)
     return zoo
 
 

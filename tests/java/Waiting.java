@@ -7,3 +7,11 @@ public class Waiting {
         }
     }
 }
+
+/** The same, for the one test at a time that looks for it by its name: other tests have a Waiting of theirs. */
+class Searched extends Waiting {
+}
+
+/** And for the one that attaches by name. */
+class Attached extends Waiting {
+}

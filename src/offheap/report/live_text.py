@@ -114,7 +114,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
     top, least = max(values, default=0.0), min(values, default=0.0)
     if top <= 0:
         return "".ljust(width)
-    if top - least < 0.001 * top:
+    if top - least <= 0.001 * top:
         return (_BARS[len(_BARS) // 2 - 1] * len(values)).rjust(width)
     bottom = max(least - (top - least) / 2, 0.0)
     steps = len(_BARS) - 1
