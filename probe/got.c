@@ -24,6 +24,7 @@
 #include "got.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,6 +43,9 @@ static struct patched {
     void *old, *hook;
 } patched[SLOTS_MAX];
 static size_t patched_count;
+
+/* NULL: none.  Changed with the list lock held, or before got_patch lists anything. */
+static _Atomic(const struct got_hook *) wanted;
 
 struct identity {
     uintptr_t bias;
@@ -164,15 +168,20 @@ static bool restore_slots(const struct elf_image *image, void *context) {
  * one: the list lock is recursive, so they hold it from their first line to their last. */
 static bool patch_all(const struct elf_image *first, void *context) {
     (void)first;
+    struct pass *pass = context;
     size_t kept = 0;
+    /* A thread may come here from its dlopen, long after it began, while another detaches: what it patched
+     * then nobody would restore. */
+    if (pass->hooks != atomic_load(&wanted)) return true;
     elf_each_image(keep_slots, &kept);
     patched_count = kept; /* the others are of modules that went, or were bound anew */
-    elf_each_image(patch_image, context);
+    elf_each_image(patch_image, pass);
     return true;
 }
 
 static bool restore_all(const struct elf_image *first, void *context) {
     (void)first;
+    atomic_store(&wanted, NULL);
     elf_each_image(restore_slots, context);
     patched_count = 0;
     return true;
@@ -186,7 +195,7 @@ static bool await_relocations(void) {
     return program && close(program) == 0;
 }
 
-long got_patch(const struct got_hook *hooks) {
+static long patch(const struct got_hook *hooks) {
     struct pass pass = {.hooks = hooks};
     for (size_t i = 0; hooks[i].symbol; i++) {
         if (i == HOOKS_MAX) return -1;
@@ -200,6 +209,16 @@ long got_patch(const struct got_hook *hooks) {
     if (settled) elf_each_image(patch_all, &pass);
     system_munmap(pass.images, bytes);
     return settled ? (long)patched_count : -1;
+}
+
+long got_patch(const struct got_hook *hooks) {
+    atomic_store(&wanted, hooks);
+    return patch(hooks);
+}
+
+long got_follow(void) {
+    const struct got_hook *hooks = atomic_load(&wanted);
+    return hooks ? patch(hooks) : 0;
 }
 
 long got_restore(void) {

@@ -334,13 +334,21 @@ static bool still_found(size_t index) {
     return find_object && find_image(modules[index].start, &image) && is_image(&modules[index], &image);
 }
 
+/* From inside a visit, for the list's lock: another thread's dlclose unmaps an image with that lock held, and
+ * without it we would read an image that goes away meanwhile. */
+static int retire_closed(struct dl_phdr_info *first, size_t bytes, void *context) {
+    (void)first, (void)bytes, (void)context;
+    for (size_t i = 0; i < module_count; i++)
+        if (loaded[i] && !met[i] && !still_found(i)) retire(i);
+    return 1;
+}
+
 static void refresh(void) {
     if (!lock(100000)) return;
     memset(met, 0, sizeof met);
     uint32_t before = module_count;
     dl_iterate_phdr(meet, NULL);
-    for (size_t i = 0; i < module_count; i++)
-        if (loaded[i] && !met[i] && !still_found(i)) retire(i);
+    dl_iterate_phdr(retire_closed, NULL);
     /* A pc that was in no module may be in a new one. */
     if (module_count != before) atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
     unlock();

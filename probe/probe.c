@@ -280,7 +280,7 @@ void probe_modules_changed(void) {
     if (!probe_enter()) return;
     modules_register_all();
     probe_leave();
-    if (!probe.preloaded) got_patch(hooks_to_patch(probe.options.interval == 0));
+    got_follow(); /* a preloaded probe has patched nothing */
 }
 
 void probe_modules_closed(void) {

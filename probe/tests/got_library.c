@@ -20,6 +20,7 @@ static void hook_free(void *block) { next_free(block); }
 static const struct got_hook hooks[] = {{"malloc", hook_malloc}, {"free", hook_free}, {NULL, NULL}};
 
 static long patch(void) { return got_patch(hooks); }
+static long follow(void) { return got_follow(); }
 static unsigned long counted(void) { return atomic_load(&mallocs); }
 static void *next(const char *name) { return elf_next_symbol(hooks, name); }
 static void *symbol(const void *map, const char *name) { return elf_symbol(map, name); }
@@ -53,7 +54,7 @@ static size_t dump(struct got_slot *slots, size_t max) {
     return all.count;
 }
 
-__attribute__((visibility("default"))) struct got_api got_api = {patch, got_restore, dump, counted, next, symbol, NULL};
+__attribute__((visibility("default"))) struct got_api got_api = {patch, follow, got_restore, dump, counted, next, symbol, NULL};
 
 __attribute__((constructor)) static void find(void) {
     next_malloc = (void *(*)(size_t))next("malloc");

@@ -12,6 +12,7 @@ struct got_slot {
 
 struct got_api {
     long (*patch)(void);
+    long (*follow)(void);
     long (*restore)(void);
     size_t (*dump)(struct got_slot *slots, size_t max); /* every slot of every image but the loader's and ours */
     unsigned long (*mallocs)(void);                     /* that went through the hook */

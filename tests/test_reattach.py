@@ -1,0 +1,42 @@
+"""In and out of one JVM again and again while another thread loads and closes a library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import reattach
+
+pytestmark = pytest.mark.usefixtures("probe_library")
+
+
+@pytest.fixture(scope="module")
+def programs(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> reattach.Programs:
+    return reattach.build(jdk, tmp_path_factory.mktemp("reattach"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to read another process's memory")
+@pytest.mark.parametrize(
+    ("version", "cycles", "exact"),
+    [
+        (17, 20, False),
+        (25, 20, True),
+        *(pytest.param(version, 1000, True, marks=pytest.mark.slow) for version in (11, 17, 21, 25)),
+    ],
+)
+def test_nothing_stays_behind(
+    version: int, cycles: int, exact: bool, jre: Callable[[int], Path], programs: reattach.Programs
+) -> None:
+    outcome = reattach.run(jre(version), programs, cycles, exact=exact)
+    print(outcome)
+    assert outcome.status == reattach.STATUS
+    assert outcome.reloads > cycles
+    assert outcome.modules > 6
+    assert not outcome.changed
+    # A live file that stayed mapped, or a thread of the probe, would be some with each cycle.
+    assert outcome.last.mappings - outcome.warm.mappings < max(20, cycles // 20)
+    if cycles >= 100:
+        assert outcome.growth_per_cycle < 6000
