@@ -31,6 +31,7 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, half an hour, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/malloc_pair.py --write
 	$(BIN)/python benchmarks/jvm_churn.py --write
+	$(BIN)/python benchmarks/accuracy.py --write
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write
@@ -119,8 +120,8 @@ debian-packages:
 .PHONY: bench-packages
 bench-packages:
 	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && \
-	  ! dpkg-query -W libjemalloc2 libgoogle-perftools4 heaptrack maven >/dev/null 2>&1; then \
-	  echo "installing libjemalloc2, libgoogle-perftools4, heaptrack and maven with apt-get, to compare with"; \
+	  ! dpkg-query -W libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven >/dev/null 2>&1; then \
+	  echo "installing jemalloc, gperftools, heaptrack and maven with apt-get, to compare with"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libgoogle-perftools4 heaptrack maven >/dev/null; } || echo "not installed: absent in the tables"; \
+	    libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven >/dev/null; } || echo "not installed: absent in the tables"; \
 	fi

@@ -38,3 +38,8 @@ def machine() -> str:
         f"{model[1] if model else platform.machine()}, {cpus} CPUs, Linux {kernel}, {libc}, "
         f"{datetime.date.today().isoformat()}"
     )
+
+
+def load() -> str:
+    """How busy the machine is, for figures from one that others use."""
+    return f"load average {os.getloadavg()[1]:.0f}"

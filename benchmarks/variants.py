@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
 import subprocess
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import maven
 
 ASYNC_PROFILER = "4.6"
 DEBIAN_PACKAGES = ("libjemalloc2", "libgoogle-perftools4", "heaptrack")
@@ -77,38 +78,32 @@ def async_profiler(library: Path) -> list[Variant]:
     return [variant("512 KiB", "512k"), variant("every", "0")]
 
 
-def allocators() -> list[Variant]:
+def allocators(heaptrack_output: str = "/dev/null") -> list[Variant]:
     """Allocators with a heap profiler, without and with it, and heaptrack."""
     libraries = Path("/usr/lib") / f"{platform.machine()}-linux-gnu"
     jemalloc, tcmalloc = libraries / "libjemalloc.so.2", libraries / "libtcmalloc.so.4"
     heaptrack = Path("/usr/lib/heaptrack/libheaptrack_preload.so")
-    profiling = {"MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_prefix:{folder}/jeprof"}
+    profiling = {"MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_final:true,prof_prefix:{folder}/jeprof"}
     return [
         Variant("jemalloc", jemalloc),
         Variant("jemalloc prof 512 KiB", jemalloc, profiling),
         Variant("tcmalloc", tcmalloc),
         Variant("gperftools HEAPPROFILE", tcmalloc, {"HEAPPROFILE": "{folder}/heap"}, depths=True, slow=True),
-        # Its output goes nowhere, and its interpreter, which takes as much CPU again, does not run.
-        Variant("heaptrack", heaptrack, {"DUMP_HEAPTRACK_OUTPUT": "/dev/null"}, depths=True),
+        # Its interpreter, which takes as much CPU again, does not run beside it.
+        Variant("heaptrack", heaptrack, {"DUMP_HEAPTRACK_OUTPUT": heaptrack_output}, depths=True),
     ]
 
 
 def fetch_async_profiler(folder: Path) -> Path:
     """async-profiler's library from its Maven artifact; a path that is not there if it cannot be had."""
     library = folder / f"async-profiler-{ASYNC_PROFILER}" / "libasyncProfiler.so"
-    maven = shutil.which("mvn")
-    if library.exists() or maven is None:
-        return library
-    folder.mkdir(parents=True, exist_ok=True)
-    artifact = f"tools.profiler:async-profiler:{ASYNC_PROFILER}"
-    goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-    command = [maven, "-q", "-B", goal, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if outcome.returncode == 0:
-        member = f"linux-{'x64' if platform.machine() == 'x86_64' else 'arm64'}/libasyncProfiler.so"
-        library.parent.mkdir(exist_ok=True)
-        with zipfile.ZipFile(folder / f"async-profiler-{ASYNC_PROFILER}.jar") as jar:
-            library.write_bytes(jar.read(member))
+    if not library.exists():
+        artifact = maven.fetch(f"tools.profiler:async-profiler:{ASYNC_PROFILER}", folder)
+        if artifact.exists():
+            member = f"linux-{'x64' if platform.machine() == 'x86_64' else 'arm64'}/libasyncProfiler.so"
+            library.parent.mkdir(exist_ok=True)
+            with zipfile.ZipFile(artifact) as jar:
+                library.write_bytes(jar.read(member))
     return library
 
 

@@ -32,6 +32,18 @@ def test_every_pair_is_measured_under_offheap() -> None:
         assert all(figure > 0 for figure in figures), name
 
 
+def test_64_threads_hide_no_leak_and_invent_none() -> None:
+    rows = re.findall(
+        r"^\| (offheap [^|]+) \| ([\d,]+) \| ([\d.]+) \| (\d+) \|",
+        bench("accuracy.py", "--only", "offheap"),
+        re.M,
+    )
+    found = {name: (blocks, mebibytes, false) for name, blocks, mebibytes, false in rows}
+    assert found.keys() == {"offheap 512 KiB", "offheap exact"}
+    assert found["offheap exact"] == ("1,000", "3.91", "0")
+    assert found["offheap 512 KiB"][2] == "0", "a sampled block that was freed is not live"
+
+
 @pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
 @pytest.mark.skipif(not java(25).exists(), reason="no JRE 25 in .jres: `make jres`")
 def test_every_churn_is_measured_under_offheap() -> None:
