@@ -117,6 +117,41 @@ def test_any_syscall_text(text: str) -> None:
     threads.parse_syscall(text)
 
 
+def test_faults_of_a_thread() -> None:
+    stat = "7 (Attach) Listener) S 1 7 7 0 -1 4194368 152 0 3 0 0 0 0 0 20 0 1 0 99 0 0\n"
+    assert threads.parse_faults(stat, ("Attach) Listener",)) == 155
+    assert threads.parse_faults(stat, ("Attach",)) == 0
+    assert threads.parse_faults("7 (x) S 1", ("x",)) == 0
+
+
+@given(st.text())
+def test_any_stat_text(text: str) -> None:
+    assert threads.parse_faults(text, ("",)) >= 0
+
+
+def test_faults_bring_pages() -> None:
+    """A thread that touches 100 new pages has a fault for each; another's are its own."""
+    before = threads.faults(os.getpid(), ("toucher",))
+    ready, done = threading.Event(), threading.Event()
+
+    def touch() -> None:
+        Path("/proc/thread-self/comm").write_text("toucher")
+        memory = mmap.mmap(-1, 100 * PAGE)
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for at in range(0, len(memory), PAGE):
+            memory[at] = 1
+        ready.set()
+        done.wait()
+
+    thread = threading.Thread(target=touch)
+    thread.start()
+    ready.wait()
+    assert 100 <= threads.faults(os.getpid(), ("toucher",)) - before < 300
+    done.set()
+    thread.join()
+    assert threads.faults(os.getpid(), ("nobody",)) == 0
+
+
 def test_large_blocks_of_malloc_are_found_by_their_headers() -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import pytest
 
 from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
 from offheap.analysis.accounts import Accounts, Holding
+from offheap.errors import UserError
 from offheap.look import look
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
@@ -76,8 +79,9 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         assert share <= bound, accounts.unattributed
         # Direct buffers of 1 MiB are malloc's large blocks, the zip streams are in its arenas.
         assert held(accounts)["malloc"].bytes >= DIRECT
-        # The first question's few objects may be those that start a collection: the second look has its cost.
-        assert look(jvm.pid).cost_bytes < 2 * MIB
+        # The attach listener was started.
+        assert 16 * PAGE <= accounts.cost_bytes < 2 * MIB
+        assert look(jvm.pid).cost_bytes < MIB
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
         if unknown_bitmaps:
             accounts = look(jvm.pid, detail=True)
@@ -117,6 +121,27 @@ def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], class
         assert accounts.unattributed_bytes + anonymous <= WITH_NMT * accounts.memory.rss
         assert owners["direct-buffers"].bytes == DIRECT + 24 * PAGE
         assert owners["gc"].bytes > 500 << 10
+
+
+@needs_tracing
+def test_what_the_program_takes_meanwhile_is_not_our_cost(
+    jre: Callable[[int], Path], classes: Path, tmp_path: Path
+) -> None:
+    command = [str(jre(17)), "-XX:+UseSerialGC", "-cp", str(classes), "Footprint", str(tmp_path / "mapped")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            # It starts up, and grows by 100 MiB.
+            looks = []
+            while not select.select([process.stdout], [], [], 0.05)[0]:
+                with contextlib.suppress(UserError):  # it has no memory yet, or takes no questions
+                    looks.append(look(process.pid, walk=False))
+            looks.append(look(process.pid, walk=False))
+        finally:
+            process.kill()
+    assert any(one.sources for one in looks)
+    assert looks[-1].memory.rss - looks[0].memory.rss > 10 * MIB
+    assert sum(one.cost_bytes for one in looks) < MIB
 
 
 def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from offheap.analysis import accounting, native_heap
 from offheap.analysis.accounting import Evidence, Image
@@ -35,6 +35,9 @@ _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
+# HotSpot's threads that answer us, as the kernel cuts their names: the second starts the first.  What they
+# bring into memory is ours; what RSS grew by would also count what the program itself does meanwhile.
+_ANSWERING = ("Attach Listener", "Signal Dispatch")
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE = 0.99
 _ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
@@ -72,19 +75,24 @@ def look(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = Tr
     if not mappings:
         raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
+    faults = threads.faults(pid, _ANSWERING) if attach else 0
     answers = _ask(process, mappings, detail) if attach else _Answers()
     if not attach:
         answers.missing.append("the JVM was not asked (--no-attach): metaspace is not told")
     try:
         accounts = _close(process, answers, began, walk)
+        cost = (threads.faults(pid, _ANSWERING) - faults) * PAGE if attach else 0
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "looking at it") from None
     arguments = status.command_line(pid)
     name = command.main_of(arguments) if target.has_libjvm(mappings) else ""
     if not name and performance:
         name = command.main_of_command(performance.java_command)
-    return _named(
-        accounts, command.short(name) or process.name, performance.java_version if performance else ""
+    return replace(
+        accounts,
+        name=command.short(name) or process.name,
+        java_version=performance.java_version if performance else "",
+        cost_bytes=max(cost, 0),
     )
 
 
@@ -134,7 +142,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
         sources=tuple(answers.sources),
         missing=tuple(answers.missing),
         seconds=time.monotonic() - began,
-        cost_bytes=max(status.read(pid).rss_bytes - process.rss_bytes, 0),
+        cost_bytes=0,
     )
 
 
@@ -166,12 +174,6 @@ def _is_old_glibc(name: str) -> bool:
     """Whether a library is a glibc before 2.32, whose links of free chunks are plain."""
     match = re.fullmatch(r"libc-2\.(\d{1,3})\.so", name, re.ASCII)
     return bool(match and int(match[1]) < 32)
-
-
-def _named(accounts: Accounts, name: str, java_version: str) -> Accounts:
-    from dataclasses import replace
-
-    return replace(accounts, name=name, java_version=java_version)
 
 
 def _status(pid: int) -> Status:

@@ -100,7 +100,7 @@ class Accounts:
     ranges        every range that has memory, by address; together exactly RSS
     sources       what told it, besides /proc
     missing       sentences: what could not be told, why, and what would tell it
-    cost_bytes    by how much RSS grew while we looked, our questions included; never negative
+    cost_bytes    the pages that the JVM's threads which answered us brought into memory meanwhile
     """
 
     pid: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,32 @@ def may_see_stacks(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def faults(pid: int, names: Container[str]) -> int:
+    """Page faults so far of the threads with one of these names; as many pages they brought into memory."""
+    total = 0
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        raise ProcessLookupError(f"no process {pid}") from None
+    for tid in tids:
+        try:
+            total += parse_faults(Path(f"/proc/{pid}/task/{tid}/stat").read_text(errors="replace"), names)
+        except OSError:
+            continue  # it has ended meanwhile
+    return total
+
+
+def parse_faults(stat: str, names: Container[str]) -> int:
+    """Minor and major faults (fields 10 and 12) in a thread's stat file; 0 for a thread of another name."""
+    head, _, rest = stat.rpartition(")")
+    counts = rest.split()[7:10:2]
+    if head.partition("(")[2] not in names or not all(
+        count.isdecimal() and len(count) < 20 for count in counts
+    ):
+        return 0
+    return sum(map(int, counts))
 
 
 def parse_syscall(text: str) -> int | None:

@@ -66,8 +66,8 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
             _print_fact(out, "malloc", sentence)
     for sentence in accounts.missing:
         _print_fact(out, "not told", sentence)
-    grown = f"; RSS grew by {format_size(accounts.cost_bytes)} meanwhile" if accounts.cost_bytes else ""
-    _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{grown}")
+    cost = f"; the JVM's answers cost it {format_size(accounts.cost_bytes)}" if accounts.cost_bytes else ""
+    _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{cost}")
     if full and accounts.native_heap:
         native_heap_text.print_tables(out, accounts.native_heap)
 
