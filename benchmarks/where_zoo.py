@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/where_zoo.py --runs 10
 
-Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn,
-and watches it for 60 seconds from its first second on.  Right means: one of the verdicts that zoo.json gives
-it.  Prints the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict was due is counted
-apart.
+Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn
+(or those of --jdk), and watches it for 60 seconds from its first second on.  Right means: one of the verdicts
+that zoo.json gives it.  Prints the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict
+was due is counted apart.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--only", nargs="*", help="programs, by name")
+    parser.add_argument("--jdk", nargs="*", type=int, default=zoo_programs.JRE_VERSIONS)
     options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     programs = [one for one in zoo_programs.programs().values() if one.where]
@@ -56,14 +57,14 @@ def main() -> int:
 
     def once(work: tuple[Program, int]) -> str:
         program, run = work
-        versions = [version for version in zoo_programs.JRE_VERSIONS if version >= program.jdk]
+        versions = [version for version in options.jdk if version >= program.jdk]
         version = versions[run % len(versions)]
         kind, why = judged(program, version, zoo, options.seconds)
         if kind not in program.where:
             print(f"{program.name} on {version}: {kind}: {why}", file=sys.stderr, flush=True)
         return kind
 
-    works = [(program, run) for program in programs for run in range(options.runs)]
+    works = [(program, run) for run in range(options.runs) for program in programs]
     with ThreadPoolExecutor(options.at_once) as executor:
         kinds = list(executor.map(once, works))
     print("| program | deserves | runs | right | undecided | wrong |\n|---|---|---|---|---|---|")
