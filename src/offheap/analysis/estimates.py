@@ -63,7 +63,7 @@ class Estimates:
     high: Floats
 
     def at(self, number: int) -> Estimate:
-        return Estimate(float(self.estimate[number]), float(self.low[number]), float(self.high[number]))
+        return Estimate(self.estimate.item(number), self.low.item(number), self.high.item(number))
 
     def first(self, count: int) -> Estimates:
         return Estimates(self.estimate[:count], self.low[:count], self.high[:count])

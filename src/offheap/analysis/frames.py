@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -77,7 +78,13 @@ def owned_by_object(stack: Sequence[Frame]) -> bool:
 
 def is_wrapper(frame: Frame) -> bool:
     """Whether the function allocates on behalf of its caller."""
-    return frame.kind in ("native", "jvm") and _WRAPPER.match(frame.name) is not None
+    return frame.kind in ("native", "jvm") and _allocates_for_others(frame.name)
+
+
+# One malloc ends every stack: the expression takes longer than all else that is asked of a frame.
+@functools.lru_cache(maxsize=1 << 14)
+def _allocates_for_others(name: str) -> bool:
+    return _WRAPPER.match(name) is not None
 
 
 def is_unsafe(frame: Frame) -> bool:

@@ -94,6 +94,8 @@ class SiteTable:
     *_blocks      of the stack that is shown: results.Site says why
     shown         stack number by site: the member with the most live bytes
     live_order    indices into the recording's live blocks, site by site
+    live_bytes_of the bytes that each of them stands for, and
+    live_threads  the thread that asked for it, in that order
     live_offsets  site n has live_order[live_offsets[n]:live_offsets[n + 1]]
     """
 
@@ -106,6 +108,8 @@ class SiteTable:
     samples: Floats  # blocks ever sampled, freed or not
     shown: NDArray[np.int64]
     live_order: NDArray[np.int64]
+    live_bytes_of: Floats
+    live_threads: NDArray[np.uint16]
     live_offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -115,29 +119,33 @@ class SiteTable:
         return bool(self.recording.stack_kinds[self.grouping.members[number][0]] == MMAP)
 
     def site(self, number: int) -> Site:
+        stack = tuple(self.recording.stack(self.shown.item(number)))
+        members = tuple(self.grouping.members[number])
+        live_bytes, live_blocks = self.live_bytes.at(number), self.live_blocks.at(number)
+        if len(members) > 1:
+            paths = self._paths(number)
+        else:
+            paths = (CallPath(stack[:1], live_bytes, live_blocks),) if live_bytes.low else ()
         return Site(
             kind="mmap" if self.is_mapped(number) else "malloc",
-            stack=tuple(self.recording.stack(int(self.shown[number]))),
-            stacks=tuple(self.grouping.members[number]),
-            live_bytes=self.live_bytes.at(number),
-            live_blocks=self.live_blocks.at(number),
+            stack=stack,
+            stacks=members,
+            live_bytes=live_bytes,
+            live_blocks=live_blocks,
             allocated_bytes=self.allocated_bytes.at(number),
             allocated_blocks=self.allocated_blocks.at(number),
             threads=self._threads(number),
-            paths=self._paths(number),
+            paths=paths,
         )
 
-    def _live(self, number: int) -> Rows:
-        return self.recording.live[self.live_order[self.live_offsets[number] : self.live_offsets[number + 1]]]
+    def _span(self, number: int) -> slice:
+        return slice(self.live_offsets.item(number), self.live_offsets.item(number + 1))
 
     def _paths(self, number: int) -> tuple[CallPath, ...]:
         members = self.grouping.members[number]
-        if len(members) == 1:
-            whole = (self.live_bytes.at(number), self.live_blocks.at(number))
-            return (CallPath(tuple(self.recording.stack(members[0])[:1]), *whole),) if whole[0].low else ()
-        live = self._live(number)
-        stacks, path = np.unique(live["stack"], return_inverse=True)
-        size, probability = live["size"].astype(np.float64), live["probability"]
+        live, own = self.recording.live, self.live_order[self._span(number)]
+        stacks, path = np.unique(live["stack"][own], return_inverse=True)
+        size, probability = live["size"][own].astype(np.float64), live["probability"][own]
         in_bytes = estimates.of_groups(path, size, probability, len(stacks))
         blocks = estimates.of_counts(path, size, probability, len(stacks))
         frames_of = [self.recording.stack(stack) for stack in members]
@@ -154,11 +162,12 @@ class SiteTable:
 
     def _threads(self, number: int, most: int = 8) -> tuple[str, ...]:
         """The names of the threads that allocated what is live, most bytes first."""
-        live = self._live(number)
-        held = np.bincount(live["thread"], weights=live["size"] / live["probability"])
-        threads = np.flatnonzero(held[: len(self.recording.threads)])
-        first = threads[np.argsort(-held[threads], kind="stable")][:most]
-        return tuple(self.recording.threads[thread] for thread in first.tolist())
+        span = self._span(number)
+        held = np.bincount(self.live_threads[span], weights=self.live_bytes_of[span])
+        threads = held[: len(self.recording.threads)].nonzero()[0]
+        if len(threads) > 1:
+            threads = threads[(-held[threads]).argsort(kind="stable")][:most]
+        return tuple(self.recording.threads[thread] for thread in threads.tolist())
 
 
 def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
@@ -170,14 +179,14 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     site = narrow[recording.live["stack"]]
     order = np.argsort(site, kind="stable")
     site = site[order]
-    size = recording.live["size"][order].astype(np.float64)
-    probability = recording.live["probability"][order]
+    size = _column(recording, "size", order).astype(np.float64)
+    probability = _column(recording, "probability", order)
     live_bytes = estimates.of_groups(site, size, probability, count)
     # What was allocated after the live set was taken would pass for freed.
     until = recording.info.live_time or np.inf
     latest = latest_rows(recording, until)
     shown = _shown(recording, grouping, latest)
-    by_shown = recording.live["stack"][order] == shown[site]
+    by_shown = _column(recording, "stack", order) == shown[site]
     live_blocks = estimates.of_counts(site[by_shown], size[by_shown], probability[by_shown], count)
     in_bytes, _ = allocations(recording, grouping.of_stack, count, until)
     only_shown = np.where(
@@ -208,8 +217,16 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
         samples=samples.astype(np.float64, copy=False),
         shown=shown,
         live_order=order,
+        live_bytes_of=size / probability,
+        live_threads=_column(recording, "thread", order),
         live_offsets=np.concatenate(([0], np.cumsum(np.bincount(site, minlength=count)))),
     )
+
+
+def _column(recording: Recording, name: str, order: NDArray[np.int64]) -> Rows:
+    # A column by itself is packed: rows picked at random from the whole cost a cache miss each.
+    column: Rows = np.ascontiguousarray(recording.live[name])[order]
+    return column
 
 
 def _shown(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) -> NDArray[np.int64]:
