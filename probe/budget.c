@@ -29,23 +29,25 @@ static struct {
     uint64_t cpu_at_start;
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
-    uint64_t cpu, spent; /* as of then; belong to whoever is looking */
+    uint64_t cpu, spent, lost; /* as of then; belong to whoever is looking */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
     if (!options->budget) return;
     header->budget_ppm = options->budget;
-    header->interval_code = header->greatest_code = 1;
+    uint32_t start = 1;
     for (unsigned code = 2; code < 256; code++) {
-        uint64_t mean = sampler_mean(options->interval, code);
+        uint64_t mean = sampler_mean(options->least, code);
         if (mean > MOST_BYTES) break;
         header->intervals[code] = mean;
+        if (mean <= options->interval) start = code;
     }
+    header->interval_code = header->least_code = header->greatest_code = start;
 }
 
 void budget_start(void) {
     budget.on = live->budget_ppm != 0;
-    budget.cpu = budget.spent = 0;
+    budget.cpu = budget.spent = budget.lost = 0;
     budget.cpu_at_start = system_cpu_ns();
     atomic_store(&budget.looked, system_coarse_ns());
     atomic_store(&budget.looking, false);
@@ -83,13 +85,23 @@ static int step(double spent, double granted, uint64_t passed) {
     return (int)(codes < 0 ? codes - 0.5 : codes + 0.5);
 }
 
+/* CPU may be left where room is not: was a block lost since the last look because the table is full? */
+static bool crowded(void) {
+    uint64_t lost = __atomic_load_n(&live->losses[OFFHEAP_LOST_BLOCKS], __ATOMIC_RELAXED);
+    bool more = lost != budget.lost;
+    budget.lost = lost;
+    return more;
+}
+
 static void look(uint64_t now) {
     uint64_t passed = account(now);
     uint64_t cpu = live->cpu_ns, spent = __atomic_load_n(&live->spent_ns, __ATOMIC_RELAXED);
     uint64_t used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
     double granted = (double)used * 1e-6 * (double)live->budget_ppm;
-    int code = (int)live->interval_code + step((double)(spent - budget.spent), granted, passed);
+    int steps = step((double)(spent - budget.spent), granted, passed);
+    if (crowded() && steps < OCTAVE) steps = OCTAVE;
+    int code = (int)live->interval_code + steps;
     if (code < 1) code = 1;
     while (code > 255 || (code > 1 && live->intervals[code] == 0)) code--;
     budget.cpu = cpu;
@@ -97,6 +109,7 @@ static void look(uint64_t now) {
     __atomic_store_n(&live->interval_code, (uint32_t)code, __ATOMIC_RELAXED);
     if ((uint32_t)code > live->greatest_code)
         __atomic_store_n(&live->greatest_code, (uint32_t)code, __ATOMIC_RELAXED);
+    if ((uint32_t)code < live->least_code) __atomic_store_n(&live->least_code, (uint32_t)code, __ATOMIC_RELAXED);
     sampler_move((uint8_t)code);
 }
 

@@ -233,7 +233,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->start_monotonic_ns = header->heartbeat_ns = system_monotonic_ns();
     header->counter_shards = shards;
     header->keys_per_bucket = 8;
-    header->intervals[1] = options->interval;
+    header->intervals[1] = options->least;
     budget_describe(header, options);
     strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
     memcpy(header->sections, sections, sizeof sections);

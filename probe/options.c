@@ -7,6 +7,8 @@
 enum {
     DEFAULT_INTERVAL = 512 * 1024,
     SAMPLED_BLOCKS = 1 << 16, /* 32 GiB of live small blocks at the default interval */
+    LEAST_INTERVAL = 64 << 10, /* of a budget alone; a power of two below the default */
+    BUDGET_BLOCKS = 1 << 18,
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
@@ -106,16 +108,21 @@ static uint64_t power_of_two(uint64_t at_least, uint64_t low, uint64_t high) {
 
 int options_parse(struct options *options, const char *text) {
     memset(options, 0, sizeof *options);
-    options->interval = DEFAULT_INTERVAL;
+    options->interval = UINT64_MAX;
     while (text && *text) {
         size_t length = strcspn(text, ",");
         if (length > 0 && !parse_word(options, text, length)) return PROBE_BAD_OPTIONS;
         text += length;
         if (*text == ',') text++;
     }
+    bool stated = options->interval != UINT64_MAX;
+    if (!stated) options->interval = DEFAULT_INTERVAL;
     bool exact = options->interval == 0;
     if (exact) options->budget = 0;
-    if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : SAMPLED_BLOCKS;
+    bool finer = options->budget && !stated;
+    options->least = finer ? LEAST_INTERVAL : options->interval;
+    if (options->blocks == 0)
+        options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;
     /* Both size hash tables; the bounds keep the file under 2 GiB. */
     options->blocks = power_of_two(options->blocks, 1 << 10, 1 << 26);

@@ -223,7 +223,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     describe_process();
     probe.options = *options;
     budget_start();
-    sampler_start(options->interval, options->seed);
+    sampler_start(options->least, (uint8_t)live->interval_code, options->seed);
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
     atomic_store(&probe_state, PROBE_RECORDING);
     if (!probe.preloaded && got_patch(hooks_to_patch(exact)) < 0) return PROBE_CANNOT_PATCH;

@@ -127,14 +127,16 @@ struct offheap_header {
                                         [0] = 0: every block (weight 1); under a budget those
                                         that may come, too, in ascending order */
     uint64_t budget_ppm;       /* 2816  CPU that sampling may take, in millionths of the process's; 0: as it comes.
-                                        The next six are written under a budget only */
+                                        The next seven are written under a budget only */
     uint64_t cpu_ns;           /* 2824  the process's CPU since the start, at the last look */
     uint64_t spent_ns;         /* 2832  of it, in taking samples */
     uint64_t looked_ns;        /* 2840  CLOCK_MONOTONIC of the last look */
     double inverse_seconds;    /* 2848  integral of 1/interval over time up to then, seconds/byte */
     uint32_t interval_code;    /* 2856  in force since */
     uint32_t greatest_code;    /* 2860  that ever was */
-    uint64_t reserved[154];    /* 2864 */
+    uint32_t least_code;       /* 2864  that ever was */
+    uint32_t reserved_word;    /* 2868 */
+    uint64_t reserved[153];    /* 2872 */
 };
 
 /*

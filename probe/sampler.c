@@ -74,9 +74,9 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-void sampler_start(uint64_t interval, uint64_t seed) {
-    atomic_store(&common.interval, interval);
-    atomic_store(&common.code, 1);
+void sampler_start(uint64_t least, uint8_t code, uint64_t seed) {
+    atomic_store(&common.interval, least);
+    atomic_store(&common.code, code ? code : 1);
     atomic_store(&common.seed, seed ? seed : system_monotonic_ns() ^ (uint64_t)getpid() << 32);
     atomic_store(&common.threads, 0);
     atomic_fetch_add(&common.session, 1);

@@ -44,8 +44,9 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* A new recording: every thread draws anew at its next slow path. interval 0: exact; else that of code 1. */
-void sampler_start(uint64_t interval, uint64_t seed);
+/* A new recording: every thread draws anew at its next slow path. least 0: exact; else the mean of
+ * code 1, and `code` the one to begin with (0: 1). */
+void sampler_start(uint64_t least, uint8_t code, uint64_t seed);
 /* The mean of an interval code from 1 on where code 1 is `least`: eight codes to the octave. */
 uint64_t sampler_mean(uint64_t least, unsigned code);
 /* From their next draws on, threads sample under this code. */

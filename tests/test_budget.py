@@ -135,6 +135,7 @@ def budgeted(**header: int | float) -> LiveFileWriter:
         "looked_ns": start + 90 * 10**9,
         "inverse_seconds": 60 / (512 << 10) + 30 / (8 << 20),
         "interval_code": 33,
+        "least_code": 1,
         "greatest_code": 49,
         "stop_monotonic_ns": start + 100 * 10**9,
     }
@@ -170,6 +171,7 @@ def test_a_recording_says_its_budget(tmp_path: Path) -> None:
     "header",
     [
         {"interval_code": 0},
+        {"least_code": 0},
         {"interval_code": 200},
         {"greatest_code": 2**32 - 1},
         {"inverse_seconds": math.nan},
@@ -181,6 +183,17 @@ def test_a_damaged_budget_is_refused(header: dict[str, int | float], tmp_path: P
     path = budgeted(**header).write(tmp_path / "offheap-1-0.live")
     with pytest.raises(UserError, match="damaged"):
         recording.load(path)
+
+
+def test_a_budget_alone_samples_finer_where_that_costs_little(
+    changing_load: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    outcome = outcome_of(changing_load, probe_library, tmp_path / "fine", "budget=90%,seed=1", 8)
+    budget = outcome.info.budget
+    assert budget
+    assert budget.least_interval_bytes == 64 << 10
+    assert 512 << 10 <= budget.greatest_interval_bytes < 513 << 10, "where it starts"
+    assert 64 << 10 <= outcome.info.interval_bytes < 512 << 10
 
 
 def test_run_records_under_a_budget(changing_load: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ static int check(const struct sums *sums) {
 
 /* Bytes in small blocks until the thread has noticed that the mean has fallen. */
 static int notices(void) {
-    sampler_start(512 * 1024, 7);
+    sampler_start(512 * 1024, 1, 7);
     sampler_move(57); /* 64 MiB */
     sampler_join();
     sampler_move(1);
@@ -82,7 +82,7 @@ static int notices(void) {
 int main(void) {
     struct sums sums[2] = {{.mover = 1}, {.mover = 0}};
     pthread_t threads[2];
-    sampler_start(LEAST, 42);
+    sampler_start(LEAST, 1, 42);
     for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, allocate, &sums[i]);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     int failed = check(&sums[0]) | check(&sums[1]);

@@ -12,7 +12,7 @@ int main(void) {
     static const size_t sizes[] = {1, 64, 4096, 65552, 524288, 2 << 20, 16 << 20};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     long blocks[SIZES] = {0}, sampled[SIZES] = {0};
-    sampler_start(INTERVAL, 42);
+    sampler_start(INTERVAL, 1, 42);
     unsigned random = 1;
     for (int i = 0; i < ROUNDS; i++) {
         random = random * 1664525 + 1013904223;
@@ -32,7 +32,7 @@ int main(void) {
     }
     sampler_stop();
     for (int i = 0; i < 100; i++) failed |= sampler_takes(1 << 30);
-    sampler_start(0, 0);
+    sampler_start(0, 0, 0);
     /* What the idle countdown left would pass once: the exact hooks do not ask sampler_passes. */
     failed |= !sampler_takes(1);
     for (int i = 0; i < 1000; i++) failed |= sampler_passes(0) || !sampler_takes(0);

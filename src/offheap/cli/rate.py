@@ -17,7 +17,8 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--interval",
         type=parse_size,
         metavar="SIZE",
-        help=f"{condition}mean bytes between samples (default 512KiB); with --budget the least",
+        help=f"{condition}mean bytes between samples (default 512KiB); "
+        "with --budget the least (64KiB if not given)",
     )
     size.add_argument("--exact", action="store_true", help=f"{condition}record every block")
     parser.add_argument(
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         type=parse_share,
         metavar="PERCENT",
         help=f"{condition}CPU that sampling may take of the process's, such as 1%%: "
-        "the interval grows as far as that needs",
+        "the interval moves, to be as fine as that allows",
     )
 
 
@@ -40,6 +41,7 @@ def words(args: argparse.Namespace) -> str:
                 "leave one of them out",
             )
         return "exact"
-    interval = args.interval if args.interval is not None else DEFAULT_INTERVAL
-    budget = f",budget={format_share(args.budget)}" if args.budget is not None else ""
-    return f"interval={interval}{budget}"
+    budget = [] if args.budget is None else [f"budget={format_share(args.budget)}"]
+    if args.interval is not None or not budget:
+        budget.insert(0, f"interval={args.interval if args.interval is not None else DEFAULT_INTERVAL}")
+    return ",".join(budget)

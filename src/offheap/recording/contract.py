@@ -184,7 +184,9 @@ HEADER = np.dtype(
         ("inverse_seconds", "<f8"),
         ("interval_code", "<u4"),
         ("greatest_code", "<u4"),
-        ("reserved", "<u8", (154,)),
+        ("least_code", "<u4"),
+        ("reserved_word", "<u4"),
+        ("reserved", "<u8", (153,)),
     ]
 )
 

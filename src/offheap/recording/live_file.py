@@ -363,9 +363,9 @@ def _check(path: Path, row: Any) -> None:
     if not 0 < int(row["counter_shards"]) <= 4096:
         raise _damaged(path, f"it has {int(row['counter_shards'])} counter shards")
     if row["budget_ppm"]:
-        codes = 1, int(row["interval_code"]), int(row["greatest_code"])
+        codes = int(row["least_code"]), int(row["interval_code"]), int(row["greatest_code"])
         if not all(0 < code < 256 and row["intervals"][code] for code in codes):
-            raise _damaged(path, f"it has no interval {codes[1]} or {codes[2]}")
+            raise _damaged(path, f"it has no interval {codes[0]}, {codes[1]} or {codes[2]}")
         if not (0 <= row["inverse_seconds"] < math.inf and row["budget_ppm"] <= 10**6):
             raise _damaged(path, "its budget cannot be")
     appended = (
@@ -427,7 +427,7 @@ def _budget(row: Any) -> Budget | None:
         share=int(row["budget_ppm"]) * 1e-6,
         cpu_seconds=int(row["cpu_ns"]) * 1e-9,
         spent_seconds=int(row["spent_ns"]) * 1e-9,
-        least_interval_bytes=int(intervals[1]),
+        least_interval_bytes=int(intervals[row["least_code"]]),
         greatest_interval_bytes=int(intervals[row["greatest_code"]]),
         last_interval_bytes=int(intervals[row["interval_code"]]),
     )

@@ -54,7 +54,7 @@ class Budget:
     share: float  # granted, of the process's CPU time
     cpu_seconds: float  # of the process while it was recorded
     spent_seconds: float  # of these, its threads in taking samples
-    least_interval_bytes: int  # where it started; the mean never goes below it
+    least_interval_bytes: int  # that the mean ever was
     greatest_interval_bytes: int  # that the mean ever had
     last_interval_bytes: int
 
