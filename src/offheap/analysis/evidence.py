@@ -10,10 +10,11 @@ even   Do blocks that stay keep coming at one rate, or ever more slowly?  n birt
        The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
        One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
 stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
-       are alive.  A leak: one share of the first two thirds', a larger of the last.  The alternatives:
-       lifetimes that are exponential with a mean of up to twice the site's time, and shares (and rates) of
-       survivors that fall from the middle to the first third, whatever the law.  Parameters that a model may
-       choose cost it half the logarithm of n each (Schwarz's criterion).
+       are alive; of those of the first third it is known, too, how many u were in use when it ended and
+       freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
+       frees young.  The alternatives: lifetimes that are exponential with a mean of up to twice the site's
+       time, and shares (and rates) of survivors that fall from the middle to the first third, whatever the
+       law.  Parameters that a model may choose cost it half the logarithm of n each (Schwarz's criterion).
 
 Load comes in waves: births that scatter more than by chance count for fewer (`Histories.dispersion`).
 
@@ -63,15 +64,23 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     worth = 1 / history.dispersion(history.first, b)
     old_alive, old_born = alive[:2].sum(axis=0), born[:2].sum(axis=0)
     youngest = _likelihood(alive[2], born[2], _part(alive[2], born[2]))
+    # Who was alive when the first third ended, and is no more.
+    gone = born[0] - alive[0]
+    used = np.minimum(history.freed_samples(a), gone)
     leak = _likelihood(old_alive, old_born, _part(old_alive, old_born)) + youngest
+    left = _likelihood(used, gone, _part(used, gone))
 
-    # The mean of e^(-age/lifetime) over the last third of the time, the one before and the first.
+    # The mean of e^(-age/lifetime) over a third of the time; two thirds later e^-2hazard of them live.
     last = -np.expm1(-_HAZARDS) / _HAZARDS
-    shares = (last * np.exp(-2 * _HAZARDS), last * np.exp(-_HAZARDS), last)
-    dying = sum(
-        _likelihood(alive[third][:, None], born[third][:, None], shares[third][None, :]) for third in range(3)
+    steps = (
+        (alive[0] + used, born[0], last),
+        (alive[0], alive[0] + used, np.exp(-2 * _HAZARDS)),
+        (alive[1], born[1], last * np.exp(-_HAZARDS)),
+        (alive[2], born[2], last),
     )
-    assert isinstance(dying, np.ndarray)
+    dying = np.zeros((len(a), len(_HAZARDS)))
+    for stay, of, share in steps:
+        dying += _likelihood(stay[:, None], of[:, None], share[None, :])
 
     separate = sum(_likelihood(alive[i], born[i], _part(alive[i], born[i])) for i in range(2)) + youngest
     falls = _part(alive[0], born[0]) < _part(alive[1], born[1])
@@ -84,8 +93,8 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     gain = np.where(falls & (alive[0] / seconds[0] < alive[1] / seconds[1]), separate - leak, -np.inf)
     gain = np.minimum(gain, rates)
 
-    cost = 0.5 * np.log(np.maximum(worth * old_born, 1.0))
-    against = np.logaddexp(worth * (dying.max(axis=1) - leak) + cost, worth * gain - cost)
+    cost, extra = (0.5 * np.log(np.maximum(worth * number, 1.0)) for number in (old_born, gone))
+    against = np.logaddexp(worth * (dying.max(axis=1) - leak - left) + cost + extra, worth * gain - cost)
     odds: Floats = np.exp(np.clip(against, -700, 700))
     return 1 / (1 + odds)
 

@@ -101,6 +101,12 @@ class Histories:
         nothing = Estimates(zero, zero, np.minimum(self._hidden(), alive))
         return nothing.where(none, estimates.of_many_sums(zero, freed, variance, np.ones(len(freed))))
 
+    def freed_samples(self, boundary: Boundaries | int) -> Floats:
+        """How many sampled blocks `freed_since` stands for, if they were as the survivors are."""
+        freed = np.maximum(self.live_at(boundary) - self._column(self.born, boundary), 0.0)
+        each = self.born[:, -1] / np.maximum(self.samples[:, -1], 1)
+        return np.where(each > 0, freed / np.where(each > 0, each, 1.0), 0.0)
+
     def net(self, start: Boundaries | int) -> Estimates:
         """Growth in bytes from a boundary to the end: born since and alive, less freed since."""
         return self.survivors(start, self.end).less(self.freed_since(start))
