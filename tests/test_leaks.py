@@ -203,6 +203,20 @@ def test_a_short_recording_with_few_snapshots_shows_the_leak_first(snapshots: in
         assert worst.verdict in ("leak", "growing")
 
 
+def test_a_site_that_frees_a_fifth_at_once_leaks_the_rest_and_sessions_do_not() -> None:
+    """Of the blocks alive after the first third the leak's stay; of sessions as many are alive by then."""
+    leaks = sessions = 0
+    for seed in range(40):
+        process = Process(20, seed)
+        process.add(APPLICATION, UnevenLeak(200, 7160, spread=0.2), Churn(50, 7160, 0.005))
+        leaks += suspects(process.record())[0].verdict == "leak"
+        process = Process(20, seed)
+        process.add(APPLICATION, Churn(250, 7160, 12.0))
+        sessions += suspects(process.record())[0].verdict == "leak"
+    assert leaks >= 36
+    assert sessions <= 2
+
+
 def test_many_births_at_first_are_no_startup_while_others_follow() -> None:
     """17 of 25 in the first third, by chance: nothing was freed, and more keep coming."""
     for seed in range(30):
