@@ -371,10 +371,14 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A million live blocks on 10,000 stacks of 40 frames, an hour of snapshots."""
-    random = np.random.default_rng(1)
-    count, frames, depth, blocks = 10_000, 20_000, 40, 1_000_000
-    target = writer(tmp_path_factory.mktemp("large") / "large.offheap")
+    """A million live blocks on 10,000 stacks."""
+    return write_large(tmp_path_factory.mktemp("large") / "large.offheap", 10_000, 1_000_000)
+
+
+def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
+    """So many stacks of 40 frames, the same whatever the seed; an hour of snapshots."""
+    random, frames, depth = np.random.default_rng(1), 20_000, 40
+    target = writer(path)
     chains: dict[int, Chain] = {}
     for n in range(frames):
         if n % 3:
@@ -390,6 +394,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target.append_stacks(
         Stacks(np.arange(count), np.ones(count, np.uint8), np.full(count, depth), members.ravel())
     )
+    random = np.random.default_rng(seed)
     live = np.zeros(blocks, LIVE)
     live["stack"] = count * random.random(blocks) ** 3
     live["thread"] = random.integers(0, 200, blocks)
@@ -443,3 +448,13 @@ def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, mega
     assert peak < megabytes
     # The promise is 3 s on a quiet machine; CPU seconds, and half as many again for a busy one.
     assert seconds < (4.5 if "--all" not in command else 9.0), "writing 60 MB of JSON is not promised"
+
+
+def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
+    paths = [write_large(tmp_path / f"{seed}.offheap", 20_000, 100_000, seed) for seed in (1, 2)]
+    outcome = subprocess.run(
+        [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    # The promise is 2 s on a quiet machine; CPU seconds, and half as many again for a busy one.
+    assert float(outcome.stderr.split()[0]) < 3

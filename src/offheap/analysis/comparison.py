@@ -1,7 +1,7 @@
 """Two moments compared, group by group of their stacks.
 
 A change is NEW - OLD with its 95 % interval: the wider of what sampling explains and of what the live
-bytes vary by from snapshot to snapshot, apart from their trend (`moments.fluctuation`).  Blocks that are
+bytes vary by from snapshot to snapshot, apart from their trend (`moments.Levels`).  Blocks that are
 in both moments of one recording add nothing to it: the change is what was born in between, less what
 was freed.
 
@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -51,8 +52,12 @@ class Moment:
     allocated: Sums
     nearby: tuple[float, float]
 
+    @cached_property
+    def _levels(self) -> moments.Levels:
+        return moments.levels(self.recording, *self.nearby)
+
     def fluctuation(self, members: Members, count: int) -> Floats:
-        return moments.fluctuation(self.recording, members, count, *self.nearby) / self.divisor
+        return self._levels.fluctuation(members, count) / self.divisor
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ stacks that have others: its thread pools call each other differently in every o
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,15 +54,13 @@ def match(recordings: Sequence[Recording]) -> Matching:
         if build and all(other.get(module) == build for other in builds)
     }
     same_jdk = len({feature_version(r.info.java_version) for r in recordings}) == 1
+    known: dict[tuple[str, str, str], int] = {}
     functions: dict[tuple[str, str, bool], int] = {}
-    sites: dict[tuple[int, ...], int] = {}
+    sites: dict[tuple[int, bytes], int] = {}
     of_stack, of_frame = [], []
     for recording in recordings:
-        numbers = [
-            -1 if frame.inlined and frame.kind != "java" else _number(functions, frame, same)
-            for frame in recording.frames
-        ]
-        of_frame.append(np.array(numbers, np.int64))
+        numbers = _numbers(recording, known, functions, same)
+        of_frame.append(numbers)
         of_stack.append(_sites(recording, numbers, sites, same_jdk))
     return Matching(of_stack, of_frame, len(sites), len(functions))
 
@@ -78,7 +77,9 @@ def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozens
     Addresses stay where the image is one of `same_images`, base names of files.
     """
     if frame.kind == "java":
-        return _GENERATED.sub(_kept, frames.stable_name(frame)), ""
+        name = frames.stable_name(frame)
+        # Most names have neither, and the expression takes its time to find that out.
+        return _GENERATED.sub(_kept, name) if "$" in name or "proxy" in name else name, ""
     module = _LIBRARY_VERSION.sub(".so", frame.module)
     address = _ADDRESS.match(frame.name)
     if address:
@@ -86,37 +87,77 @@ def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozens
     return cxx_names.without_parameters(_CLONE.sub("", frame.name)), module
 
 
-def _number(numbers: dict[tuple[str, str, bool], int], frame: Frame, same: set[str]) -> int:
-    name, module = function_name(frame, same)
-    return numbers.setdefault((name, module, frame.kind == "java"), len(numbers))
+def _numbers(
+    recording: Recording,
+    known: dict[tuple[str, str, str], int],
+    functions: dict[tuple[str, str, bool], int],
+    same: set[str],
+) -> NDArray[np.int64]:
+    # A function has a frame for each of its lines, in each of the recordings: `known` has its number by
+    # the name that it has there, `functions` by the name that all builds share.
+    result = []
+    for frame in recording.frames:
+        if frame.inlined and frame.kind != "java":
+            result.append(-1)
+            continue
+        key = (frame.name, frame.module, frame.kind)
+        number = known.get(key)
+        if number is None:
+            name, module = function_name(frame, same)
+            number = functions.setdefault((name, module, frame.kind == "java"), len(functions))
+            known[key] = number
+        result.append(number)
+    return np.array(result, np.int64)
 
 
 def _sites(
-    recording: Recording, functions: list[int], numbers: dict[tuple[int, ...], int], same_jdk: bool
+    recording: Recording,
+    functions: NDArray[np.int64],
+    numbers: dict[tuple[int, bytes], int],
+    same_jdk: bool,
 ) -> NDArray[np.int64]:
-    java = [frame.kind == "java" for frame in recording.frames]
-    skipped = [functions[i] < 0 or frames.is_glue(frame) for i, frame in enumerate(recording.frames)]
-    wrapper = [skipped[i] or frames.is_wrapper(frame) for i, frame in enumerate(recording.frames)]
-    jdk = [not same_jdk and frames.is_jdk(frame) for frame in recording.frames]
-    indices = recording.stack_frames.tolist()
-    offsets = recording.stack_offsets.tolist()
-    kinds = recording.stack_kinds.tolist()
-    result = np.zeros(len(offsets) - 1, np.int64)
-    for stack in range(len(offsets) - 1):
-        own = indices[offsets[stack] : offsets[stack + 1]]
-        inner = next((i for i, index in enumerate(own) if java[index]), None)
-        if inner is None:
-            start = next((i for i, index in enumerate(own) if not wrapper[index]), max(len(own) - 1, 0))
-            key = [functions[index] for index in own[start:] if not skipped[index]]
-        else:
-            native = next((index for index in reversed(own[:inner]) if not skipped[index]), None)
-            outer = [index for index in own[inner:] if not skipped[index]]
-            key = [] if native is None else [functions[native]]
-            if not same_jdk:
-                outer = [index for index in outer if java[index] and not jdk[index]] or outer
-            key += [functions[index] for index in outer]
-        result[stack] = numbers.setdefault((kinds[stack], *key), len(numbers))
-    return result
+    """A site's key is the functions of those of its frames that count, joined; all stacks at once."""
+    java, glue, wraps, own = _traits(recording)
+    skipped = (functions < 0) | glue
+    flat, starts, ends = recording.stack_frames, recording.stack_offsets[:-1], recording.stack_offsets[1:]
+    stack = np.repeat(np.arange(len(starts)), ends - starts)
+    place = np.arange(len(flat))
+
+    def first(wanted: NDArray[np.bool_], otherwise: NDArray[np.int64]) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = otherwise.copy()
+        found[stack[wanted][::-1]] = place[wanted][::-1]  # of several the last assignment wins
+        return found
+
+    def last(wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = np.full(len(starts), -1, np.int64)
+        found[stack[wanted]] = place[wanted]
+        return found
+
+    counts = ~skipped[flat]
+    inner = first(java[flat], ends)
+    outside = place >= inner[stack]
+    entry = last(~outside & counts)  # the native function that Java called
+    if not same_jdk:
+        application = outside & counts & (java & own)[flat]
+        outside &= application | (np.bincount(stack[application], minlength=len(starts)) == 0)[stack]
+    with_java = (inner < ends)[stack]
+    allocating = first(~(skipped | wraps)[flat], np.maximum(ends - 1, starts))
+    kept = counts & np.where(with_java, outside | (place == entry[stack]), place >= allocating[stack])
+
+    key = functions[flat[kept]].astype(np.int32).tobytes()
+    cuts = 4 * np.concatenate(([0], np.cumsum(np.bincount(stack[kept], minlength=len(starts)))))
+    keys = zip(recording.stack_kinds.tolist(), itertools.pairwise(cuts.tolist()), strict=True)
+    return np.array(
+        [numbers.setdefault((kind, key[low:high]), len(numbers)) for kind, (low, high) in keys], np.int64
+    )
+
+
+def _traits(recording: Recording) -> tuple[NDArray[np.bool_], ...]:
+    """By frame: whether it is Java's, glue, an allocator's wrapper, not the JDK's."""
+    of = recording.frames
+    tests = (lambda frame: frame.kind == "java", frames.is_glue, frames.is_wrapper)
+    java, glue, wraps = (np.fromiter(map(test, of), np.bool_, len(of)) for test in tests)
+    return java, glue, wraps, ~np.fromiter(map(frames.is_jdk, of), np.bool_, len(of))
 
 
 def _kept(match: re.Match[str]) -> str:

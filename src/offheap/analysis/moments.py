@@ -162,29 +162,42 @@ def peak(recording: Recording, stacks: NDArray[np.bool_]) -> tuple[float, Estima
     return best
 
 
-def fluctuation(recording: Recording, members: Members, count: int, start: float, end: float) -> Floats:
-    """By group: what its live bytes vary by between snapshots from `start` to `end`, apart from their trend.
+@dataclass(frozen=True)
+class Levels:
+    """Live bytes of every stack at some snapshots: what tells how much they vary.
 
-    Half a 95 % interval: Student's t times the standard deviation of the residuals of a straight line.
-    Zeros where there are too few snapshots to tell.
+    times  of the snapshots; none where there are too few of them to tell
+    held   [times, stacks]
     """
+
+    times: Floats
+    held: Floats
+
+    def fluctuation(self, members: Members, count: int) -> Floats:
+        """By group: what its live bytes vary by between the snapshots, apart from their trend.
+
+        Half a 95 % interval: Student's t times the standard deviation of the residuals of a straight line.
+        """
+        times, (stacks, groups) = self.times, members
+        if not len(times):
+            return np.zeros(count)
+        table = np.array([np.bincount(groups, weights=row[stacks], minlength=count) for row in self.held])
+        centred = times - times.mean()
+        slope = (centred[:, None] * table).sum(axis=0) / (centred**2).sum()
+        residuals = table - table.mean(axis=0) - centred[:, None] * slope
+        freedom = len(times) - 2
+        deviation: Floats = np.sqrt((residuals**2).sum(axis=0) / freedom)
+        return _student(freedom) * deviation
+
+
+def levels(recording: Recording, start: float, end: float) -> Levels:
+    """At up to a dozen of the snapshots from `start` to `end`."""
     times = np.unique(recording.process["time"])
     times = times[(times >= start) & (times <= end)]
     if len(times) < _POINTS // 2:
-        return np.zeros(count)
+        return Levels(np.zeros(0), np.zeros((0, len(recording.stack_offsets) - 1)))
     times = np.unique(times[np.linspace(0, len(times) - 1, _POINTS).round().astype(np.int64)])
-    stacks, groups = members
-    rows = [
-        np.bincount(groups, weights=_columns(recording, time)("live_bytes")[stacks], minlength=count)
-        for time in times.tolist()
-    ]
-    table = np.array(rows)
-    centred = times - times.mean()
-    slope = (centred[:, None] * table).sum(axis=0) / (centred**2).sum()
-    residuals = table - table.mean(axis=0) - centred[:, None] * slope
-    freedom = len(times) - 2
-    deviation: Floats = np.sqrt((residuals**2).sum(axis=0) / freedom)
-    return _student(freedom) * deviation
+    return Levels(times, np.array([_columns(recording, time)("live_bytes") for time in times.tolist()]))
 
 
 def _columns(recording: Recording, time: float) -> Callable[[str], Floats]:
