@@ -226,6 +226,14 @@ def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: R
     assert page.title() == "com.example.Main · offheap"
 
 
+def test_the_answer_says_when_memory_is_full(open_report: Open, leaking: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "limited.html"
+    path.write_text(html.render(leaking, suspects(leaking), 2 << 30, Estimate(754.0, 700.0, float("inf"))))
+    text = plain(open_report(path).inner_text("#answer"))
+    assert "2.0 GiB of memory are full in about 12 min 34 s (95 %: 11 min 40 s to never)." in text
+    assert "memory are full" not in open_report(leaking).inner_text("#answer")
+
+
 def test_a_suspect_opens_to_its_whole_stack_and_copies_it(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking, permissions=["clipboard-read", "clipboard-write"])
     rows = page.locator("tr.suspect")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from offheap.analysis.ticket import ticket
 from offheap.analysis.totals import live_by_kind
 from offheap.analysis.tree import tree
 from offheap.quantities import format_size
-from offheap.recording.model import Frame, Recording
+from offheap.recording.model import Frame, OwnersOverTime, Recording
 from offheap.report import json, terminal
 from offheap.report import ticket as ticket_report
 from offheap.report.text import place, printable
@@ -208,18 +209,24 @@ def shape(value: Any) -> Any:
 
 def test_docs_show_what_json_prints(shop: Recording) -> None:
     shop = replace(shop, info=replace(shop.info, jvm_flags=("-Xmx1g",), command_line=("java",)))
+    process = shop.process.copy()
+    process["rss_bytes"] = 300 << 20
+    times, held = np.arange(20.0), np.full((20, 1), 30e6)
+    owners = OwnersOverTime(times, ["malloc"], held, held.sum(axis=1))
+    limited = replace(shop, process=process, owners=owners)
     real = {
         "offheap.leaks/1": leaks(shop),
         "offheap.summary/1": json.summary(summary(shop)),
         "offheap.tree/1": json.tree(tree(shop)),
         "offheap.stats/1": json.stats(stats(shop)),
-        "offheap.ticket/1": ticket_report.value(ticket(shop)),
+        "offheap.ticket/1": ticket_report.value(ticket(limited, ranking(limited, 1 << 30))),
     }
     for schema, value in real.items():
         value = standard_json.loads(json.dumps(value))
         example = documented(schema)
         if schema == "offheap.ticket/1":
             example["suspects"] = documented("offheap.leaks/1")["suspects"]
+            example["suspects"][0]["seconds_to_limit"] = example["seconds_to_limit"]
         assert shape(example) == shape(value), schema
         assert next(iter(value)) == "schema"
     assert list(documented("offheap.leaks/1")["recording"]) == list(json.recording(shop.info))

@@ -11,13 +11,15 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from offheap.analysis.leaks import ranking
 from offheap.analysis.ticket import MOST_SUSPECTS, ticket
-from offheap.recording.model import Recording
+from offheap.recording.model import OwnersOverTime, Recording
 from offheap.report import fragment, markdown, plain
 from offheap.report import ticket as report
 from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
@@ -65,6 +67,33 @@ def test_a_ticket_has_all_that_a_reader_asks_for(shop: Recording, writer: str) -
     for number, truth in ((r"([\d.]+) MiB/s", LEAKED / MIB), (r"([\d.]+) MiB", 20 * LEAKED / MIB)):
         (_, low, high), *_ = re.findall(rf"{number} \(([\d.]+) to ([\d.]+)\)", text)
         assert float(low) < truth < float(high)
+
+
+def test_a_ticket_says_who_holds_the_rss_and_when_memory_is_full(shop: Recording) -> None:
+    times = np.linspace(1, 20, 20)
+    held = np.column_stack((np.full(20, 40.0 * MIB), 5 * MIB + LEAKED * times))
+    owners = OwnersOverTime(times, ["java-heap", "malloc"], held, held.sum(axis=1))
+    process = shop.process.copy()
+    process["rss_bytes"] = 300 * MIB
+    found = ticket(replace(shop, owners=owners, process=process))
+    assert found.limit_bytes is None
+    assert "limit" not in dict(report.document(found)[2].facts)  # type: ignore[union-attr]
+    limited = replace(shop, owners=owners, process=process)
+    found = ticket(limited, ranking(limited, 1 << 30))
+    value = report.value(found)
+    assert value["limit_bytes"] == 1 << 30
+    seconds = value["seconds_to_limit"]
+    assert seconds["low"] < (724 * MIB) / (LEAKED + 2 * MIB) < seconds["high"]
+    assert [(one["owner"], one["bytes"]) for one in value["owners"]] == [
+        ("malloc", round(held[-1, 1])),
+        ("java-heap", 40 * MIB),
+    ]
+    growth = value["owners"][0]["growth_bytes_per_second"]
+    assert growth["low"] <= LEAKED <= growth["high"]
+    for write in WRITERS.values():
+        text = " ".join(re.sub("<[^>]*>", " ", write(report.document(found))).replace("|", " ").split())
+        assert "Java heap 40.0 MiB 40.0 MiB" in text
+        assert re.search(r"1\.0 GiB of memory, full in 1 min \d+ s", text), text
 
 
 def test_plain_text_fits_eighty_columns(shop: Recording) -> None:

@@ -53,6 +53,22 @@ export function answer(payload: Payload): HTMLElement {
     h("h1", {}, text),
     suspect ? about(payload, suspect) : noSuspect(payload),
     others(payload, suspect),
+    untilFull(payload),
+  );
+}
+
+/** When memory is full, where its limit is known. */
+function untilFull({ limit_bytes: limit, seconds_to_limit: seconds }: Payload): HTMLElement | undefined {
+  if (limit === null || !seconds || seconds.estimate === null) {
+    return undefined;
+  }
+  const high = seconds.high === null ? "never" : formatDuration(seconds.high);
+  return h(
+    "p",
+    { class: "until-full" },
+    `At the rate of all leaks ${formatSize(limit)} of memory are full in about `,
+    h("strong", {}, formatDuration(seconds.estimate)),
+    ` (95\u00a0%: ${formatDuration(seconds.low ?? 0)} to ${high}).`,
   );
 }
 

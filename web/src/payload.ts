@@ -127,6 +127,10 @@ export interface Payload {
   malloc_bytes: Estimate;
   /** In full from mmap to munmap, touched or not. */
   mapped_bytes: Estimate;
+  /** Of memory: the container's, or what was given; null where none is known. */
+  limit_bytes: number | null;
+  /** Until all leaks together have filled it, from the end on; `high` null: perhaps never. */
+  seconds_to_limit: Estimate | null;
   frames: FrameColumns;
   stacks: StackColumns;
   series: SeriesColumns;

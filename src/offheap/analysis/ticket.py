@@ -12,7 +12,9 @@ import numpy as np
 from offheap.analysis import frames
 from offheap.analysis.answer import answer
 from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.results import Suspect, Verdict
+from offheap.analysis.owners_growth import growth
+from offheap.analysis.results import Estimate, Suspect, Verdict
+from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats, stats
 from offheap.analysis.summary import Held
 from offheap.recording.model import Info, Recording
@@ -35,6 +37,9 @@ class Ticket:
     suspects  those that leak, grow or cannot be told yet, the worst first, at most MOST_SUSPECTS
     verdicts  how many sites got each, listed or not
     held      the sites with most live malloc blocks, at most MOST_HELD; shares are of live malloc bytes
+    owners    of RSS, those that hold most first; () where nobody looked
+    limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach
+              it, None where nothing leaks
     """
 
     answer: str
@@ -42,6 +47,9 @@ class Ticket:
     verdicts: Counter[Verdict]
     suspects: tuple[Suspect, ...]
     held: tuple[Held, ...]
+    owners: tuple[OwnerGrowth, ...]
+    limit_bytes: int | None
+    seconds_to_limit: Estimate | None
     steps: tuple[Step, ...]
 
     @property
@@ -66,6 +74,9 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
         verdicts=counts,
         suspects=tuple(ranked[:listed]),
         held=_held(ranked),
+        owners=growth(recording.owners)[1] if len(recording.owners.times) else (),
+        limit_bytes=ranked.room.limit_bytes if ranked.room else None,
+        seconds_to_limit=ranked.seconds_to_limit(),
         steps=_steps(recording.info, counts),
     )
 

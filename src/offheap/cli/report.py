@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
+from offheap.quantities import parse_size
 
 if TYPE_CHECKING:
     from offheap.analysis.leaks import Ranking
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "examples:\n"
         "  offheap report app.offheap                     writes app.html\n"
         "  offheap report app.offheap -o leak.md          by the suffix: html, md, json, txt\n"
+        "  offheap report app.offheap --limit 2GiB        say when 2 GiB will be full\n"
         "  offheap report app.offheap --format md -o - | gh issue create --title leak --body-file -\n"
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a recording or a live file")
@@ -41,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where to write, - is standard output; default: the recording's name with the format's suffix",
     )
+    parser.add_argument(
+        "--limit",
+        type=parse_size,
+        metavar="SIZE",
+        help="say when the leaks will have filled so much memory (default: the container's limit)",
+    )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
@@ -53,10 +61,12 @@ def run(args: argparse.Namespace) -> int:
     to_stdout = args.output is not None and str(args.output) == "-"
     if to_stdout and args.json:
         raise UserError("--json tells what was written, and -o - prints it", "leave one of them out")
+    if args.limit == 0:
+        raise UserError("--limit 0 means nothing", "give a size such as 2GiB")
     kind = args.format or _by_suffix(None if to_stdout else args.output)
     output = args.output or Path(f"{args.recording.resolve().stem}.{kind}")
     loaded = recording.load(args.recording)
-    ranked = ranking(loaded)
+    ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:
         sys.stdout.write(text)
@@ -91,7 +101,8 @@ def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
     if kind == "html":
         from offheap.report import html
 
-        return html.render(loaded, ranked), html.MARK
+        limit = ranked.room.limit_bytes if ranked.room else None
+        return html.render(loaded, ranked, limit, ranked.seconds_to_limit()), html.MARK
     from offheap.analysis.ticket import ticket
     from offheap.report import json, markdown, plain
     from offheap.report import ticket as report

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from offheap.analysis.results import Suspect
+from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.results_diff import Diff
 from offheap.errors import UserError
 from offheap.recording.model import Recording
@@ -28,9 +28,14 @@ MARK = '<meta name="generator" content="offheap"'  # in the template
 _READABLE_BYTES = 64 * 1024
 
 
-def render(recording: Recording, suspects: Sequence[Suspect]) -> str:
-    """The page of a recording, as text."""
-    return _page(payload(recording, suspects))
+def render(
+    recording: Recording,
+    suspects: Sequence[Suspect],
+    limit_bytes: int | None = None,
+    seconds_to_limit: Estimate | None = None,
+) -> str:
+    """The page of a recording, as text; with the limit of memory and when all leaks together reach it."""
+    return _page(payload(recording, suspects, limit_bytes, seconds_to_limit))
 
 
 def render_diff(diff: Diff) -> str:

@@ -63,7 +63,7 @@ def leaks(
         "verdicts": verdicts(counts),
         **by_kind(live),
         "limit_bytes": limit_bytes,
-        "seconds_to_limit": _seconds(seconds_to_limit),
+        "seconds_to_limit": seconds(seconds_to_limit),
     }
 
 
@@ -81,7 +81,7 @@ def suspect(value: Suspect) -> Value:
         "allocated_bytes": quantity(value.site.allocated_bytes),
         "allocated_blocks": quantity(value.site.allocated_blocks),
         "growth_bytes_per_second": quantity(value.growth_bytes_per_second, 3),
-        "seconds_to_limit": _seconds(value.seconds_to_limit),
+        "seconds_to_limit": seconds(value.seconds_to_limit),
         "waits_for_gc": value.waits_for_gc,
         "blamed": frame(value.blamed),
         "threads": list(value.site.threads),
@@ -239,7 +239,7 @@ def stack(site: Site) -> list[Value]:
     return [frame(value) for value in site.stack]
 
 
-def _seconds(value: Estimate | None) -> Value | None:
+def seconds(value: Estimate | None) -> Value | None:
     return quantity(value, 0) if value else None
 
 

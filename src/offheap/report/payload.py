@@ -38,7 +38,12 @@ _KINDS = {0: "malloc", 1: "malloc", 2: "mmap"}
 _SECRET = re.compile(r"(?i)(^-{1,2}[^=]*(?:passw|secret|token|credential|apikey|api[._-]key)[^=]*=).+")
 
 
-def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]:
+def payload(
+    recording: Recording,
+    suspects: Sequence[Suspect],
+    limit_bytes: int | None = None,
+    seconds_to_limit: Estimate | None = None,
+) -> dict[str, Any]:
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
     live_bytes, live_blocks = whole.live(recording)
     by_kind = whole.live_by_kind(recording)
@@ -57,6 +62,8 @@ def payload(recording: Recording, suspects: Sequence[Suspect]) -> dict[str, Any]
         "live_blocks": estimate(live_blocks),
         "malloc_bytes": estimate(by_kind.malloc_bytes),
         "mapped_bytes": estimate(by_kind.mapped_bytes),
+        "limit_bytes": limit_bytes,
+        "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
         "stacks": _stacks(recording, totals, used),
         "series": series(recording, place),
         "threads": _threads(recording, place),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from offheap.analysis.accounts import TITLES
 from offheap.analysis.results import Suspect
+from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats
 from offheap.analysis.ticket import Ticket
-from offheap.quantities import format_count, format_size
+from offheap.quantities import format_count, format_duration, format_size
 from offheap.report import json, wording
 from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 from offheap.report.text import printable
@@ -23,7 +26,7 @@ def document(ticket: Ticket) -> list[Block]:
     blocks: list[Block] = [
         Heading(TITLE, 1),
         Paragraph(ticket.answer, strong=True),
-        Facts(_facts(ticket.stats)),
+        Facts(_facts(ticket)),
     ]
     if ticket.suspects:
         blocks += [Heading("Suspects"), _suspects(ticket)]
@@ -49,6 +52,8 @@ def document(ticket: Ticket) -> list[Block]:
             Heading("Where the live malloc blocks come from"),
             Table(("live", "share", "blocks", "site"), rows, frozenset({1, 2})),
         ]
+    if ticket.owners:
+        blocks += [Heading("Who holds the RSS"), _owners(ticket.owners)]
     blocks += [
         Heading("What this recording could not see"),
         Facts([("lost", "; ".join(ticket.stats.losses) or "nothing"), *_coverage(ticket.stats)]),
@@ -83,6 +88,17 @@ def value(ticket: Ticket) -> dict[str, Any]:
         "answer": ticket.answer,
         "verdicts": json.verdicts(ticket.verdicts),
         "rss_bytes": {"first": first, "last": last} if first or last else None,
+        "owners": [
+            {
+                "owner": one.owner,
+                "first_bytes": round(one.first_bytes),
+                "bytes": round(one.bytes),
+                "growth_bytes_per_second": json.quantity(one.growth) if one.growth else None,
+            }
+            for one in ticket.owners
+        ],
+        "limit_bytes": ticket.limit_bytes,
+        "seconds_to_limit": json.seconds(ticket.seconds_to_limit),
         **json.by_kind(ticket.stats.live),
         "suspects": [json.suspect(suspect) for suspect in ticket.suspects],
         "held": [
@@ -99,8 +115,8 @@ def value(ticket: Ticket) -> dict[str, Any]:
     }
 
 
-def _facts(stats: Stats) -> list[tuple[str, str]]:
-    info = stats.info
+def _facts(ticket: Ticket) -> list[tuple[str, str]]:
+    stats, info = ticket.stats, ticket.info
     start = datetime.fromtimestamp(info.start, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     facts = [
         ("process", wording.process(info)),
@@ -111,6 +127,12 @@ def _facts(stats: Stats) -> list[tuple[str, str]]:
     if any(stats.rss_bytes):
         first, last = stats.rss_bytes
         facts.append(("RSS", f"{format_size(first)} at first, {format_size(last)} at last"))
+    if ticket.limit_bytes:
+        when = ticket.seconds_to_limit
+        reached = (
+            f", full in {wording.amount(when, format_duration)} at the rate of the leaks" if when else ""
+        )
+        facts.append(("limit", f"{format_size(ticket.limit_bytes)} of memory{reached}"))
     joined = f", {info.joined:,} with their Java frames" if info.java_version else ""
     facts.append(("samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}"))
     return facts
@@ -131,6 +153,20 @@ def _suspects(ticket: Ticket) -> Table:
     if ticket.others > 0:
         rows.append(("", f"and {ticket.others} more", "", "", "", Code("")))
     return Table(("#", "verdict", "sure", "growth", "live", "site"), rows, frozenset({0, 2}))
+
+
+def _owners(owners: Sequence[OwnerGrowth]) -> Table:
+    """At the first and the last look, by owner; growth is what chance does not explain."""
+    titles = {str(owner): title for owner, title in TITLES.items()}
+    rows = []
+    for one in owners:
+        if format_size(one.first_bytes) == format_size(one.bytes) == format_size(0):
+            continue
+        sure = one.growth is not None and (one.growth.low > 0 or one.growth.high < 0)
+        rate = wording.rate(one.growth) if sure and one.growth else ""
+        name = titles.get(one.owner, one.owner)
+        rows.append((name, format_size(one.first_bytes), format_size(one.bytes), rate))
+    return Table(("owner", "at first", "at last", "growth (95 %)"), rows, frozenset({1, 2}))
 
 
 def _coverage(stats: Stats) -> list[tuple[str, str]]:
