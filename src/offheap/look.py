@@ -16,7 +16,7 @@ from offheap.analysis.accounting import Evidence, Image
 from offheap.analysis.accounts import Accounts
 from offheap.analysis.results_native_heap import NativeHeap
 from offheap.errors import UserError
-from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info, vm_structs
+from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM, AttachError
 from offheap.jvm.attach_listener import NoProcess, TargetGone
 from offheap.proc import cgroup, glibc_chunks, glibc_heap, maps, root, smaps, status, threads
@@ -38,6 +38,7 @@ _PTRACE = (
 # HotSpot's threads that answer us, as the kernel cuts their names: the second starts the first.  What they
 # bring into memory is ours; what RSS grew by would also count what the program itself does meanwhile.
 _ANSWERING = ("Attach Listener", "Signal Dispatch")
+_TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE = 0.99
 _ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
@@ -78,7 +79,7 @@ def look(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = Tr
     faults = threads.faults(pid, _ANSWERING) if attach else 0
     answers = _ask(process, mappings, detail) if attach else _Answers()
     if not attach:
-        answers.missing.append("the JVM was not asked (--no-attach): metaspace is not told")
+        answers.missing.append("the JVM was not asked (--no-attach): metaspace is told on JDK 11 only")
     try:
         accounts = _close(process, answers, began, walk)
         cost = (threads.faults(pid, _ANSWERING) - faults) * PAGE if attach else 0
@@ -103,7 +104,9 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
     if not rows:
         raise ProcessLookupError
     # After what the JVM said itself: of two claims to one address the first counts.
-    answers.places += _structs(pid, rows)
+    answers.places += _found(pid, rows)
+    if not _knows_tables(rows, answers):
+        answers.missing.append(_TABLES)
     evidence = Evidence(
         rows, found, _images(pid, rows), answers.places, answers.metaspace, answers.report, answers.tags
     )
@@ -146,11 +149,23 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
     )
 
 
-def _structs(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
+def _found(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
     try:
-        return vm_structs.places(pid, [row.mapping for row in rows])
+        return vm_places.places(pid, [row.mapping for row in rows])
     except PermissionError:
         return []  # said where malloc's blocks are looked for
+
+
+def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
+    """Whether the collector's tables were told, or this is ZGC, whose heap has none, or no JVM."""
+    if answers.tags or (answers.report and answers.report.regions):
+        return True
+    names = [row.mapping.name for row in rows]
+    return (
+        any(place.part == "gc" for place in answers.places)
+        or any(name.startswith("memfd:java_heap") for name in names)
+        or "libjvm.so" not in names
+    )
 
 
 def _native_heap(
@@ -221,13 +236,6 @@ def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers
         answers.missing.append(
             "direct buffers and the JVM's own malloc are not told from other malloc: "
             "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
-        )
-    if not answers.tags and not (report and report.regions) and not detail:
-        answers.missing.append(
-            "the collector's tables are not told from other anonymous memory: "
-            "--detail asks for them, which costs this JVM some 5 MiB"
-            if version != 11
-            else "the collector's tables are told only in part: --detail asks for more, if NMT is on"
         )
     return answers
 

@@ -32,6 +32,7 @@ UNNAMED_STACKS = "(threads that ran, or have ended)"
 _PLACES: dict[PlacePart, Owner] = {
     "heap": "java-heap",
     "code": "code-cache",
+    "metaspace": "metaspace",
     "class space": "class-space",
     "cds": "cds",
     "gc": "gc",
@@ -117,7 +118,8 @@ def known(evidence: Evidence) -> Claims:
     if evidence.metaspace:
         if not any(place.part == "class space" for place in evidence.places):
             claims.add(shapes.class_space(rows, claims, evidence.metaspace))
-        claims.add(shapes.metaspace(rows, claims, evidence.metaspace))
+        if not any(place.part == "metaspace" for place in evidence.places):
+            claims.add(shapes.metaspace(rows, claims, evidence.metaspace))
     claims.add(shapes.mark_stacks(rows))
     return claims
 

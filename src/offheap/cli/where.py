@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detail",
         action="store_true",
-        help="also ask where the collector's tables are: costs the JVM some 5 MiB, once",
+        help="also ask what leaves some 5 MiB behind in the JVM, once: the collector's tables, NMT's details",
     )
     parser.add_argument(
         "--histogram",

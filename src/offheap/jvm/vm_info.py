@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["heap", "code", "class space", "cds", "gc"]
+Part = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
 
 _ADDRESS = r"0x([0-9a-f]{1,16})"
 # Generations of Serial and Parallel and the heap of G1 start one column less deep than their spaces.

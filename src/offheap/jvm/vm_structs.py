@@ -1,4 +1,4 @@
-"""Where the JVM's heap, code and card table are, read from outside without asking the JVM.
+"""Fields of the JVM's own objects, read from outside without asking the JVM.
 
 HotSpot exports gHotSpotVMStructs for debuggers: rows {type, field, type of the field, is static, offset,
 address} that end with a row of zeros (src/hotspot/share/runtime/vmStructs.hpp; the stride is exported and
@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.jvm.vm_info import Part, Place
 from offheap.proc import root
-from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
+from offheap.proc.elf import SEGMENT_LOAD, SEGMENT_WRITE, ElfError, ElfImage
 from offheap.proc.maps import Mapping
+from offheap.proc.pagemap import PAGE, Pagemap
 
 _ROW = np.dtype(
     [
@@ -35,89 +35,111 @@ _ROW = np.dtype(
 )
 _MOST_ROWS = 1 << 14
 _MOST_NAMES = 16 << 20  # bytes from the first to the last name
-_MOST_CODE_HEAPS = 16
+_MOST_DATA_PAGES = 4096  # of libjvm's writable data: it has some 350
 _HIGHEST = 1 << 57
 # {type.field}; the value: an offset, or the address of a static field less libjvm's.
 Fields = dict[str, int]
 
 
-def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
-    """The Java heap as reserved (not ZGC's), the code heaps, the card table; [] where it cannot be told.
+class Structs:
+    """One JVM's fields; `find` makes it.  A context manager.  OSError for addresses without memory."""
+
+    def __init__(
+        self,
+        pid: int,
+        memory: int,
+        base: int,
+        fields: Fields,
+        data: tuple[int, int],
+        mappings: Sequence[Mapping],
+    ) -> None:
+        self._pid = pid
+        self._mappings = mappings
+        self._memory = memory
+        self._base = base
+        self._fields = fields
+        self._data = data
+
+    def __enter__(self) -> Structs:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self._memory)
+
+    def knows(self, field: str) -> bool:
+        """Whether this JVM has that field."""
+        return field in self._fields
+
+    def static(self, field: str) -> int:
+        """The pointer in a static field; 0 when this JVM does not have it."""
+        offset = self._fields.get(field)
+        return 0 if offset is None else self.pointer(self._base + offset)
+
+    def at(self, holder: int, field: str) -> int:
+        """The address of a field; 0 when either is not known."""
+        offset = self._fields.get(field)
+        return 0 if not holder or offset is None else holder + offset
+
+    def pointer(self, address: int) -> int:
+        """The word at an address; 0 where none can be."""
+        words = self.words(address, 1)
+        return words[0] if words else 0
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        """Up to `count` words from an address on; fewer where the memory ends, none where there is none."""
+        if not 0 < address < _HIGHEST:
+            return ()
+        raw = os.pread(self._memory, 8 * count, address)
+        return struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
+
+    def version(self) -> int:
+        """The JVM's feature version; 0 when it does not say."""
+        return self.static("Abstract_VM_Version._vm_major_version") & 0xFFFF_FFFF
+
+    def pointers(self) -> list[int]:
+        """What libjvm's static variables have that may be a pointer to an object of the JVM's own.
+
+        Such are in private anonymous memory: a page of it that was never written stays the shared page of
+        zeros when it is read, and costs nothing.
+        """
+        own = [m for m in self._mappings if m.permissions == "rw-p" and m.path in ("", "[heap]")]
+        starts = np.array([m.start for m in own], np.uint64)
+        ends = np.array([0, *(m.end for m in own)], np.uint64)
+        start, end = self._data
+        with Pagemap(self._pid) as pagemap:  # what is not in memory was never written
+            pages = pagemap.pages(start // PAGE * PAGE, end, _MOST_DATA_PAGES).tolist()
+        found: set[int] = set()
+        for page in pages:
+            words = np.frombuffer(os.pread(self._memory, PAGE, page), np.uint64)
+            inside = words < ends[np.searchsorted(starts, words, "right")]
+            found.update(words[inside & (words % 8 == 0)].tolist())
+        return sorted(found)
+
+
+def find(pid: int, mappings: Sequence[Mapping]) -> Structs | None:
+    """The fields of the JVM in this process; None where there is none, or it exports no such table.
 
     PermissionError when this user may not read the memory.
     """
     image = next((m for m in mappings if m.name == "libjvm.so" and m.offset == 0), None)
     if image is None:
-        return []
+        return None
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         path = root.mapped_file(pid, image)
         seen = os.stat(path)
-        fields = _fields(path, seen.st_dev, seen.st_ino, seen.st_mtime_ns, memory, image.start)
-        if fields is None:
-            return []
-        reader = _Reader(memory, image.start, fields)
-        found = [place for part in (reader.heap, reader.code, reader.cards) for place in part()]
-        return [place for place in found if 0 < place.start < place.end <= _HIGHEST]
+        key = (seen.st_dev, seen.st_ino, seen.st_mtime_ns)
+        if key not in _cache:
+            _cache[key] = _read_fields(path, memory, image.start)
+        found = _cache[key]
+        if found is not None:
+            fields, (start, end) = found
+            data = (image.start + start, image.start + end)
+            return Structs(pid, memory, image.start, fields, data, mappings)
     except (OSError, ElfError, struct.error, OverflowError):
-        return []
-    finally:
-        os.close(memory)
-
-
-class _Reader:
-    def __init__(self, memory: int, base: int, fields: Fields) -> None:
-        self._memory = memory
-        self._base = base
-        self._fields = fields
-
-    def heap(self) -> list[Place]:
-        heap = self._static("Universe._collectedHeap")
-        reserved = self._at(heap, "CollectedHeap._reserved")
-        start = self._pointer(self._at(reserved, "MemRegion._start"))
-        words = self._pointer(self._at(reserved, "MemRegion._word_size"))
-        return self._place(start, start + words * 8, "heap", "Java heap")
-
-    def code(self) -> list[Place]:
-        heaps = self._static("CodeCache._heaps")
-        length = "GrowableArrayBase._len"
-        if length not in self._fields:
-            length = "GenericGrowableArray._len"
-        count = self._pointer(self._at(heaps, length)) & 0xFFFF_FFFF
-        data = self._pointer(self._at(heaps, "GrowableArray<int>._data"))
-        found = []
-        for number in range(min(count, _MOST_CODE_HEAPS) if data else 0):
-            space = self._at(self._pointer(data + number * 8), "CodeHeap._memory")
-            start = self._pointer(self._at(space, "VirtualSpace._low_boundary"))
-            end = self._pointer(self._at(space, "VirtualSpace._high_boundary"))
-            found += self._place(start, end, "code", "code heap")
-        return found
-
-    def cards(self) -> list[Place]:
-        table = self._pointer(
-            self._at(self._static("BarrierSet._barrier_set"), "CardTableBarrierSet._card_table")
-        )
-        start = self._pointer(self._at(table, "CardTable._byte_map"))
-        size = self._pointer(self._at(table, "CardTable._byte_map_size"))
-        return self._place(start, start + size, "gc", "card table")
-
-    def _place(self, start: int, end: int, part: Part, name: str) -> list[Place]:
-        return [Place(start, end, part, name)] if start and start < end else []
-
-    def _static(self, field: str) -> int:
-        """The pointer in a static field; 0 when this JVM does not have it."""
-        offset = self._fields.get(field)
-        return 0 if offset is None else self._pointer(self._base + offset)
-
-    def _at(self, holder: int, field: str) -> int:
-        """The address of a field; 0 when either is not known."""
-        offset = self._fields.get(field)
-        return 0 if not holder or offset is None else holder + offset
-
-    def _pointer(self, address: int) -> int:
-        if not 0 < address < _HIGHEST:
-            return 0
-        return int(struct.unpack("<Q", os.pread(self._memory, 8, address))[0])
+        pass
+    os.close(memory)
+    return None
 
 
 _WANTED = frozenset(
@@ -131,26 +153,25 @@ _WANTED = frozenset(
         "GenericGrowableArray._len",
         "GrowableArray<int>._data",
         "CodeHeap._memory",
+        "CodeHeap._segmap",
         "VirtualSpace._low_boundary",
         "VirtualSpace._high_boundary",
         "BarrierSet._barrier_set",
         "CardTableBarrierSet._card_table",
         "CardTable._byte_map",
         "CardTable._byte_map_size",
+        "G1CollectedHeap._hrm",
+        "ParallelScavengeHeap._old_gen",
+        "Abstract_VM_Version._vm_major_version",
     }
 )
-_cache: dict[tuple[int, int, int], Fields | None] = {}
+# By libjvm.so; with the fields where its writable data begins and ends, less its start.
+_Layout = tuple[Fields, tuple[int, int]]
+_cache: dict[tuple[int, int, int], _Layout | None] = {}
 
 
-def _fields(path: Path, device: int, inode: int, modified: int, memory: int, base: int) -> Fields | None:
-    """Of this libjvm.so, looked up once; None when it exports no such table."""
-    key = (device, inode, modified)
-    if key not in _cache:
-        _cache[key] = _read_fields(path, memory, base)
-    return _cache[key]
-
-
-def _read_fields(path: Path, memory: int, base: int) -> Fields | None:
+def _read_fields(path: Path, memory: int, base: int) -> _Layout | None:
+    """None when this libjvm.so exports no such table."""
     with ElfImage.open(path) as image:
         symbols = _exported(image)
         loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
@@ -178,7 +199,10 @@ def _read_fields(path: Path, memory: int, base: int) -> Fields | None:
         name = f"{_name(names, type_at - low)}.{_name(names, field_at - low)}"
         if name in _WANTED:
             found[name] = address - base if static else offset
-    return found
+    writable = loads[loads["flags"] & SEGMENT_WRITE != 0]
+    start = int(writable["address"].min()) if len(writable) else 0
+    end = max((int(row["address"]) + int(row["memory_size"]) for row in writable), default=0)
+    return found, (start + bias - base, end + bias - base)
 
 
 def _exported(image: ElfImage) -> dict[str, int]:

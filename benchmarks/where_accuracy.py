@@ -1,0 +1,57 @@
+"""How much of RSS does `offheap where` leave unattributed?  Every JDK and collector, NMT off.
+
+    .venv/bin/python benchmarks/where_accuracy.py --runs 3
+
+The program is that of tests/footprint.py: threads, zip streams, direct buffers, a mapped file, class loaders.
+Each run looks twice: once it is up, and after a whole collection (G1's is concurrent), when the collector's
+tables are in memory.  Prints the least and the most of all looks in % of RSS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+from footprint import COLLECTORS, compile_footprint, footprint_jvm  # noqa: E402
+from offheap.jvm.attach import AttachedVM  # noqa: E402
+from offheap.look import look  # noqa: E402
+
+
+def shares(version: int, collector: str, classes: Path, options: list[str]) -> list[float]:
+    """% of RSS that is nobody's, of both looks of one run."""
+    options = ["-XX:+ExplicitGCInvokesConcurrent", *options]
+    with footprint_jvm(zoo_programs.java(version), classes, collector, *options) as jvm:
+        first = look(jvm.pid)
+        AttachedVM(jvm.pid).jcmd("GC.run")
+        return [100 * one.unattributed_bytes / one.memory.rss for one in (first, look(jvm.pid))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How much of RSS is left unattributed?")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument(
+        "--jvm", action="append", default=[], help="an option for the JVM, such as --jvm=-Xms192m"
+    )
+    options = parser.parse_args()
+    classes = compile_footprint(min(zoo_programs.jdk_homes().items())[1])
+    print("| | " + " | ".join(COLLECTORS) + " |\n|" + "---|" * (len(COLLECTORS) + 1))
+    for version in zoo_programs.JRE_VERSIONS:
+        cells = []
+        for collector in COLLECTORS:
+            found = [
+                share
+                for _ in range(options.runs)
+                for share in shares(version, collector, classes, options.jvm)
+            ]
+            cells.append(f"{min(found):.2f} to {max(found):.2f}")
+        print(f"| {version} | " + " | ".join(cells) + " |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The tables that G1 and Parallel keep beside the Java heap: mark bitmaps, block offsets, card counts.
+
+Each is a share of the heap's reserve: a bit for each word (1/64), or a byte for each card of 512 bytes.
+HotSpot exports none of them.  They are found by its own objects, whose words must fit: two borders on
+pages, as far apart as such a table is long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from offheap.jvm.vm_info import Place
+from offheap.jvm.vm_structs import Structs
+from offheap.proc.pagemap import PAGE
+
+_HUGE_PAGE = 2 << 20
+_MANAGER_WORDS, _MAPPER_WORDS, _GENERATION_WORDS = 40, 6, 24
+# Of a PSVirtualSpace, after its table of functions: alignment, borders of the reserved, and of the open.
+_SPACE_WORDS = 5
+
+
+def find(structs: Structs, heap: int) -> Iterator[Place]:
+    """Of a heap of `heap` bytes as reserved; nothing for collectors that have none."""
+    manager = structs.at(structs.static("Universe._collectedHeap"), "G1CollectedHeap._hrm")
+    generation = structs.static("ParallelScavengeHeap._old_gen")
+    if generation:
+        yield from _parallel(structs, generation, heap)
+    elif manager:
+        yield from _g1(structs, manager, heap)
+
+
+def _g1(structs: Structs, manager: int, heap: int) -> Iterator[Place]:
+    """The HeapRegionManager's words are pointers to G1RegionToSpaceMappers with the borders of a reserve."""
+    sizes = {heap // 64: "mark bitmap", heap // 512: "block offsets, card counts"}
+    for pointer in structs.words(manager, _MANAGER_WORDS):
+        for low, high in pairwise(_words(structs, pointer, _MAPPER_WORDS)):
+            if name := _table(low, high, sizes):
+                yield Place(low, high, "gc", name)
+
+
+def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[Place]:
+    """PSParallelCompact's static variables point to PSVirtualSpaces; the old generation has its own."""
+    # Begin and end bits in one reserve; since JDK 24 one bitmap.
+    sizes = {heap // 32: "mark bitmap", heap // 64: "mark bitmap", heap // 512: "block offsets"}
+    for pointer in structs.pointers():
+        for low, high in _spaces(_words(structs, pointer + 8, _SPACE_WORDS)):
+            if name := _table(low, high, sizes):
+                yield Place(low, high, "gc", name)
+    # Its ObjectStartArray is a part of it; since JDK 24 an object of its own that begins with a pointer.
+    arrays = structs.words(generation, _GENERATION_WORDS)
+    for pointer in (generation, *(first for array in arrays for first in _words(structs, array, 1))):
+        for low, high in _spaces(_words(structs, pointer, _GENERATION_WORDS)):
+            if _is_paged(low, high) and high - low <= heap // 512 + PAGE:
+                yield Place(low, high, "gc", "object starts")
+
+
+def _words(structs: Structs, pointer: int, count: int) -> tuple[int, ...]:
+    """None where this is no pointer but some other word."""
+    try:
+        return structs.words(pointer, count)
+    except OSError:
+        return ()
+
+
+def _spaces(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The borders of each PSVirtualSpace that these words may be."""
+    for at in range(len(words) - _SPACE_WORDS + 1):
+        alignment, low, high, open_low, open_high = words[at : at + _SPACE_WORDS]
+        if alignment >= PAGE and not alignment & alignment - 1 and low <= open_low <= open_high <= high:
+            yield low, high
+
+
+def _table(low: int, high: int, sizes: dict[int, str]) -> str:
+    """The name of the table of one of these sizes, or ""."""
+    if _is_paged(low, high):
+        for size, name in sizes.items():
+            if high - low in (-(-size // PAGE) * PAGE, -(-size // _HUGE_PAGE) * _HUGE_PAGE):
+                return name
+    return ""
+
+
+def _is_paged(low: int, high: int) -> bool:
+    return 0 < low < high and not low % PAGE and not high % PAGE
