@@ -11,6 +11,7 @@
 #include "elf_image.h"
 #include "frames.h"
 #include "live_file.h"
+#include "method_ids.h"
 #include "methods.h"
 #include "probe.h"
 #include "stack_bounds.h"
@@ -87,10 +88,21 @@ static void calibrate(JNIEnv *env, jthread thread) {
     if (class) jni_delete_local_ref(env, class);
 }
 
+static jmethodID some_method(JNIEnv *env) {
+    jclass class = jni_find_class(env, "java/lang/Thread");
+    jmethodID method = class ? jni_static_method(env, class, "currentThread", "()Ljava/lang/Thread;") : NULL;
+    if (jni_exception_check(env)) jni_exception_clear(env);
+    if (class) jni_delete_local_ref(env, class);
+    return method;
+}
+
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread) {
     if (!java.walk) return false;
     if (java.layout_known && !java.env_in_thread) calibrate(env, thread);
-    if (java.code_layout_known) java_walk_begin(&java.code_layout);
+    if (java.code_layout_known) {
+        java_walk_begin(&java.code_layout);
+        method_ids_begin(&java.code_layout, some_method(env));
+    }
     atomic_store_explicit(&java.vm, vm, memory_order_release);
     return true;
 }

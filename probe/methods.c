@@ -7,6 +7,7 @@
 
 #include "java.h"
 #include "live_file.h"
+#include "method_ids.h"
 #include "probe.h"
 
 enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
@@ -94,7 +95,8 @@ static bool ask(jvmtiEnv *jvmti, JNIEnv *env, jmethodID method, struct names *na
 static void name_one(jvmtiEnv *jvmti, JNIEnv *env, struct offheap_method *row) {
     struct names names = {0};
     uint32_t state = OFFHEAP_METHOD_UNLOADED;
-    if (ask(jvmti, env, (jmethodID)(uintptr_t)row->id, &names)) {
+    jmethodID method = (jmethodID)(uintptr_t)row->id;
+    if (method_id_sound(method) && ask(jvmti, env, method, &names)) {
         row->class_signature = intern(names.class_signature);
         row->name = intern(names.name);
         row->signature = intern(names.signature);

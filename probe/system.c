@@ -1,12 +1,25 @@
 #define _GNU_SOURCE
 #include "system.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 
 static uint64_t nanoseconds(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool system_read(uintptr_t from, void *to, size_t length) {
+    struct iovec here = {to, length}, there = {(void *)from, length};
+    int saved = errno;
+    long got = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &here, 1, &there, 1, 0);
+    bool refused = got < 0 && errno != EFAULT;
+    errno = saved;
+    if (refused) memcpy(to, (const void *)from, length);
+    return refused || got == (long)length;
 }
 
 uint64_t system_coarse_ns(void) { return nanoseconds(CLOCK_MONOTONIC_COARSE); }

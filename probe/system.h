@@ -2,6 +2,7 @@
 #ifndef OFFHEAP_SYSTEM_H
 #define OFFHEAP_SYSTEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -22,6 +23,10 @@ static inline void *system_pages(size_t length) {
     void *pages = system_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
+
+/* Copies our own memory, which may not be there.  False: some of it is not.  Where the kernel or a seccomp filter
+ * does not let us ask, it is read and must be there.  Keeps errno. */
+bool system_read(uintptr_t from, void *to, size_t length);
 
 /* Read from the vdso, 5 ns, steps of 1-4 ms. */
 uint64_t system_coarse_ns(void);
