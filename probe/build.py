@@ -102,7 +102,9 @@ def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[st
     return output
 
 
-def build_if_changed(output: Path = LIBRARY, machine: str | None = None) -> Path | None:
+def build_if_changed(
+    output: Path = LIBRARY, machine: str | None = None, flags: Sequence[str] = FLAGS
+) -> Path | None:
     """Builds only if a source is not the one the library was made from; safe to call from many processes."""
     machine = machine or platform.machine()
     if _is_current(output, machine):
@@ -110,7 +112,7 @@ def build_if_changed(output: Path = LIBRARY, machine: str | None = None) -> Path
     output.parent.mkdir(parents=True, exist_ok=True)
     with open(output.parent / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return output if _is_current(output, machine) else build(output, machine)
+        return output if _is_current(output, machine) else build(output, machine, flags)
 
 
 def compile_native(

@@ -293,13 +293,23 @@ def _read(live_file: Path, lost: dict[str, int]) -> list[str]:
 
 def compile_stress(jdk_home: Path, scratch: Path) -> Path:
     """stress.jar: the program, and itself as its Java agent."""
-    classes = scratch / "stress"
-    source = Path(__file__).parent / "java" / "Stress.java"
-    command: Sequence[str | Path] = [jdk_home / "bin" / "javac", "--release", "11", "-d", classes, source]
+    return compile_agent(jdk_home, Path(__file__).parent / "java" / "Stress.java", scratch)
+
+
+def compile_agent(jdk_home: Path, source: Path, scratch: Path) -> Path:
+    """A jar of the program that may also be its own Java agent."""
+    name = source.stem
+    classes = scratch / name.lower()
+    command: Sequence[str | Path] = [
+        *(jdk_home / "bin" / "javac", "--release", "11", "-nowarn", "-d", classes, source)
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    jar = scratch / "stress.jar"
+    jar = classes.with_suffix(".jar")
     with zipfile.ZipFile(jar, "w") as archive:
-        manifest = "Manifest-Version: 1.0\nPremain-Class: Stress\nCan-Redefine-Classes: true\n"
+        manifest = (
+            f"Manifest-Version: 1.0\nPremain-Class: {name}\n"
+            "Can-Redefine-Classes: true\nCan-Retransform-Classes: true\n"
+        )
         archive.writestr("META-INF/MANIFEST.MF", manifest)
         for file in sorted(classes.glob("*.class")):
             archive.write(file, file.name)

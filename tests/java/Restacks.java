@@ -1,18 +1,27 @@
 import java.io.InputStream;
+import java.lang.instrument.ClassDefinition;
+import java.lang.instrument.Instrumentation;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.zip.Inflater;
 
 /**
  * Allocates native memory again and again from stacks that are alike and yet not the same: another bytecode of
- * one method, another depth, a call inlined or no longer, a class that was unloaded and loaded anew.
+ * one method, another depth, a call inlined or no longer, a class that was unloaded and loaded anew, or (where it
+ * is its own Java agent) redefined while its methods are on the stack.
  */
 public class Restacks {
     private static volatile int sink;
+    private static Instrumentation instrumentation;
+
+    public static void premain(String arguments, Instrumentation its) {
+        instrumentation = its;
+    }
 
     /** Implemented by classes that come and go: what was compiled for some is thrown away with the next. */
     public interface Step {
@@ -44,6 +53,40 @@ public class Restacks {
         protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
             return name.equals("Restacks$Plugin") ? defineClass(name, code, 0, code.length) : super.loadClass(name, resolve);
         }
+    }
+
+    /** Its constant is changed under it, so that the old methods are obsolete and not only equal to the new ones. */
+    static class Redefined {
+        static void hold(int n) {
+            for (int i = 0; i < 40; i++) {
+                turn(n + i);
+            }
+        }
+
+        static void turn(int n) {
+            if ((n & 1) == 0) {
+                inflate();
+            } else {
+                deeper(n % 3);
+            }
+            sink += 0x5EC0DE01;
+        }
+    }
+
+    static byte[] code(String name) throws Exception {
+        try (InputStream in = Restacks.class.getResourceAsStream(name + ".class")) {
+            return in.readAllBytes();
+        }
+    }
+
+    static byte[] changed(byte[] code) {
+        byte[] constant = {3, 0x5E, (byte) 0xC0, (byte) 0xDE, 1}, other = code.clone();
+        int at = 0;
+        while (!Arrays.equals(code, at, at + constant.length, constant, 0, constant.length)) {
+            at++;
+        }
+        other[at + 4] = 2;
+        return other;
     }
 
     public static void inflate() {
@@ -97,6 +140,9 @@ public class Restacks {
         fromManyPlaces(n);
         throwing(n);
         seldom(n, turn);
+        if (n % 32 == 0) {
+            Redefined.hold(n);
+        }
         if (n % 4 == 0) {
             reflected.invoke(null, n % 3);
             handle.invokeExact(n % 3);
@@ -136,17 +182,23 @@ public class Restacks {
     /** Arguments: threads, how often a thread loads its class anew, and how much it does with each. */
     public static void main(String[] args) throws Exception {
         int threads = Integer.parseInt(args[0]), turns = Integer.parseInt(args[1]), iterations = Integer.parseInt(args[2]);
-        byte[] code;
-        try (InputStream in = Restacks.class.getResourceAsStream("Restacks$Plugin.class")) {
-            code = in.readAllBytes();
-        }
+        byte[] code = code("Restacks$Plugin"), first = code("Restacks$Redefined"), second = changed(first);
+        int round = 0;
         List<Thread> started = new ArrayList<>();
         for (int i = 0; i < threads; i++) {
             started.add(start(() -> work(code, iterations, turns), Boolean.getBoolean("virtual")));
         }
         for (boolean alive = true; alive; alive = started.stream().anyMatch(Thread::isAlive)) {
-            Thread.sleep(20);
-            System.gc(); /* unloads the classes of former turns */
+            Thread.sleep(instrumentation == null ? 20 : 5);
+            if (instrumentation != null) {
+                instrumentation.redefineClasses(new ClassDefinition(Redefined.class, round % 2 == 0 ? second : first));
+                if (round % 3 == 0) { /* every compiled frame of these is thrown away */
+                    instrumentation.retransformClasses(Restacks.class, Redefined.class);
+                }
+            }
+            if (round++ % 4 == 0 || instrumentation == null) {
+                System.gc(); /* unloads the classes of former turns, sweeps their code */
+            }
         }
         System.out.println("done");
     }
