@@ -1,0 +1,155 @@
+"""docs/json.md against every command, of a real JVM: no key it names is missing, none comes unnamed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zoo as zoo_programs
+from zoo import Running, Zoo, offheap
+
+DOCUMENT = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
+ELSEWHERE = "described above"
+
+# Objects whose keys are names from the process, not ours.
+NAMED_BY_THE_PROCESS = {
+    ".variables",
+    ".recording.lost",
+    ".new.recording.lost",
+    ".old.recording.lost",
+    ".watch.owners",
+    ".watch.gauges",
+}
+
+
+def examples() -> dict[str, Any]:
+    """The examples of the document by schema; `{...}` stands for what another example shows."""
+    found: dict[str, Any] = {}
+    for block in re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL):
+        decoder, text = json.JSONDecoder(), block.replace("{...}", f'"{ELSEWHERE}"').strip()
+        while text:
+            value, end = decoder.raw_decode(text)
+            found[value.get("schema", "watched")] = value
+            text = text[end:].strip()
+    return found
+
+
+def differences(documented: Any, printed: Any) -> list[str]:
+    """What the one has and the other has not, and values of another type; null may stand for any value."""
+    return list(_differences(documented, printed, ""))
+
+
+def _differences(documented: Any, printed: Any, path: str) -> Iterator[str]:
+    if documented is None or printed is None or ELSEWHERE in (documented, printed):
+        return
+    if isinstance(documented, dict) and isinstance(printed, dict):
+        if path in NAMED_BY_THE_PROCESS:
+            return
+        yield from (f"{path}.{key} is documented, not printed" for key in sorted(documented.keys() - printed))
+        yield from (f"{path}.{key} is printed, not documented" for key in sorted(printed.keys() - documented))
+        for key in sorted(documented.keys() & printed):
+            yield from _differences(documented[key], printed[key], f"{path}.{key}")
+    elif isinstance(documented, list) and isinstance(printed, list):
+        for item in printed if documented else ():
+            yield from _differences(documented[0], item, f"{path}[]")
+    else:
+        kinds = {float if type(value) is int else type(value) for value in (documented, printed)}
+        if len(kinds) > 1:
+            yield f"{path} is {printed!r}, documented is {documented!r}"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A leaking JVM, and a recording of it."""
+
+    pid: int
+    folder: Path
+
+    def run(self, *arguments: str) -> Any:
+        command = [argument.format(pid=self.pid) for argument in arguments]
+        done = subprocess.run(offheap(*command), cwd=self.folder, capture_output=True, text=True, timeout=120)
+        assert done.returncode in (0, 1), done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    if 17 not in jres:
+        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    program = replace(zoo_programs.programs()["inflaters"], jvm=("-XX:NativeMemoryTracking=summary",))
+    folder = tmp_path_factory.mktemp("json")
+    with Running(zoo.command(program, jres[17], rate=400)) as running:
+        found = Scene(running.pid, folder)
+        attached = found.run(
+            *("attach", "{pid}", "--interval", "16KiB", "--every", "500ms"),
+            *("--duration", "4s", "--keep", "-o", "a.offheap", "--json"),
+        )
+        assert differences(examples()["offheap.attach/1"], attached) == []
+        yield found
+
+
+# test_reports.py compares these with recordings that are made up: it takes no JVM to know their keys.
+OTHERS = {f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats", "ticket")}
+
+COMMANDS = {
+    "offheap.ps/1": ("ps", "--json"),
+    "offheap.env/1": ("env", "--json"),
+    "offheap.where/1": ("where", "{pid}", "--json"),
+    "offheap.where-all/1": ("where", "--all", "--json"),
+    "offheap.nmt/1": ("nmt", "{pid}", "--json"),
+    "offheap.trim/1": ("trim", "{pid}", "--json"),
+    "offheap.leaks/1": ("leaks", "a.offheap", "--json"),
+    "offheap.check/1": ("check", "a.offheap", "--json"),
+    "offheap.diff/1": ("diff", "a.offheap", "--from", "2s", "--json"),
+    "offheap.report/1": ("report", "a.offheap", "--format", "md", "--json"),
+    "offheap.detach/1": ("detach", "{pid}", "--json"),  # last: the probe was kept for it
+}
+
+
+@pytest.mark.parametrize("schema", COMMANDS)
+def test_a_command_prints_the_keys_that_the_document_names(schema: str, scene: Scene) -> None:
+    known = examples()
+    printed = scene.run(*COMMANDS[schema])
+    assert printed["schema"] == schema
+    documented = known[schema]
+    if schema == "offheap.where-all/1":
+        # Of a JVM that could be looked at there is all that `where` has.
+        printed["jvms"] = [jvm for jvm in printed["jvms"] if jvm["pid"] == scene.pid]
+        assert len(printed["jvms"]) == 1
+        documented = {**documented, "jvms": [known["offheap.where/1"]]}
+    assert differences(documented, printed) == []
+
+
+def test_a_watched_process_and_a_recording_have_what_the_second_example_names(scene: Scene) -> None:
+    known = examples()
+    watched = known["watched"]
+    growth = {"growth_bytes_per_second": watched["growth_bytes_per_second"]}
+    owners = [{**known["offheap.where/1"]["owners"][0], **growth}]
+    documented = {**known["offheap.where/1"], **watched, "owners": owners}
+    assert differences(documented, scene.run("where", "{pid}", "--watch", "2s", "--json")) == []
+    printed = scene.run("where", "a.offheap", "--json")
+    unnamed = [line for line in differences(documented, printed) if line.endswith("not documented")]
+    assert unnamed == []
+    assert watched.keys() <= printed.keys()
+
+
+def test_every_schema_that_the_document_names_has_a_command() -> None:
+    assert examples().keys() - {"watched"} == {*COMMANDS, *OTHERS}
+    assert set(re.findall(r"offheap\.[a-z-]+/\d", DOCUMENT)) == examples().keys() - {"watched"}
+
+
+def test_a_missing_and_an_unnamed_key_are_noticed() -> None:
+    documented = {"a": 1, "b": [{"c": None, "d": "x"}]}
+    assert differences(documented, {"a": 2.5, "b": [{"c": {"any": 1}, "d": "y"}]}) == []
+    assert differences(documented, {"a": "2", "b": [{"c": 0, "d": "y"}, {"c": 1, "e": 0}]}) == [
+        ".a is '2', documented is 1",
+        ".b[].d is documented, not printed",
+        ".b[].e is printed, not documented",
+    ]
