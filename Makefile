@@ -28,10 +28,14 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 	$(BIN)/python benchmarks/zoo.py --runs 10
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, half an hour, written to docs/benchmarks.md
-	$(BIN)/python benchmarks/malloc_pair.py --write
-	$(BIN)/python benchmarks/jvm_churn.py --write
-	$(BIN)/python benchmarks/accuracy.py --write
+BENCH_ARGS ?= --write
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
+	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, accuracy 6, footprint 7, application 10; --quick: 4 in all."
+	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/accuracy.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/application.py $(BENCH_ARGS)
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write
@@ -120,8 +124,8 @@ debian-packages:
 .PHONY: bench-packages
 bench-packages:
 	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && \
-	  ! dpkg-query -W libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven >/dev/null 2>&1; then \
-	  echo "installing jemalloc, gperftools, heaptrack and maven with apt-get, to compare with"; \
+	  ! dpkg-query -W libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven wrk >/dev/null 2>&1; then \
+	  echo "installing jemalloc, gperftools, heaptrack, maven and wrk with apt-get, to compare with"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven >/dev/null; } || echo "not installed: absent in the tables"; \
+	    libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven wrk >/dev/null; } || echo "not installed: absent in the tables"; \
 	fi

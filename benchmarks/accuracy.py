@@ -1,6 +1,6 @@
 """How much of a known leak is found, and how much that is none?  offheap and its peers, by their own reports.
 
-    .venv/bin/python benchmarks/accuracy.py            print the tables, ten minutes
+    .venv/bin/python benchmarks/accuracy.py            print the tables, six minutes
     .venv/bin/python benchmarks/accuracy.py --write    and put them into docs/benchmarks.md
     .venv/bin/python benchmarks/accuracy.py --quick    one run of 64 threads, to see that it works
 
@@ -174,7 +174,7 @@ def compile_program(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="how much of a known leak is found, ten minutes")
+    parser = argparse.ArgumentParser(description="how much of a known leak is found, six minutes")
     parser.add_argument("--runs", type=int, default=5, help="of each; gperftools, the slowest, once")
     parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
     parser.add_argument("--only", metavar="NAME", help="variants whose name contains this")

@@ -1,6 +1,6 @@
 """What recording costs a JVM that allocates and frees native memory all the time: process CPU an iteration.
 
-    .venv/bin/python benchmarks/jvm_churn.py            print the table
+    .venv/bin/python benchmarks/jvm_churn.py            print the table, twelve minutes
     .venv/bin/python benchmarks/jvm_churn.py --write    and put it into docs/benchmarks.md
     .venv/bin/python benchmarks/jvm_churn.py --quick    one short round
 
@@ -81,11 +81,11 @@ def _measure(process: subprocess.Popen[str]) -> float | None:
         while (line := process.stdout.readline()) != "warm\n":
             if not line:
                 return None
-        before = _cpu_ns(process.pid)
+        before = cpu_ns(process.pid)
         process.stdin.write("\n")
         process.stdin.flush()
         iterations = int(process.stdout.readline())
-        spent = _cpu_ns(process.pid) - before
+        spent = cpu_ns(process.pid) - before
         process.stdin.write("\n")
         process.stdin.flush()
         return spent / iterations
@@ -94,7 +94,7 @@ def _measure(process: subprocess.Popen[str]) -> float | None:
         return None
 
 
-def _cpu_ns(pid: int) -> int:
+def cpu_ns(pid: int) -> int:
     """CPU time of a process, all threads that ever were: clock_getcpuclockid(3)'s encoding."""
     return time.clock_gettime_ns((~pid << 3) | 2)
 
@@ -121,8 +121,10 @@ def _cell(variant: Variant, cost: rounds.Cost | None, base: rounds.Cost | None) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="process CPU of native churn in a JVM, an iteration")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = argparse.ArgumentParser(
+        description="process CPU of native churn in a JVM, an iteration, twelve minutes"
+    )
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured, after as long a warm-up")
     parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
     parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")

@@ -1,6 +1,6 @@
 """What one malloc and its free cost under offheap and under its peers, in ns of thread CPU.
 
-    .venv/bin/python benchmarks/malloc_pair.py            print the tables
+    .venv/bin/python benchmarks/malloc_pair.py            print the tables, five minutes
     .venv/bin/python benchmarks/malloc_pair.py --write    and put them into docs/benchmarks.md
     .venv/bin/python benchmarks/malloc_pair.py --quick    one short round of everything
 
@@ -125,7 +125,9 @@ def compile_program(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="ns of thread CPU that a malloc and its free cost")
+    parser = argparse.ArgumentParser(
+        description="ns of thread CPU that a malloc and its free cost, five minutes"
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--milliseconds", type=float, default=60, help="of CPU for each figure and thread")
     parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")

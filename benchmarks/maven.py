@@ -31,7 +31,7 @@ def fetch(artifact: str, folder: Path) -> Path:
 def fetch_with_dependencies(artifacts: Sequence[str], folder: Path) -> list[Path]:
     """The jars of these and of all they need, each `group:artifact:version[:classifier]`.
 
-    None if one cannot be had.
+    Empty if one cannot be had.
     """
     folder.mkdir(parents=True, exist_ok=True)
     keys = ("groupId", "artifactId", "version", "classifier")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+
+from offheap.analysis import moments
 
 Variant = TypeVar("Variant")
 
@@ -20,6 +23,30 @@ class Cost:
     def __str__(self) -> str:
         digits = 1 if self.least < 100 else 0
         return f"{self.least:,.{digits}f} ({self.median:,.{digits}f})"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A mean ratio with its 95 % interval; NaN at both ends if one round is all there was."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.mean - 1:+.1%}"
+        return f"{self.mean - 1:+.1%} ({self.low - 1:+.1%} to {self.high - 1:+.1%})"
+
+
+def paired(own: Sequence[float], base: Sequence[float]) -> Ratio:
+    """The geometric mean of the rounds' ratios, with Student's t of their logarithms."""
+    logarithms = [math.log(a / b) for a, b in zip(own, base, strict=True)]
+    mean, count = statistics.mean(logarithms), len(logarithms)
+    half = math.nan
+    if count > 1:
+        half = moments.student_quantile(count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
 def alternate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,35 @@ def test_every_churn_is_measured_under_offheap() -> None:
         "direct buffers",
     ]
     assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
+@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+def test_memory_and_files_are_measured_under_offheap() -> None:
+    output = bench("footprint.py", "--only", "offheap")
+    figure = r"([\d.]+)"
+    held = re.findall(
+        rf"^\| (offheap [^|]+) \| \+{figure} MiB \| \+{figure} MiB \| {figure} bytes", output, re.M
+    )
+    assert [name for name, *_ in held] == ["offheap 512 KiB", "offheap exact"]
+    assert all(float(one) > 0 for _, *figures in held for one in figures)
+    sizes = re.search(rf"a recording of {figure} MiB, at most {figure} MiB", output)
+    assert sizes
+    assert 0 < float(sizes[1]) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Server.java with")
+@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+@pytest.mark.skipif(not shutil.which("wrk") or not shutil.which("mvn"), reason="no wrk, or no mvn for Netty")
+def test_a_server_answers_under_offheap() -> None:
+    output = bench("application.py")
+    if "*absent*" in output:
+        pytest.skip(output.splitlines()[-1])
+    rows = re.findall(r"^\| (offheap [^|]+) \| ([\d,]+) \| [^|]+ \| ([\d.]+) \|", output, re.M)
+    assert [name for name, *_ in rows] == ["offheap 512 KiB", "offheap budget 1%"]
+    for name, requests, samples in rows:
+        assert int(requests.replace(",", "")) > 0, name
+        # A Deflater of 268 KB a request is in half of them a sample each 512 KiB.
+        assert float(samples) > 0.1, name

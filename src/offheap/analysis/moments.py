@@ -187,7 +187,7 @@ class Levels:
         residuals = table - table.mean(axis=0) - centred[:, None] * slope
         freedom = len(times) - 2
         deviation: Floats = np.sqrt((residuals**2).sum(axis=0) / freedom)
-        return _student(freedom) * deviation
+        return student_quantile(freedom) * deviation
 
 
 def levels(recording: Recording, start: float, end: float) -> Levels:
@@ -215,7 +215,7 @@ def _columns(recording: Recording, time: float) -> Callable[[str], Floats]:
     return column
 
 
-def _student(freedom: int) -> float:
+def student_quantile(freedom: int) -> float:
     """97.5 % quantile of Student's t, by its expansion (Abramowitz and Stegun 26.7.5)."""
     z = 1.959963984540054
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -1,0 +1,291 @@
+"""What recording costs a server under load: requests for a second of its CPU, with and without.
+
+    .venv/bin/python benchmarks/application.py            print the table, ten minutes
+    .venv/bin/python benchmarks/application.py --write    and put it into docs/benchmarks.md
+    .venv/bin/python benchmarks/application.py --full     10 minutes each way: 50 minutes
+    .venv/bin/python benchmarks/application.py --quick    one short round, to see that it works
+
+Server.java is Netty from Maven with BoringSSL and gzip, and wrk asks it over loopback.  Every round is a JVM
+of its own; in it offheap is attached and taken out again between stretches without it, each round in another
+order.  So a ratio compares stretches of one JVM, a minute apart, and not two JVMs that compiled differently.
+async-profiler comes last in each round: what it leaves behind would meet the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import document
+import jvm_churn
+import maven
+import rounds
+import variants
+
+from offheap import recording
+from offheap.analysis import totals
+from offheap.jvm.attach import AttachedVM
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/application.py"
+NETTY, TCNATIVE = "4.1.115.Final", "2.0.69.Final"
+ARTIFACTS = (
+    f"io.netty:netty-codec-http:{NETTY}",
+    f"io.netty:netty-tcnative-boringssl-static:{TCNATIVE}",
+)
+PASSWORD = "benchmark"
+OPTIONS = ["-Xmx256m"]
+CONNECTIONS = 16
+START_SECONDS = 60.0
+TRIES = 20
+BASE = "nothing"
+OFFHEAP = {
+    "offheap 512 KiB": ["--interval", "512KiB"],
+    "offheap budget 1%": ["--budget", "1%"],
+}
+PEER = "async-profiler 512 KiB"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One stretch under load: for a second of the server's CPU, so many requests.
+
+    `beside` is the CPU that the recorder, another process, took for a second of the server's.
+    `samples` were recorded for each request.
+    """
+
+    requests: float
+    beside: float = 0.0
+    samples: float = 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What wrk did to a server, and the CPU that this took, in seconds."""
+
+    requests: int
+    server: float
+    recorder: float
+
+
+@dataclass(frozen=True)
+class Bench:
+    command: Sequence[str]
+    scratch: Path
+    peer: Path
+    seconds: float
+    warm_up: float
+
+    def round(self, order: Sequence[str]) -> dict[str, Stretch]:
+        """A new JVM, and in it a stretch of each variant; one that failed is missing."""
+        found = {}
+        with self._server() as (pid, port), tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
+            while jvm_churn.cpu_ns(pid) < self.warm_up * 1e9:
+                drive(pid, port, 2)
+            for variant in order:
+                found[variant] = self._stretch(variant, pid, port, Path(name))
+            if self.peer.exists():
+                found[PEER] = self._under_peer(pid, port, Path(name))
+        return found
+
+    @contextlib.contextmanager
+    def _server(self) -> Iterator[tuple[int, int]]:
+        """(PID, port)."""
+        with subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as server:
+            try:
+                assert server.stdout
+                port = re.fullmatch(r"listening (\d+) \d+\n", server.stdout.readline())
+                if port is None:
+                    sys.exit(f"the server did not start: {' '.join(self.command)}")
+                yield server.pid, int(port[1])
+            finally:
+                server.kill()
+
+    def _stretch(self, variant: str, pid: int, port: int, folder: Path) -> Stretch:
+        if variant == BASE:
+            load = drive(pid, port, self.seconds)
+            return Stretch(load.requests / load.server)
+        output = folder / f"{variant}.offheap"
+        attach = zoo_programs.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
+        with subprocess.Popen(
+            attach, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as recorder:
+            try:
+                _await(output, recorder)
+                load = drive(pid, port, self.seconds, recorder.pid)
+                recorder.send_signal(signal.SIGINT)
+                _, errors = recorder.communicate(timeout=START_SECONDS)
+            finally:
+                recorder.kill()
+        if recorder.returncode != 0:
+            sys.exit(f"offheap attach failed: {errors}")
+        # A probe that recorded nothing would cost nothing.
+        samples = totals.samples(recording.load(output))
+        return Stretch(load.requests / load.server, load.recorder / load.server, samples / load.requests)
+
+    def _under_peer(self, pid: int, port: int, folder: Path) -> Stretch:
+        profile = folder / "profile.jfr"
+        start = f"start,event=nativemem,nativemem=512k,file={profile}"
+        AttachedVM(pid).execute("load", str(self.peer), "true", start)
+        load = drive(pid, port, self.seconds)
+        return Stretch(load.requests / load.server)
+
+
+def _await(output: Path, recorder: subprocess.Popen[str]) -> None:
+    """The probe is in before the recording is made."""
+    limit = time.monotonic() + START_SECONDS
+    while not output.exists():
+        if recorder.poll() is not None or time.monotonic() > limit:
+            recorder.kill()
+            sys.exit(f"offheap attach failed: {recorder.communicate()[1]}")
+        time.sleep(0.1)
+
+
+def drive(pid: int, port: int, seconds: float, recorder: int | None = None) -> Load:
+    """Load from one thread of wrk; an answer that is an error ends the benchmark."""
+    watched = [pid] if recorder is None else [pid, recorder]
+    before = [jvm_churn.cpu_ns(one) for one in watched]
+    wrk = ["wrk", "--threads", "1", "--connections", str(CONNECTIONS), "--duration", f"{seconds:.0f}s"]
+    wrk += ["--timeout", "60s", "--header", "Accept-Encoding: gzip", f"https://127.0.0.1:{port}/"]
+    answered, tries = 0, 0
+    # A JVM that has just begun, on a busy machine, may not get to its first answer in a short stretch.
+    while not answered and tries < TRIES:
+        tries += 1
+        outcome = subprocess.run(wrk, capture_output=True, text=True, timeout=seconds + 120)
+        requests = re.search(r"(\d+) requests in", outcome.stdout)
+        if requests is None or re.search("Non-2xx|Socket errors", outcome.stdout):
+            sys.exit(f"wrk: {outcome.stdout}{outcome.stderr}")
+        answered = int(requests[1])
+    if not answered:
+        sys.exit(f"the server answered nothing in {TRIES} times {seconds:g} s")
+    spent = [(jvm_churn.cpu_ns(one) - ns) / 1e9 for one, ns in zip(watched, before, strict=True)]
+    return Load(answered, spent[0], sum(spent[1:]))
+
+
+def prepare(jars: Sequence[Path], java: Path, home: Path, folder: Path) -> list[str]:
+    """Compiles the server and makes its certificate; its command line."""
+    path = ":".join(map(str, [folder, *jars]))
+    source = Path(__file__).with_name("Server.java")
+    _tool(home / "bin" / "javac", "-nowarn", "--release", "11", "-cp", path, "-d", folder, source)
+    keys = folder / "keys.p12"
+    pair = ["-genkeypair", "-alias", "server", "-keyalg", "RSA", "-dname", "CN=localhost", "-validity", "365"]
+    _tool(home / "bin" / "keytool", *pair, "-storetype", "PKCS12", "-storepass", PASSWORD, "-keystore", keys)
+    return [str(java), *OPTIONS, "-cp", path, "Server", str(keys), PASSWORD]
+
+
+def _tool(*command: str | Path) -> None:
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if outcome.returncode != 0:
+        sys.exit(f"{command[0]} failed:\n{outcome.stdout}{outcome.stderr}")
+
+
+def table(measured: Sequence[dict[str, Stretch]]) -> list[str]:
+    rows = []
+    for name in (BASE, *OFFHEAP, PEER):
+        own = [one[name] for one in measured if name in one]
+        if not own:
+            rows.append([name, "absent", *[""] * 3])
+            continue
+        mean = sum(one.requests for one in own) / len(own)
+        ratio = rounds.paired([one.requests for one in own], [one[BASE].requests for one in measured])
+        beside = sum(one.beside for one in own) / len(own)
+        samples = sum(one.samples for one in own) / len(own)
+        ours = name in OFFHEAP
+        rows.append(
+            [
+                name,
+                f"{mean:,.0f}",
+                "" if name == BASE else str(ratio),
+                f"{samples:.2f}" if ours else "",
+                f"{beside:.1%}" if ours else "",
+            ]
+        )
+    header = ["", "requests a CPU second", "against nothing, 95 %", "samples a request", "its recorder's CPU"]
+    return document.table(header, rows)
+
+
+def missing(jars: Sequence[Path], homes: dict[int, Path], java: Path) -> str:
+    """What the benchmark lacks on this machine; empty if nothing."""
+    lacks = []
+    if not jars:
+        lacks.append("Netty (mvn and its repository)")
+    if shutil.which("wrk") is None:
+        lacks.append("wrk")
+    if not homes:
+        lacks.append("a JDK")
+    if not java.exists():
+        lacks.append(f"{java.relative_to(ROOT)} (`make jres`)")
+    return ", ".join(lacks)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="requests of a server for a second of CPU, ten minutes")
+    parser.add_argument("--rounds", type=int, default=9, help="each in a JVM of its own")
+    parser.add_argument("--seconds", type=float, default=10, help="under load, of each variant in a round")
+    parser.add_argument("--warm-up", type=float, default=20, metavar="SECONDS", help="of CPU, of each JVM")
+    parser.add_argument("--jdk", type=int, default=17, choices=zoo_programs.JRE_VERSIONS)
+    parser.add_argument(
+        "--full", action="store_true", help="21 rounds of 30 s: 10 minutes each way, 55 in all"
+    )
+    parser.add_argument("--quick", action="store_true", help="one round of 2 s; says only that it runs")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+    count, seconds, warm_up = options.rounds, options.seconds, options.warm_up
+    if options.full:
+        count, seconds = 21, 30.0
+    if options.quick:
+        count, seconds, warm_up = 1, 2.0, 4.0
+
+    peer = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    jars = maven.fetch_with_dependencies(ARTIFACTS, ROOT / "build" / "application")
+    homes, java = zoo_programs.jdk_homes(), zoo_programs.java(options.jdk)
+    lines = [
+        f"`python benchmarks/application.py --rounds {count} --seconds {seconds:g}`: {document.machine()}, "
+        f"{document.load()}; JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
+        "",
+    ]
+    if lacks := missing(jars, homes, java):
+        lines.append(f"*absent*: the machine lacks {lacks}.")
+    else:
+        with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
+            scratch = Path(name)
+            command = prepare(jars, java, homes[min(homes)], scratch)
+            bench = Bench(command, scratch, peer, seconds, warm_up)
+            measured = []
+            for turn in range(count):
+                names = [BASE, *OFFHEAP]
+                order = names[turn % len(names) :] + names[: turn % len(names)]
+                measured.append(bench.round(order))
+                figures = (f"{name} {one.requests:,.0f}" for name, one in measured[-1].items())
+                print(f"round {turn + 1} of {count}: {', '.join(figures)}", flush=True)
+        lines += table(measured)
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

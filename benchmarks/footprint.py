@@ -1,0 +1,285 @@
+"""What recording takes in memory and on disk, offheap and its peers.
+
+    .venv/bin/python benchmarks/footprint.py            print the tables, seven minutes
+    .venv/bin/python benchmarks/footprint.py --write    and put them into docs/benchmarks.md
+    .venv/bin/python benchmarks/footprint.py --quick    a small form of both, to see that it works
+
+First a C program that holds one block of 64 bytes, and a million: how much more RSS it has than without the
+tool, and what the tool's files take.  Then a JVM that makes and ends zip streams as fast as it can: by how
+much the files grow in a second of it.  Last the same for minutes under `offheap run`: the size of the
+recording, and in proportion of an hour's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import accuracy
+import document
+import jvm_churn
+import variants
+from variants import BASE, Variant
+
+from offheap import checkout
+from offheap.proc import smaps
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/footprint.py"
+BLOCK = 64
+JDK = 17
+MIB = 1 << 20
+HOUR = 3600.0
+# An allocator of its own is compared with itself.
+BASES = {"jemalloc prof 512 KiB": "jemalloc", "gperftools HEAPPROFILE": "tcmalloc"}
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bytes: of the process in memory, and of the tool's files."""
+
+    rss: int
+    files: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """Bytes to files: a second, and for a Deflater and an Inflater made and ended."""
+
+    second: float
+    iteration: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recording of so many seconds: bytes of the finished one, and the most that it took while it grew."""
+
+    seconds: float
+    bytes: int
+    most: int
+
+    @property
+    def hour(self) -> float:
+        """In proportion: too much rather than too little, as names and stacks are written once."""
+        return self.bytes * HOUR / self.seconds
+
+
+def allocated(folder: Path) -> int:
+    """Bytes that the files below have blocks for; some may go while we look."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_blocks * 512
+    return total
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> bool:
+    """Whether a line that begins with the word came; what tools print is passed over."""
+    assert process.stdout
+    return any(line.startswith(word) for line in process.stdout)
+
+
+@dataclass(frozen=True)
+class Bench:
+    program: Path
+    classes: Path
+    java: Path
+    scratch: Path
+
+    def holding(self, variant: Variant, blocks: int) -> Held | None:
+        """A C program with so many live blocks; None if the variant is missing or the program failed."""
+        if not variant.present:
+            return None
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            folder = Path(name)
+            command = [str(self.program), "1", str(blocks), str(BLOCK), "0"]
+            with started(command, variant.environment_in(folder)) as process:
+                if not wait_for(process, "ready"):
+                    return None
+                return Held(smaps.rollup(process.pid).rss, allocated(folder))
+
+    def growing(self, variant: Variant, seconds: float) -> Written | None:
+        """What a tool's files grow by under zip churn."""
+        if not variant.present:
+            return None
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            folder = Path(name)
+            agent = variant.agent_in(folder)
+            command = [str(self.java), *jvm_churn.OPTIONS, *agent, *self._churn(seconds)]
+            with started(command, {} if agent else variant.environment_in(folder)) as process:
+                if not wait_for(process, "warm"):
+                    return None
+                before, began = allocated(folder), time.monotonic()
+                self._go(process)
+                assert process.stdout
+                iterations = process.stdout.readline()
+                if not iterations:
+                    return None
+                grown = allocated(folder) - before
+                return Written(grown / (time.monotonic() - began), grown / int(iterations))
+
+    def recording(self, seconds: float) -> Recorded | None:
+        """`offheap run` at its default interval over zip churn."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            output = Path(name) / "churn.offheap"
+            run = zoo_programs.offheap("run", "--interval", "512KiB", "-o", output, "--")
+            command = [*run, str(self.java), *jvm_churn.OPTIONS, *self._churn(seconds)]
+            with started(command, {}) as process:
+                if not wait_for(process, "warm"):
+                    return None
+                began = time.monotonic()
+                self._go(process)
+                most = 0
+                while time.monotonic() - began < seconds:
+                    most = max(most, allocated(output))
+                    time.sleep(min(1.0, seconds / 20))
+                if not wait_for(process, ""):
+                    return None
+                self._go(process)
+                # The recorder merges the parts of the recording when the JVM has ended.
+                if process.wait(60) != 0:
+                    return None
+            return Recorded(seconds, allocated(output), most)
+
+    def _churn(self, seconds: float) -> list[str]:
+        return ["-cp", str(self.classes), "Churn", "zip", "1", str(seconds)]
+
+    @staticmethod
+    def _go(process: subprocess.Popen[str]) -> None:
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+
+def memory_table(bench: Bench, compared: Sequence[Variant], blocks: int) -> list[str]:
+    held = {variant.name: (bench.holding(variant, 1), bench.holding(variant, blocks)) for variant in compared}
+    rows = []
+    for variant in compared:
+        base, own = held.get(BASES.get(variant.name, BASE.name), (None, None)), held[variant.name]
+        if variant is BASE or variant.name in BASES.values():
+            continue
+        rows.append([variant.name, *_memory_cells(variant, base, own, blocks)])
+    many = f"{blocks:,} blocks"
+    header = ["", "RSS, 1 block", f"RSS, {many}", "for each block", "files, 1 block", f"files, {many}"]
+    return document.table(header, rows)
+
+
+def _memory_cells(
+    variant: Variant, base: tuple[Held | None, ...], own: tuple[Held | None, ...], blocks: int
+) -> list[str]:
+    (base_one, base_many), (one, many) = base, own
+    if not (base_one and base_many and one and many):
+        return ["failed" if variant.present else "absent", *[""] * 4]
+    least, most = one.rss - base_one.rss, many.rss - base_many.rss
+    in_bytes = [f"{least / MIB:+.1f} MiB", f"{most / MIB:+.1f} MiB", f"{most / blocks:.1f} bytes"]
+    return [*in_bytes, f"{one.files / MIB:.1f} MiB", f"{many.files / MIB:.1f} MiB"]
+
+
+def growth_table(bench: Bench, compared: Sequence[Variant], seconds: float) -> list[str]:
+    rows = []
+    for variant in compared:
+        if variant is BASE or variant.name in BASES.values():
+            continue
+        grown = bench.growing(variant, seconds)
+        missing = ["failed" if variant.present else "absent", ""]
+        cells = [f"{grown.second / MIB:.2f} MiB/s", f"{grown.iteration:.1f} bytes"] if grown else missing
+        rows.append([variant.name, *cells])
+        print(" | ".join(rows[-1]), flush=True)
+    return document.table(["", "files grow by", "for an iteration"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="memory and files of a recording, seven minutes")
+    parser.add_argument("--blocks", type=int, default=1_000_000, help="live in the C program")
+    parser.add_argument("--seconds", type=float, default=10, help="of zip churn for each tool")
+    parser.add_argument("--minutes", type=float, default=5, help="of zip churn under `offheap run`")
+    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
+    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="100,000 blocks, seconds instead of minutes")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+    blocks, seconds, minutes = options.blocks, options.seconds, options.minutes
+    if options.quick:
+        blocks, seconds, minutes = 100_000, 0.5, 0.05
+
+    library = options.library or checkout.build_script().build_if_changed()
+    peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    compared = [
+        BASE,
+        *(v for v in variants.offheap(library) if v.name in ("offheap 512 KiB", "offheap exact")),
+    ]
+    compared += variants.async_profiler(peers)
+    compared += variants.allocators(heaptrack_output="{folder}/heaptrack.raw")
+    if options.only is not None:
+        bases = (BASE.name, *BASES.values())
+        compared = [variant for variant in compared if variant.name in bases or options.only in variant.name]
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+        bench = Bench(
+            accuracy.compile_program(ROOT / "build" / "benchmarks"),
+            jvm_churn.compile_churn(Path(scratch) / "classes"),
+            zoo_programs.java(JDK),
+            Path(scratch),
+        )
+        memory = memory_table(bench, compared, blocks)
+        print("\n".join(memory), flush=True)
+        growth = growth_table(bench, compared, seconds)
+        recorded = bench.recording(minutes * 60)
+    lines = [
+        f"`python benchmarks/footprint.py --minutes {minutes:g}`: {document.machine()}, {document.load()}; "
+        f"{variants.versions()}.",
+        "",
+        *memory,
+        "",
+        f"Zip streams made and ended as fast as one thread can, JDK {JDK}, {seconds:g} s:",
+        "",
+        *growth,
+        "",
+        _sentence(recorded),
+    ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+def _sentence(recorded: Recorded | None) -> str:
+    if recorded is None:
+        return "The recording failed."
+    return (
+        f"`offheap run --interval 512KiB` of the same for {recorded.seconds / 60:g} min: a recording of "
+        f"{recorded.bytes / MIB:.2f} MiB, at most {recorded.most / MIB:.2f} MiB while it was made. "
+        f"In proportion that is {recorded.hour / MIB:.1f} MiB for an hour, which was not measured."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
