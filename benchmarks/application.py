@@ -2,13 +2,13 @@
 
     .venv/bin/python benchmarks/application.py            print the table, ten minutes
     .venv/bin/python benchmarks/application.py --write    and put it into docs/benchmarks.md
-    .venv/bin/python benchmarks/application.py --full     10 minutes each way: 50 minutes
+    .venv/bin/python benchmarks/application.py --full     10 minutes each way: 45 minutes
     .venv/bin/python benchmarks/application.py --quick    one short round, to see that it works
 
-Server.java is Netty from Maven with BoringSSL and gzip, and wrk asks it over loopback.  Every round is a JVM
-of its own; in it offheap is attached and taken out again between stretches without it, each round in another
+Server.java is Netty from Maven with BoringSSL and gzip, and wrk asks it over loopback.  In one JVM, when it
+has compiled what it runs, offheap is attached and taken out again between stretches without it, in changing
 order.  So a ratio compares stretches of one JVM, a minute apart, and not two JVMs that compiled differently.
-async-profiler comes last in each round: what it leaves behind would meet the others.
+async-profiler comes last in each JVM: what it leaves behind would meet the others.
 """
 
 from __future__ import annotations
@@ -91,18 +91,20 @@ class Bench:
     seconds: float
     warm_up: float
 
-    def round(self, order: Sequence[str]) -> dict[str, Stretch]:
-        """A new JVM, and in it a stretch of each variant; one that failed is missing."""
-        found = {}
-        with self._server() as (pid, port), tempfile.TemporaryDirectory(dir=self.scratch) as name:
+    def one_jvm(self, count: int) -> Iterator[dict[str, Stretch]]:
+        """A new JVM, and in it so many rounds: a stretch of each variant, beginning with another one."""
+        names = [BASE, *OFFHEAP]
+        with self._server() as (pid, port):
             # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
             while jvm_churn.cpu_ns(pid) < self.warm_up * 1e9:
                 drive(pid, port, 2)
-            for variant in order:
-                found[variant] = self._stretch(variant, pid, port, Path(name))
-            if self.peer.exists():
-                found[PEER] = self._under_peer(pid, port, Path(name))
-        return found
+            for turn in range(count):
+                order = names[turn % len(names) :] + names[: turn % len(names)]
+                with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+                    found = {variant: self._stretch(variant, pid, port, Path(name)) for variant in order}
+                    if turn == count - 1 and self.peer.exists():
+                        found[PEER] = self._under_peer(pid, port, Path(name))
+                yield found
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[tuple[int, int]]:
@@ -209,7 +211,8 @@ def table(measured: Sequence[dict[str, Stretch]]) -> list[str]:
             rows.append([name, "absent", *[""] * 3])
             continue
         mean = sum(one.requests for one in own) / len(own)
-        ratio = rounds.paired([one.requests for one in own], [one[BASE].requests for one in measured])
+        base = [one[BASE].requests for one in measured if name in one]
+        ratio = rounds.paired([one.requests for one in own], base)
         beside = sum(one.beside for one in own) / len(own)
         samples = sum(one.samples for one in own) / len(own)
         ours = name in OFFHEAP
@@ -242,28 +245,28 @@ def missing(jars: Sequence[Path], homes: dict[int, Path], java: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="requests of a server for a second of CPU, ten minutes")
-    parser.add_argument("--rounds", type=int, default=9, help="each in a JVM of its own")
-    parser.add_argument("--seconds", type=float, default=10, help="under load, of each variant in a round")
-    parser.add_argument("--warm-up", type=float, default=20, metavar="SECONDS", help="of CPU, of each JVM")
+    parser.add_argument("--jvms", type=int, default=4, help="one after the other")
+    parser.add_argument("--rounds", type=int, default=3, help="in each JVM; of async-profiler one")
+    parser.add_argument("--seconds", type=float, default=8, help="under load, of each variant in a round")
+    parser.add_argument("--warm-up", type=float, default=40, metavar="SECONDS", help="of CPU, of each JVM")
     parser.add_argument("--jdk", type=int, default=17, choices=zoo_programs.JRE_VERSIONS)
-    parser.add_argument(
-        "--full", action="store_true", help="21 rounds of 30 s: 10 minutes each way, 55 in all"
-    )
+    parser.add_argument("--full", action="store_true", help="7 JVMs, 30 s: 10 minutes each way, 45 in all")
     parser.add_argument("--quick", action="store_true", help="one round of 2 s; says only that it runs")
     parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
-    count, seconds, warm_up = options.rounds, options.seconds, options.warm_up
+    jvms, count, seconds, warm_up = options.jvms, options.rounds, options.seconds, options.warm_up
     if options.full:
-        count, seconds = 21, 30.0
+        jvms, count, seconds = 7, 3, 30.0
     if options.quick:
-        count, seconds, warm_up = 1, 2.0, 4.0
+        jvms, count, seconds, warm_up = 1, 1, 2.0, 4.0
 
     peer = variants.fetch_async_profiler(ROOT / "build" / "peers")
     jars = maven.fetch_with_dependencies(ARTIFACTS, ROOT / "build" / "application")
     homes, java = zoo_programs.jdk_homes(), zoo_programs.java(options.jdk)
     lines = [
-        f"`python benchmarks/application.py --rounds {count} --seconds {seconds:g}`: {document.machine()}, "
-        f"{document.load()}; JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
+        f"`python benchmarks/application.py --jvms {jvms} --rounds {count} --seconds {seconds:g}`: "
+        f"{document.machine()}, {document.load()}; "
+        f"JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
         "",
     ]
     if lacks := missing(jars, homes, java):
@@ -274,12 +277,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command = prepare(jars, java, homes[min(homes)], scratch)
             bench = Bench(command, scratch, peer, seconds, warm_up)
             measured = []
-            for turn in range(count):
-                names = [BASE, *OFFHEAP]
-                order = names[turn % len(names) :] + names[: turn % len(names)]
-                measured.append(bench.round(order))
-                figures = (f"{name} {one.requests:,.0f}" for name, one in measured[-1].items())
-                print(f"round {turn + 1} of {count}: {', '.join(figures)}", flush=True)
+            for number in range(jvms):
+                for one in bench.one_jvm(count):
+                    measured.append(one)
+                    figures = (f"{variant} {stretch.requests:,.0f}" for variant, stretch in one.items())
+                    print(f"JVM {number + 1} of {jvms}: {', '.join(figures)}", flush=True)
         lines += table(measured)
     print("\n".join(lines))
     if options.write:
