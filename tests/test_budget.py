@@ -25,8 +25,6 @@ from offheap.recording import contract
 from offheap.recording.model import Budget, Info
 from offheap.report import json as report_json
 
-RUNS = 100
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -75,8 +73,9 @@ def outcome_of(program: Path, library: Path, folder: Path, options: str, phases:
     )
 
 
+@pytest.mark.parametrize(("runs", "least_covered"), [(30, 24), pytest.param(100, 87, marks=pytest.mark.slow)])
 def test_estimates_stay_unbiased_while_the_interval_moves(
-    changing_load: Path, probe_library: Path, tmp_path: Path
+    runs: int, least_covered: int, changing_load: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """Two threads whose load changes tenfold; looks at the clock make every run its own.
 
@@ -88,11 +87,11 @@ def test_estimates_stay_unbiased_while_the_interval_moves(
         return outcome_of(changing_load, probe_library, tmp_path / str(seed), options, 6)
 
     with ThreadPoolExecutor(10) as pool:
-        outcomes = list(pool.map(once, range(1, RUNS + 1)))
+        outcomes = list(pool.map(once, range(1, runs + 1)))
     moved = sum(
         o.info.budget is not None and o.info.budget.greatest_interval_bytes > 1 << 20 for o in outcomes
     )
-    assert moved > RUNS * 0.9
+    assert moved > runs * 0.9
 
     covered = sum(o.live_bytes.low <= o.true_bytes <= o.live_bytes.high for o in outcomes)
     live = sum(o.live_bytes.estimate - o.true_bytes for o in outcomes)
@@ -102,13 +101,13 @@ def test_estimates_stay_unbiased_while_the_interval_moves(
     allocated = sum(o.allocated_bytes - 12 * o.true_bytes for o in outcomes)
     allocated_z = allocated / math.sqrt(sum(o.allocated_variance for o in outcomes))
     print(
-        f"covered: bytes {covered} of {RUNS}; mean error: blocks z {blocks_z:.2f}, live "
+        f"covered: bytes {covered} of {runs}; mean error: blocks z {blocks_z:.2f}, live "
         f"{live / sum(o.true_bytes for o in outcomes):+.2%} (z {live_z:.2f}), allocated "
         f"{allocated / sum(12 * o.true_bytes for o in outcomes):+.2%} (z {allocated_z:.2f})"
     )
     # What each run samples depends on the clock, so these bounds are those that a true 95 % misses less
     # than once in a thousand; a bias shows in the pooled errors long before.
-    assert covered >= 87
+    assert covered >= least_covered
     assert abs(live_z) < 4
     assert abs(blocks_z) < 4
     assert abs(allocated_z) < 4

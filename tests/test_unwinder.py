@@ -98,6 +98,21 @@ def test_reloaded_modules(programs: Programs) -> None:
     assert compared(programs.run("cases", "reload", str(plugin))) == 101
 
 
+def test_a_torn_stack_is_harmless(programs: Programs) -> None:
+    """A read outside the stack, or of what a lying rule says, would end the program."""
+    compile_c(
+        [PROGRAMS / "unwind_torn.c", programs.folder / "libcapture.so"],
+        programs.folder / "torn",
+        flags=PROGRAM_FLAGS,
+        libraries=["pthread"],
+    )
+    for seed in range(2):
+        words = programs.run("torn", "300000", str(seed)).split()
+        told = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        assert told["frames"] > 150_000
+        assert min(told[end] for end in ("root", "outside", "lost")) > 1000
+
+
 def build_id(path: Path) -> str:
     """The GNU build-id of a 64-bit little-endian ELF file, as hexadecimal digits ("" without one)."""
     image = path.read_bytes()

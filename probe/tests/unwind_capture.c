@@ -33,6 +33,11 @@ static bool own(uintptr_t pc) {
 
 __attribute__((noinline)) void capture_stack(struct capture *capture, size_t max) { WALK(capture, max); }
 
+void capture_from(struct capture *capture, const struct unwind_registers *registers) {
+    capture->at = *registers;
+    capture->count = unwind(&capture->at, capture->frames, CAPTURE_FRAMES, &capture->end);
+}
+
 __attribute__((noinline)) void capture_both(struct capture *capture) {
     static _Thread_local void *addresses[CAPTURE_FRAMES];
     WALK(capture, CAPTURE_FRAMES);

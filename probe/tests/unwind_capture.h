@@ -23,7 +23,9 @@ struct capture {
 #define CAPTURE_API __attribute__((visibility("default")))
 /* Walks the caller's stack, at most `max` frames. */
 CAPTURE_API void capture_stack(struct capture *capture, size_t max);
-/* The same and then glibc's own answer. */
+/* Walks from registers that may be wrong. */
+CAPTURE_API void capture_from(struct capture *capture, const struct unwind_registers *registers);
+/* The caller's stack, and then glibc's own answer. */
 CAPTURE_API void capture_both(struct capture *capture);
 /* ns of CPU for one walk, the least of many; *count frames. */
 CAPTURE_API double capture_cost(unsigned rounds, size_t *count);
