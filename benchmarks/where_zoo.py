@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--jdk", nargs="*", type=int, default=zoo_programs.JRE_VERSIONS)
     options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
-    programs = [one for one in zoo_programs.programs().values() if one.where]
+    programs = [one for one in zoo_programs.programs().values() if one.where and one.jdk <= max(options.jdk)]
     if options.only:
         programs = [one for one in programs if one.name in options.only]
 

@@ -133,6 +133,32 @@ def test_looking_does_not_grow_the_process(known_blocks: Path) -> None:
         assert status.read(process.pid).rss_bytes == before
 
 
+def test_more_blocks_than_are_walked(tmp_path: Path) -> None:
+    source = Path(__file__).parent / "heaps" / "many_blocks.c"
+    program = compile_c([source], tmp_path / "many_blocks")
+    count = 900_000
+    with subprocess.Popen([program, str(count)], stdout=subprocess.PIPE) as process:
+        try:
+            assert read_line(process, 60) == b"ready\n"
+            some = look(process.pid, attach=False)
+            every = look(process.pid, attach=False, exact=True).native_heap
+        finally:
+            process.kill()
+    assert every
+    assert not every.estimated
+    assert every.coverage == 1
+    assert every.external.blocks == pytest.approx(0.9 * count, rel=0.001)
+    heap = some.native_heap
+    assert heap
+    assert heap.estimated
+    assert 0.3 < heap.coverage < 0.95
+    for name in ("blocks", "bytes", "resident"):
+        assert getattr(heap.external, name) == pytest.approx(getattr(every.external, name), rel=0.01)
+    assert heap.free_resident == pytest.approx(every.free_resident, rel=0.05)
+    assert sum(holding.bytes for holding in some.holdings) + some.unattributed_bytes == some.memory.rss
+    assert any("--exact walks all" in sentence for sentence in some.missing)
+
+
 def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
     """Without knowing that links are scrambled, chunks in caches count as in use: never the other way."""
     with running(known_blocks) as process:
@@ -259,7 +285,7 @@ def test_a_window_of_any_content(words: list[int], first: int) -> None:
     base = 0x7F0000000000
     content = bytearray(np.array(words, np.uint64).tobytes())
     end = base + len(content)
-    chunks, flags, reached = glibc_heap._window(content, base, base + first * 16, end)
+    chunks, flags, reached = glibc_heap._window(content, base, base + first * 16, end, 1000)
     assert len(chunks) == len(flags)
     ends = chunks["address"] + chunks["size"]
     assert (chunks["address"][1:] == ends[:-1]).all()

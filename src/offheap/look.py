@@ -56,11 +56,13 @@ class _Answers:
     missing: list[str] = field(default_factory=list)
 
 
-def look(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> Accounts:
+def look(
+    pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True, exact: bool = False
+) -> Accounts:
     """The accounts of one process, a JVM or not.
 
     `walk` goes through malloc's chunks, which takes most of the time: without it, what malloc keeps free
-    is not told.
+    is not told.  It stops at about a second, unless `exact`.
     `attach` asks the JVM, too, `detail` also what costs it memory.  UserError when the process
     cannot be looked at; what could not be told within is in `Accounts.missing`.
     """
@@ -81,7 +83,7 @@ def look(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = Tr
     if not attach:
         answers.missing.append("the JVM was not asked (--no-attach): metaspace is told on JDK 11 only")
     try:
-        accounts = _close(process, answers, began, walk)
+        accounts = _close(process, answers, began, walk, exact)
         cost = (threads.faults(pid, _ANSWERING) - faults) * PAGE if attach else 0
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "looking at it") from None
@@ -97,7 +99,7 @@ def look(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = Tr
     )
 
 
-def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Accounts:
+def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: bool) -> Accounts:
     pid = process.pid
     found = threads.read(pid)
     rows = smaps.read(pid)
@@ -119,7 +121,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool) -> Acco
             answers.missing.append(
                 "not all anonymous memory was searched for malloc's large blocks: too much of it"
             )
-        heap = _native_heap(pid, rows, chunks, answers) if walk else None
+        heap = _native_heap(pid, rows, chunks, answers, exact) if walk else None
     except PermissionError:
         answers.missing.append(_PTRACE)
     accounting.claim_rest(evidence, claims, chunks)
@@ -169,18 +171,24 @@ def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
 
 
 def _native_heap(
-    pid: int, rows: Sequence[Row], chunks: Sequence[tuple[int, int]], answers: _Answers
+    pid: int, rows: Sequence[Row], chunks: Sequence[tuple[int, int]], answers: _Answers, exact: bool
 ) -> NativeHeap:
     """malloc's blocks; PermissionError when this user may not read the memory."""
     main, others = accounting.heaps(rows)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
-    heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled)
+    most = glibc_heap.ALL_CHUNKS if exact else glibc_heap.FEW_CHUNKS
+    heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled, most=most)
     settings = {name: text for name, text in status.environment(pid).items() if name.startswith(_SETTINGS)}
     heap = native_heap.native_heap(heaps, glibc_heap.blocks(pid, chunks), answers.report, settings)
-    if heap.coverage < _COMPLETE:
+    if heap.estimated:
+        answers.missing.append(
+            f"malloc has more blocks than are walked in a second: what is said of them is estimated from the "
+            f"{heap.coverage:.0%} of its memory that were; --exact walks all"
+        )
+    elif heap.coverage < _COMPLETE:
         answers.missing.append(
             f"{1 - heap.coverage:.0%} of malloc's arenas could not be walked: they changed too fast, "
-            "are swapped out, or hold too many blocks"
+            "or are swapped out"
         )
     return heap
 

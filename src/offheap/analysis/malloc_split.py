@@ -18,7 +18,7 @@ def split(holding: Holding, heap: NativeHeap | None, report: Report | None) -> l
     """malloc's holding in parts; any other as it is."""
     if holding.owner != "malloc":
         return [holding]
-    if heap and heap.coverage >= _LEAST_COVERAGE:
+    if heap and (heap.estimated or heap.coverage >= _LEAST_COVERAGE):
         return _found(holding, heap)
     return _counted(holding, report) if report else [holding]
 

@@ -26,7 +26,9 @@ _IN_USE = np.dtype(
         ("first", "u8"),
         ("second", "u8"),
         ("mmapped", "?"),
-    ]
+        ("weight", "f8"),
+    ],
+    align=True,
 )
 
 
@@ -37,6 +39,8 @@ def native_heap(
     settings: Mapping[str, str] | None = None,
 ) -> NativeHeap:
     """The sums over all arenas and over the blocks in mappings of their own.
+
+    A heap whose walk was cut short stands for its whole length.
 
     `settings` are the MALLOC_ variables and GLIBC_TUNABLES that the process started with.
 
@@ -59,6 +63,7 @@ def native_heap(
         walked=sum(heap.walked - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
         size=sum(heap.end - heap.start for heap in heaps) + sum(b.end - b.start for b in blocks),
         told_apart=told_apart,
+        estimated=any(heap.cut for heap in heaps),
     )
 
 
@@ -73,14 +78,20 @@ def _in_use(heap: Heap) -> NDArray[np.void]:
     for name in ("size", "first", "second"):
         found[name] = chunks[name]
     found["usable"] = chunks["size"] - _HEADER
+    found["weight"] = _weight(heap)
     found["resident"] = heap.resident(chunks["address"], chunks["address"] + chunks["size"])
     return found
+
+
+def _weight(heap: Heap) -> float:
+    """How many chunks each that was seen stands for."""
+    return (heap.end - heap.start) / (heap.walked - heap.start) if heap.cut and len(heap.chunks) else 1.0
 
 
 def _mmapped(blocks: Sequence[Block]) -> NDArray[np.void]:
     return np.array(
         [
-            (b.end - b.start, b.end - b.start - _MMAPPED_HEADER, b.resident, b.first, b.second, True)
+            (b.end - b.start, b.end - b.start - _MMAPPED_HEADER, b.resident, b.first, b.second, True, 1.0)
             for b in blocks
         ],
         _IN_USE,
@@ -88,13 +99,14 @@ def _mmapped(blocks: Sequence[Block]) -> NDArray[np.void]:
 
 
 def _use(used: NDArray[np.void]) -> Use:
-    return Use(len(used), int(used["usable"].sum()), int(used["resident"].sum()))
+    weight = used["weight"]
+    return Use(round(weight.sum()), round(weight @ used["usable"]), round(weight @ used["resident"]))
 
 
 def _tagged(used: NDArray[np.void], tags: NDArray[np.int16], report: Report | None) -> tuple[Tagged, ...]:
     groups = {int(tag): used[tags == tag] for tag in np.unique(tags[tags >= 0])}
-    asked = {tag: int(group["first"].sum()) for tag, group in groups.items()}
-    walked = [(tag, len(group), asked[tag]) for tag, group in groups.items()]
+    asked = {tag: round(group["weight"] @ group["first"]) for tag, group in groups.items()}
+    walked = [(tag, round(group["weight"].sum()), asked[tag]) for tag, group in groups.items()]
     names = malloc_header.name_tags(walked, report) if report else {}
     found = [Tagged(names.get(tag, f"tag {tag}"), _use(group), asked[tag]) for tag, group in groups.items()]
     return tuple(sorted(found, key=lambda tagged: -tagged.asked))
@@ -104,13 +116,15 @@ def _sizes(used: NDArray[np.void]) -> tuple[BlockSize, ...]:
     found = []
     for mmapped in (False, True):
         group = used[used["mmapped"] == mmapped]
-        sizes, which, counts = np.unique(group["size"], return_inverse=True, return_counts=True)
-        resident = np.bincount(which, group["resident"], len(sizes)).astype(np.int64)
+        sizes, which = np.unique(group["size"], return_inverse=True)
+        counts = np.rint(np.bincount(which, group["weight"], len(sizes))).astype(np.int64)
+        memory = np.bincount(which, group["resident"] * group["weight"], len(sizes))
+        resident = np.rint(memory).astype(np.int64)
         header, step = (_MMAPPED_HEADER, PAGE) if mmapped else (_HEADER, 16)
-        for size, count, memory in zip(sizes.tolist(), counts.tolist(), resident.tolist(), strict=True):
+        for size, count, held in zip(sizes.tolist(), counts.tolist(), resident.tolist(), strict=True):
             most = size - header
             least = max(most - step + 1, 0) if size > 32 else 0
-            found.append(BlockSize(size, least, most, count, memory))
+            found.append(BlockSize(size, least, most, count, held))
     return tuple(sorted(found, key=lambda one: (-one.bytes, one.size)))
 
 
@@ -124,20 +138,21 @@ def _arenas(heaps: Sequence[Heap]) -> tuple[Arena, ...]:
 
 
 def _arena(address: int, heaps: Sequence[Heap]) -> Arena:
-    free = free_resident = top_resident = trimmable = 0
+    free = free_resident = top_resident = trimmable = 0.0
     for heap in heaps:
-        chunks = heap.chunks
+        chunks, weight = heap.chunks, _weight(heap)
         start, end = chunks["address"], chunks["address"] + chunks["size"]
         resident = heap.resident(start, end)
         kept = np.isin(chunks["state"], (FREE, CACHED, TOP))
-        free += int(chunks["size"][kept].sum())
-        free_resident += int(resident[kept].sum())
+        free += weight * int(chunks["size"][kept].sum())
+        free_resident += weight * int(resident[kept].sum())
         tops = chunks["state"] == TOP
-        top_resident += int(resident[tops].sum())
+        top_resident += weight * int(resident[tops].sum())
         # malloc_trim goes through the bins of every arena, but only the main arena's top.
         given = (chunks["state"] == FREE) | (tops & (address == 0))
         first = np.minimum(-(-(start + _FREE_CHUNK_HEADER) // PAGE) * PAGE, end)
         last = np.maximum(end // PAGE * PAGE, first)
-        trimmable += int(heap.resident(first, last)[given].sum())
+        trimmable += weight * int(heap.resident(first, last)[given].sum())
     size = sum(heap.end - heap.start for heap in heaps)
-    return Arena(address, len(heaps), size, free, free_resident, top_resident, trimmable)
+    sums = (round(value) for value in (free, free_resident, top_resident, trimmable))
+    return Arena(address, len(heaps), size, *sums)

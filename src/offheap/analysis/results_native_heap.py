@@ -82,6 +82,8 @@ class NativeHeap:
     walked      bytes of arenas whose chunks were seen, of `size` bytes that all arenas have
     remedies    against what is kept free
     told_apart  whether the JVM's blocks were known, by Native Memory Tracking's headers
+    estimated   whether there were too many blocks to walk: then every figure but `walked` and `size` is an
+                estimate, from the share of each arena that was walked
     """
 
     external: Use
@@ -92,6 +94,7 @@ class NativeHeap:
     walked: int
     size: int
     told_apart: bool
+    estimated: bool = False
 
     @property
     def coverage(self) -> float:

@@ -61,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-attach", action="store_true", help="do not ask the JVM anything, not even to listen"
     )
     parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="walk every block of malloc, seconds for millions, not only the first of each arena",
+    )
+    parser.add_argument(
         "--detail",
         action="store_true",
         help="also ask what leaves some 5 MiB behind in the JVM, once: the collector's tables, NMT's details",
@@ -86,6 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.detail and args.no_attach:
         raise UserError("--detail asks the JVM and --no-attach forbids it", "give one of them")
+    if args.exact and (args.watch is not None or args.all or args.serve):
+        raise UserError("--exact is for one look", "leave out --watch, --all and --serve")
     if args.every is not None and args.watch is None:
         raise UserError("--every is the time between the looks of --watch", "add --watch 10m")
     if args.watch == 0 or args.every == 0:
@@ -113,7 +120,7 @@ def _look(args: argparse.Namespace) -> int:
 
     pid = discovery.resolve(args.process)
     growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
-    accounts = look(pid, attach=not args.no_attach, detail=args.detail)
+    accounts = look(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
     if args.json:
         from offheap.report import accounts_json, heap_growth
         from offheap.report.json import dumps

@@ -25,12 +25,14 @@ from offheap.proc.pagemap import PAGE, Pagemap
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE on 64-bit machines
 USED, FREE, CACHED, TOP = range(4)
 # first, second: the first 16 bytes that the program got, or what glibc keeps there when they are free.
-CHUNK = np.dtype([("address", "i8"), ("size", "i8"), ("state", "u1"), ("first", "u8"), ("second", "u8")])
+CHUNK = np.dtype(
+    [("address", "i8"), ("size", "i8"), ("state", "u1"), ("first", "u8"), ("second", "u8")], align=True
+)
 HEADER_BYTES = 16
 _LEAST = 32
 _WINDOW_BYTES = 4 << 20
 _TRIES = 4
-_MOST_CHUNKS = 8_000_000
+FEW_CHUNKS, ALL_CHUNKS = 600_000, 1 << 62  # the first are walked in a second
 _PREVIOUS_IN_USE = 1
 # sizeof(heap_info) before glibc 2.35 and since; sizeof(malloc_state) before 2.26 and since.
 _HEAP_INFOS, _ARENAS = (32, 48, 64), (2192, 2200)
@@ -44,6 +46,7 @@ class Heap:
     walked   up to there the chunks are known; `end` when all are
     chunks   CHUNK records in the order of addresses, without a gap
     present  for each page of [start, end) whether it is in memory
+    cut      whether the walk ended before `end` because it had seen enough chunks
     """
 
     start: int
@@ -52,6 +55,7 @@ class Heap:
     walked: int
     chunks: NDArray[np.void]
     present: NDArray[np.bool_]
+    cut: bool = False
 
     def resident(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bytes in memory of each [start, end) within this heap."""
@@ -77,23 +81,34 @@ class Block:
 
 
 def walk(
-    pid: int, main: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]], *, scrambled: bool = True
+    pid: int,
+    main: Sequence[tuple[int, int]],
+    others: Sequence[tuple[int, int]],
+    *,
+    scrambled: bool = True,
+    most: int = ALL_CHUNKS,
 ) -> list[Heap]:
     """The heaps of every arena: `main` are what brk grows, `others` what lies at multiples of 64 MiB.
 
     `scrambled`: glibc is 2.32 or later; before, chunks in caches and fastbins count as in use.
+    `most`: about how many chunks to walk at most, from the start of every range a share by its length.
     Of a range that is no heap nothing is walked.  PermissionError when this user may not read the memory.
     Only pages that are in memory are read: any other the kernel would map to read it.
     """
     heaps: list[Heap] = []
     with _Memory(pid) as memory:
-        for start, end in main:
-            grown = partial(_end_of_main, pid, start, end)
-            heaps.append(_walk(memory, start, grown, 0, (start,), _MOST_CHUNKS - _count(heaps)))
-        for start, end in others:
-            arena, candidates = _entry(memory, start)
-            grown = partial(_end_of_heap, memory, start, end)
-            heaps.append(_walk(memory, start, grown, arena, candidates, _MOST_CHUNKS - _count(heaps)))
+        left = sum(end - start for start, end in (*main, *others))
+        for number, (start, end) in enumerate((*main, *others)):
+            share = most * (end - start) // max(left, 1)
+            if number < len(main):
+                grown = partial(_end_of_main, pid, start, end)
+                heap = _walk(memory, start, grown, 0, (start,), share)
+            else:
+                arena, candidates = _entry(memory, start)
+                grown = partial(_end_of_heap, memory, start, end)
+                heap = _walk(memory, start, grown, arena, candidates, share)
+            heaps.append(heap)
+            most, left = max(most - len(heap.chunks), 0), left - (end - start)
     if scrambled:
         mark_cached(heaps)
     return heaps
@@ -186,10 +201,6 @@ class _Memory:
         return [int(word) for word in np.frombuffer(raw[: len(raw) // 8 * 8], np.uint64)]
 
 
-def _count(heaps: Sequence[Heap]) -> int:
-    return sum(len(heap.chunks) for heap in heaps)
-
-
 def _entry(memory: _Memory, start: int) -> tuple[int, tuple[int, ...]]:
     """(arena, where its first chunk may be) of the heap at `start`; nowhere if that is no heap."""
     arena, before, *_ = memory.words(start, 2) or (0, 0)
@@ -243,7 +254,7 @@ def _chunks(memory: _Memory, first: int, start: int, grown: Callable[[], int], a
     while at + HEADER_BYTES <= end and failed < _TRIES and count < most:
         page = (at - start) // PAGE
         window = memory.read(start + page * PAGE, present[page : page + _WINDOW_BYTES // PAGE])
-        found, marks, reached = _window(window, start + page * PAGE, at, end)
+        found, marks, reached = _window(window, start + page * PAGE, at, end, most - count)
         if reached == at:
             failed += 1
             end = grown()
@@ -263,18 +274,22 @@ def _chunks(memory: _Memory, first: int, start: int, grown: Callable[[], int], a
     chunks["state"][-1] = TOP if done else USED
     walked = end if done else int(chunks["address"][-1])
     chunks = chunks[: None if done else -1]
-    return Heap(start, end, arena, walked, chunks[chunks["size"] >= _LEAST], present)
+    if not (chunks["size"] >= _LEAST).all():
+        chunks = chunks[chunks["size"] >= _LEAST]
+    return Heap(start, end, arena, walked, chunks, present, cut=not done and count >= most)
 
 
 def _window(
-    window: bytearray, base: int, first: int, end: int
+    window: bytearray, base: int, first: int, end: int, most: int
 ) -> tuple[NDArray[np.void], NDArray[np.uint8], int]:
     """(records, flags, address of the next one) of the chunks from `first` on that start in the window."""
     words = memoryview(window).cast("Q")
     indices: list[int] = []
     append = indices.append
     at, last = (first - base) // 8, min(len(words), (end - base) // 8) - 3
-    while at < last:
+    for _ in range(most):
+        if at >= last:
+            break
         size = words[at + 1] & ~7
         # Old tops end in a chunk of 16 bytes and one of none.
         if size < 16 or size & 8 or base + at * 8 + size > end:

@@ -14,6 +14,7 @@ def native_heap(heap: NativeHeap) -> Value:
     return {
         "told_apart": heap.told_apart,
         "coverage": round(heap.coverage, 4),
+        "estimated": heap.estimated,
         "external": _use(heap.external),
         "jvm": [
             {"name": tagged.name, **_use(tagged.use), "asked_bytes": tagged.asked} for tagged in heap.tags
