@@ -3,6 +3,7 @@
     .venv/bin/python benchmarks/soak.py                    all of it, hours long
     .venv/bin/python benchmarks/soak.py --minutes 30       as much as fits; every kind is met early
     .venv/bin/python benchmarks/soak.py --only '17 ZGC'    the cells whose names contain that
+    .venv/bin/python benchmarks/soak.py --continue         the cells that the last runs had no time for
     .venv/bin/python benchmarks/soak.py --write            and put the table into docs/soak.md
 
 Exit status 1 when a cell failed.
@@ -11,13 +12,14 @@ Exit status 1 when a cell failed.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import document
@@ -33,6 +35,7 @@ import soak  # noqa: E402
 import zoo as zoo_programs  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "soak.md"
+KEPT = ROOT / "build" / "soak.json"
 WRITER = "benchmarks/soak.py"
 
 
@@ -57,6 +60,29 @@ class Tally:
             self.ran[key] += 1
             self.failed[key] += bool(result.failures)
         self.failures += [f"{cell}: {failure}" for failure in result.failures]
+
+
+@dataclass
+class Kept:
+    """What earlier runs found, by cell, so that the next one can go on; written after every cell."""
+
+    divisor: int
+    minutes: float = 0.0
+    results: dict[str, soak.Result] = field(default_factory=dict)
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(exist_ok=True)
+        file.with_suffix(".new").write_text(json.dumps(asdict(self)))
+        file.with_suffix(".new").replace(file)
+
+    @classmethod
+    def read(cls, file: Path) -> Kept:
+        found = json.loads(file.read_text())
+        results = {
+            cell: soak.Result(tuple(result["failures"]), result["attaches"], result["lost"])
+            for cell, result in found["results"].items()
+        }
+        return cls(found["divisor"], found["minutes"], results)
 
 
 def ordered(machines: list[soak.Machine], seed: int) -> list[soak.Machine]:
@@ -114,6 +140,12 @@ def main() -> int:
     parser.add_argument("--divisor", type=int, default=1, help="divides the counts of the stress program")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--only", default="", help="cells whose name contains it")
+    parser.add_argument(
+        "--continue",
+        dest="resume",
+        action="store_true",
+        help="skip the cells that ran before, and count what they found, whatever the probe was then",
+    )
     parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     args = parser.parse_args()
     library = checkout.build_script().build_if_changed()
@@ -122,7 +154,12 @@ def main() -> int:
         parser.error("needs a JDK of 11 or newer (javac)")
     machines = [m for m in soak.machines() if zoo_programs.java(m.jdk).exists()]
     began = time.monotonic()
-    tally = Tally()
+    tally, kept = Tally(), Kept(args.divisor)
+    if args.resume and KEPT.exists():
+        kept = Kept.read(KEPT)
+        if kept.divisor != args.divisor:
+            parser.error(f"the earlier runs had --divisor {kept.divisor}")
+    before = kept.minutes
     with (
         tempfile.TemporaryDirectory(prefix="offheap-soak-") as scratch,
         Progress(console=Console(stderr=True)) as bar,
@@ -134,16 +171,24 @@ def main() -> int:
                 chosen += [cell for cell in soak.cells(machine) if args.only in str(cell)]
             else:
                 tally.absent.add((machine.jdk, machine.collector))
-        task = bar.add_task("soak", total=len(chosen))
         for cell in chosen:
+            if earlier := kept.results.get(str(cell)):
+                tally.add(cell, earlier)
+        task = bar.add_task("soak", total=len(chosen), completed=tally.cells)
+        for cell in chosen:
+            if str(cell) in kept.results:
+                continue
             if time.monotonic() - began > args.minutes * 60:
                 break
             result = stress.run(cell)
             tally.add(cell, result)
+            kept.results[str(cell)] = result
+            kept.minutes = before + (time.monotonic() - began) / 60
+            kept.write(KEPT)
             bar.update(task, advance=1, description=str(cell))
             for failure in result.failures:
                 bar.console.print(f"{cell}: {failure}", markup=False, soft_wrap=True)
-    lines = tables(tally, args.divisor, (time.monotonic() - began) / 60)
+    lines = tables(tally, args.divisor, kept.minutes)
     print("\n".join(lines))
     if args.write:
         document.replace_section(DOCUMENT, WRITER, lines, "What the JVM survives")

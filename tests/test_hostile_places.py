@@ -7,9 +7,11 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,6 +128,56 @@ def test_a_file_system_that_fills_up(
     (file,) = small_tmpfs.glob("*.live")
     lost = recording.load(file).info.lost
     assert lost.get("lost_stacks", 0) > 0, lost
+
+
+@pytest.fixture
+def small_cgroup(tmp_path: Path) -> Iterator[Path]:
+    """cgroup.procs of a group that may have 96 MiB and no swap; of version 1 or 2."""
+    trees = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
+    name = f"offheap-test-{os.getpid()}"
+    for tree, limit in trees.items():
+        group = Path(tree) / name
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            for file in (limit, "memory.memsw.limit_in_bytes", "memory.swap.max"):
+                if (group / file).exists():
+                    (group / file).write_text("0" if "swap.max" in file else str(96 << 20))
+            if (group / limit).exists():
+                yield group / "cgroup.procs"
+                return
+        finally:
+            group.rmdir()
+    pytest.skip("no memory cgroup can be made here")
+
+
+def test_the_memory_limit_of_its_cgroup(probe_library: Path, small_cgroup: Path) -> None:
+    """The kernel kills what leaks, as it would without the probe; all that was recorded can be read."""
+    script = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+count = 0
+while True:
+    for _ in range(100): ctypes.memset(libc.malloc(5000), 1, 5000)
+    count += 100
+    print(count, flush=True)
+"""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-") as folder:
+        outcome = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={folder}"},
+            preexec_fn=lambda: small_cgroup.write_text(str(os.getpid())),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert outcome.returncode == -signal.SIGKILL, outcome.stderr
+        told = int(outcome.stdout.split()[-1])
+        assert told > 5000
+        assert told <= leaked(Path(folder)) <= told + 100
 
 
 def test_no_address_space(probe_library: Path, tmp_path: Path) -> None:
