@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,6 +25,7 @@ from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable
 from offheap.report.text import printable
 
 _POLL_SECONDS = 0.5  # how long a signal may wait
+_COVERED_SECONDS = 5.0  # between looks at a recording while nobody sees the table
 _SMALL = 24  # lines: in a smaller terminal the answer gets fewer
 _KEYS = (
     ("Enter", "stack"),
@@ -58,6 +60,8 @@ class LiveScreen(Screen[None]):
     def __init__(self, watch: Watch, view: View, folder: Path, owners: Owners | None) -> None:
         super().__init__()
         self._owners = owners
+        self.seen = asyncio.Event()  # not set while the owners cover the table
+        self.seen.set()
         self._watch = watch
         self._newest = view  # what was read last
         self._shown = view  # the same, unless paused
@@ -193,7 +197,8 @@ class LiveScreen(Screen[None]):
         if self._owners is None:
             self.say("the process has ended, and nobody looked who held its RSS")
         else:
-            self.app.push_screen(OwnersScreen(self._owners))
+            self.seen.clear()
+            self.app.push_screen(OwnersScreen(self._owners), lambda _: self.seen.set())
 
     def action_baseline(self) -> None:
         if self._newest.over:
@@ -289,6 +294,9 @@ class LiveApp(App[None]):
         # In a thread: the first look at a new library reads its symbols, and keys must not wait for that.
         while not self._over:
             await asyncio.sleep(self._every)
+            # The owners cover all of it, and their looks need the CPU that both may take.
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.main.seen.wait(), _COVERED_SECONDS)
             try:
                 view = await asyncio.to_thread(self._watch.advance)
             except (UserError, OSError) as error:

@@ -21,7 +21,7 @@ from offheap.report.text import printable
 
 # A look walks the page tables of the whole process: for a large one it is taken more rarely.
 _EVERY = 3.0  # seconds
-_SHARE_OF_CPU = 0.03
+_SHARE_OF_CPU = 0.01
 _TITLE, _BARS = 24, 14
 
 Owners = Callable[[], tuple[OwnersOverTime, OwnersGrowth]]
