@@ -274,10 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sentence(recorded: Recorded | None) -> str:
     if recorded is None:
         return "The recording failed."
+    hour = f"In proportion that is {recorded.hour / MIB:.1f} MiB for an hour, which was not measured."
     return (
         f"`offheap run --interval 512KiB` of the same for {recorded.seconds / 60:g} min: a recording of "
         f"{recorded.bytes / MIB:.2f} MiB, at most {recorded.most / MIB:.2f} MiB while it was made. "
-        f"In proportion that is {recorded.hour / MIB:.1f} MiB for an hour, which was not measured."
+        f"{hour if recorded.seconds >= 60 else 'That is too short to say what an hour would be.'}"
     )
 
 

@@ -63,7 +63,8 @@ def test_every_churn_is_measured_under_offheap() -> None:
 @pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
 @pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
 def test_memory_and_files_are_measured_under_offheap() -> None:
-    output = bench("footprint.py", "--only", "offheap")
+    # What it shows while it runs comes before.
+    _, _, output = bench("footprint.py", "--only", "offheap").partition("`python benchmarks/footprint.py")
     figure = r"([\d.]+)"
     held = re.findall(
         rf"^\| (offheap [^|]+) \| \+{figure} MiB \| \+{figure} MiB \| {figure} bytes", output, re.M
