@@ -101,6 +101,8 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"offheap {name}" in outcome.stdout
     assert "examples:" in outcome.stdout
     assert "\x1b" not in outcome.stdout
+    narrow = offheap(name, "--help", COLUMNS="80").stdout.splitlines()
+    assert [line for line in narrow if len(line) > 80] == []
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,22 @@ def test_at_most_ten_suspects_and_how_many_more() -> None:
     assert "and 4 more" in plain.write(report.document(found))
 
 
+def test_what_cannot_be_told_yet_is_listed_only_where_nothing_leaks() -> None:
+    process = Process(20, 1)
+    for name, leak in (("leak", Leak(40, 40_000)), ("little", Leak(0.1, 2 << 20))):
+        process.add(inflater(f"com.example.App.{name}"), leak)
+    found = ticket(process.record())
+    assert [suspect.verdict for suspect in found.suspects] == ["leak", "cannot tell yet"]
+    assert [suspect.verdict for suspect in found.shown] == ["leak"]
+    assert found.others == 0
+    text = plain.write(report.document(found))
+    assert "App.leak" in text
+    assert "2. cannot tell yet" not in text
+    process = Process(20, 1)
+    process.add(inflater("com.example.App.little"), Leak(0.1, 2 << 20))
+    assert "1. cannot tell yet" in plain.write(report.document(ticket(process.record())))
+
+
 def test_an_empty_recording_is_written_too() -> None:
     found = ticket(Process(5).record())
     assert not found.suspects

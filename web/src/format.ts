@@ -134,8 +134,9 @@ export function shortName(name: string, parts: number): string {
   return name.split(".").slice(-parts).join(".");
 }
 
-/** A clause from the analysis as a sentence of its own. */
+/** A clause from the analysis as a sentence of its own; one that begins with a file's name keeps its small letter. */
 export function sentence(clause: string): string {
   const text = visible(clause).replace(/(\d) (?=([KMGTP]i)?B\b|(s|min|h|d)\b)/g, `$1${SPACE}`);
-  return text && `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+  const first = /^[^\s,:]*[.+/_]/.test(text) ? text.charAt(0) : text.charAt(0).toUpperCase();
+  return text && `${first}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

@@ -73,5 +73,6 @@ describe("names", () => {
   it("sentences start large and end with a full stop", () => {
     expect(plain(sentence("known for 2.0 s only"))).toBe("Known for 2.0 s only.");
     expect(sentence("")).toBe("");
+    expect(sentence("libz.so.1, java: stripped")).toBe("libz.so.1, java: stripped.");
   });
 });

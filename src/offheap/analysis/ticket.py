@@ -57,9 +57,16 @@ class Ticket:
         return self.stats.info
 
     @property
+    def shown(self) -> tuple[Suspect, ...]:
+        """Those that a person should read of: what cannot be told yet only where nothing leaks or grows."""
+        grown = tuple(suspect for suspect in self.suspects if suspect.verdict != "cannot tell yet")
+        return grown or self.suspects
+
+    @property
     def others(self) -> int:
-        """Suspects that are not listed."""
-        return sum(self.verdicts[v] for v in ("leak", "growing", "cannot tell yet")) - len(self.suspects)
+        """Suspects of the same verdicts that are not shown."""
+        grown = self.verdicts["leak"] + self.verdicts["growing"]
+        return (grown or self.verdicts["cannot tell yet"]) - len(self.shown)
 
 
 def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:

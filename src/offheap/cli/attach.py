@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap attach 4711 --duration 5m
   offheap attach OrderService -o leak.offheap
-  offheap attach 4711 --duration 5m --gc        what only waits for a collection is no leak
+  offheap attach 4711 --duration 5m --gc        judge what a collection leaves
   offheap attach 4711 --exact --duration 30s    every block, exact to the byte"""
     parser.add_argument("target", metavar="PID|NAME", help="a process, or part of a main class or jar name")
     parser.add_argument(

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap check app.offheap
   offheap check app.offheap --max-growth 1MiB/min --junit offheap.xml
-  offheap check --max-growth 1MiB/min --max-live 500MiB -- java -jar app.jar --soak 10m
-  offheap check new.offheap --no-new-leaks --baseline main.offheap --ignore lsan.supp"""
+  offheap check --max-growth 1MiB/min --max-live 500MiB -- java -jar app.jar
+  offheap check new.offheap --no-new-leaks --baseline main.offheap"""
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-growth", type=parse_rate, metavar="RATE", help="how fast live memory may grow: 1MiB/min, 10k/s"

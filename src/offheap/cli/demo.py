@@ -184,13 +184,16 @@ def _free_name() -> Path:
 
 
 def _next_steps(output: Path) -> str:
-    return f"""
-The bug is in PriceImport.askNextSupplier: on one way out it forgets to end the Inflater.
-next:
-  offheap tree {output}          who called whom
-  offheap ps                         the JVMs of this machine
-  offheap attach PID --duration 1m   the same for one that runs, without a restart
-  offheap run -- java -jar app.jar   the same from the start"""
+    commands = {
+        f"offheap tree {output}": "who called whom",
+        "offheap ps": "the JVMs of this machine",
+        "offheap attach PID --duration 1m": "the same for one that runs, not restarted",
+        "offheap run -- java -jar app.jar": "the same from the start",
+    }
+    width = min(max(map(len, commands)), 36)
+    lines = [f"  {command:<{width}}   {what}" for command, what in commands.items()]
+    bug = "The bug is in PriceImport.askNextSupplier:\non one way out it forgets to end the Inflater."
+    return "\n".join(["", bug, "next:", *lines])
 
 
 def _say(line: str) -> None:

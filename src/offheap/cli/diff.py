@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap diff release-1.offheap release-2.offheap
   offheap diff short.offheap long.offheap --per second
-  offheap diff old.offheap new.offheap --per 120000,95000     requests served in each
+  offheap diff old.offheap new.offheap --per 120000,95000  requests served
   offheap diff app.offheap --from 5m --to 50m
-  offheap diff old.offheap new.offheap -o diff.html           with a differential flame graph
+  offheap diff old.offheap new.offheap -o diff.html        with a flame graph
 """
     parser.add_argument("old", metavar="OLD", help="a recording, or a live file")
     parser.add_argument("new", metavar="NEW", nargs="?", help="another; none: compare two times of OLD")

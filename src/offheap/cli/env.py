@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   eval "$(offheap env)"; exec java -jar app.jar
   eval "$(offheap env --native --exact)"; exec ./server
-  offheap env --json                            for a container image's ENV lines"""
+  offheap env --json                         for a container image's ENV lines"""
     rate.add_arguments(parser)
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="where the live file is made (default /dev/shm)"

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap leaks app.offheap
   offheap leaks app.offheap --all --full
   offheap leaks app.offheap --limit 2GiB           when will 2 GiB be full?
-  offheap leaks app.offheap --json | jq '.suspects[] | select(.verdict == "leak")'
+  offheap leaks app.offheap --json | jq '.suspects[] | {verdict, why}'
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
     parser.add_argument(

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "taken out again at the end.  Press ? for the keys."
     )
     parser.epilog = """examples:
-  offheap live 4711                     a JVM that `offheap run` or `offheap env` started
+  offheap live 4711                     a JVM that has the probe
   offheap live OrderService --attach    any running JVM
-  offheap live app.offheap              a recording, also while it is being written"""
+  offheap live app.offheap              a recording, also one that goes on"""
     parser.add_argument(
         "target",
         metavar="PID|NAME|RECORDING",

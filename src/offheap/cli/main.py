@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -22,8 +24,8 @@ COMMANDS: dict[str, str] = {
     "attach": "load the probe into a running JVM, record, leave it clean again",
     "detach": "take the probe out of a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
-    "where": "every byte of RSS and its owner: heap, metaspace, stacks, malloc, files",
-    "nmt": "Native Memory Tracking's report, with external memory as one more category",
+    "where": "who owns RSS: heap, metaspace, thread stacks, malloc, files",
+    "nmt": "Native Memory Tracking's report, and the memory it does not count",
     "trim": "give back what malloc keeps free, and show before and after",
     "env": "print the variables that start the probe where there is no Python",
     "live": "watch what holds memory and what grows, in the terminal",
@@ -45,7 +47,8 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "set up": ("completion",),
 }
 
-_DESCRIPTION = "Find where a JVM's memory goes and who leaks it: native memory first, with its Java callers."
+_DESCRIPTION = """Find where a JVM's memory goes and who leaks it: native memory first, with its
+Java callers."""
 
 _EPILOG = """examples:
   offheap demo                                  see it find a leak
@@ -97,6 +100,8 @@ def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
     importlib.import_module(f"offheap.cli.{name}").add_arguments(parser)
     if not parser.description:
         parser.description = COMMANDS[name][0].upper() + COMMANDS[name][1:] + "."
+    # The formatter leaves descriptions as they are, for the sake of the examples in the epilog.
+    parser.description = textwrap.fill(parser.description, shutil.get_terminal_size().columns - 2)
     return parser
 
 

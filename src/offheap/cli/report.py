@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  offheap report app.offheap                     writes app.html\n"
-        "  offheap report app.offheap -o leak.md          by the suffix: html, md, json, txt\n"
+        "  offheap report app.offheap -o leak.md          or .html, .json, .txt\n"
         "  offheap report app.offheap --limit 2GiB        say when 2 GiB will be full\n"
-        "  offheap report app.offheap --format md -o - | gh issue create --title leak --body-file -\n"
+        "  offheap report app.offheap --format md -o - | gh issue create -t leak -F -\n"
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a recording or a live file")
     parser.add_argument(

@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = """examples:
   offheap where 4711
-  offheap where 4711 --watch 10m        what grows, and a verdict; Ctrl-C ends it early
+  offheap where 4711 --watch 10m        what grows; Ctrl-C ends it early
   offheap where app.offheap             the same of a recording
-  offheap where 4711 --tree             owners, what they are made of, and the addresses
+  offheap where 4711 --tree             owners, their parts, and the addresses
   offheap where 4711 --histogram 30s    which classes grow in the Java heap
   offheap where --all                   a line for each JVM of this machine
   offheap where --all --serve :9404     the same for Prometheus, on loopback

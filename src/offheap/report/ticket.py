@@ -28,11 +28,11 @@ def document(ticket: Ticket) -> list[Block]:
         Paragraph(ticket.answer, strong=True),
         Facts(_facts(ticket)),
     ]
-    if ticket.suspects:
+    if ticket.shown:
         blocks += [Heading("Suspects"), _suspects(ticket)]
         counts = ", ".join(f"{count} {verdict}" for verdict, count in ticket.verdicts.items())
         blocks.append(Paragraph(f"In brackets: 95 % intervals. Of all sites: {counts}."))
-        for suspect in ticket.suspects[:_STACKS]:
+        for suspect in ticket.shown[:_STACKS]:
             blocks += [
                 Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),
                 Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}."),
@@ -148,7 +148,7 @@ def _suspects(ticket: Ticket) -> Table:
             wording.size(suspect.site.live_bytes),
             Code(("mmap " if suspect.site.kind == "mmap" else "") + wording.name(suspect.blamed)),
         )
-        for suspect in ticket.suspects
+        for suspect in ticket.shown
     ]
     if ticket.others > 0:
         rows.append(("", f"and {ticket.others} more", "", "", "", Code("")))
