@@ -46,8 +46,8 @@ def judge(over: OwnersOverTime, *, pid: int | None = None, loaders: Sequence[Gro
 
 def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[Grown]) -> WhereVerdict:
     if seconds < _SHORTEST or len(over.times) < _FEWEST_LOOKS:
-        looks = "1 look" if len(over.times) == 1 else f"{len(over.times)} looks"
-        why = f"{looks} in {format_duration(seconds)} are too few"
+        looks = f"{len(over.times)} looks in {format_duration(seconds)} are too few"
+        why = "one look is too few" if len(over.times) == 1 else looks
         return _open(why, pid, max(_SHORTEST * 3, seconds))
     found = standings(over)
     if found is None:

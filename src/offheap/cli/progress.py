@@ -47,7 +47,11 @@ class ProgressLine:
         """One line in place of the one before."""
         text = f"{self._doing}: {what}"
         if self._status:
-            self._status.update(text)
+            from rich.text import Text
+
+            # One line whatever the width: rich would go on in a second, next to the spinner of the first.
+            room = self._status.console.width - 3
+            self._status.update(Text(text if len(text) <= room else text[: room - 1] + "…"))
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _LINE_SECONDS
             print(text, file=sys.stderr, flush=True)
@@ -58,5 +62,5 @@ def describe(progress: Progress) -> str:
     malloc = format_size(max(progress.live_bytes - progress.mapped_bytes, 0.0))
     return (
         f"{format_duration(progress.seconds)}, RSS {format_size(progress.rss_bytes)}, "
-        f"live: malloc {malloc}, mapped {format_size(progress.mapped_bytes)}, {progress.stacks} stacks"
+        f"malloc {malloc}, mapped {format_size(progress.mapped_bytes)}, {progress.stacks} stacks"
     )

@@ -91,7 +91,7 @@ def print_trim(out: Console, trimmed: Trimmed) -> None:
         out.print(Text(f"{name:<24}{format_size(before):>12}{format_size(after):>12}{change:>12}"))
     out.print()
     if trimmed.before and trimmed.after:
-        out.print("What is still kept shares its pages with blocks in use, or lies above the last of them.")
+        out.print("What is still kept shares its pages with blocks in use, or lies behind them.")
     else:
         out.print("What malloc keeps cannot be told: run offheap as root, or with CAP_SYS_PTRACE.")
     out.print(f"It took {format_duration(trimmed.seconds)}; the program went on in the meantime.")
