@@ -259,3 +259,51 @@ def test_the_jvm_of_another_user(jre: Callable[[int], Path], waiting_classes: Pa
             pytest.skip("another user cannot read this installation")
         assert outcome.returncode == 2
         assert "belongs to root" in outcome.stderr
+
+
+# What a user without rights over other users' processes has.
+PLAIN = ("setpriv", "--bounding-set", "-sys_ptrace,-dac_override,-dac_read_search")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up CAP_SYS_PTRACE")
+def test_a_jvm_with_more_rights_than_ours(jre: Callable[[int], Path], classes: Path) -> None:
+    with footprint_jvm(jre(21), classes, "serial") as jvm:
+        command = [*PLAIN, sys.executable, "-m", "offheap", "where", str(jvm.pid), "--json"]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert outcome.returncode == 0, outcome.stderr
+        document = json.loads(outcome.stdout)
+        owners = {owner["owner"]: owner["bytes"] for owner in document["owners"]}
+        assert owners["mapped-files"] >= MAPPED
+        assert owners["shared-libraries"] > MIB
+        assert sum(owners.values()) + document["unattributed_bytes"] == document["rss_bytes"]
+        assert any("has more rights than this user" in sentence for sentence in document["missing"])
+        assert any("CAP_SYS_PTRACE" in sentence for sentence in document["missing"])
+        assert jvm.answers()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount over files of /proc")
+def test_the_same_user_without_the_right_to_trace(
+    jre: Callable[[int], Path], classes: Path, tmp_path: Path
+) -> None:
+    """As with kernel.yama.ptrace_scope 1: memory and stack pointers are closed, maps and the JVM open."""
+    closed = tmp_path / "closed"
+    closed.touch(0)
+    with footprint_jvm(jre(17), classes, "g1", wrapper=PLAIN) as jvm:
+        mount = (
+            f"for file in /proc/{jvm.pid}/mem /proc/{jvm.pid}/task/*/syscall; do "
+            f'mount --bind {closed} "$file" || exit 9; done; exec "$@"'
+        )
+        command = ["unshare", "-m", "sh", "-c", mount, "sh", *PLAIN]
+        command += [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--json"]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if outcome.returncode == 9 or "unshare failed" in outcome.stderr:
+            pytest.skip(f"this container may not mount: {outcome.stderr.strip()}")
+        assert outcome.returncode == 0, outcome.stderr
+        document = json.loads(outcome.stdout)
+        owners = {owner["owner"]: owner["bytes"] for owner in document["owners"]}
+        assert owners["java-heap"] >= HEAP
+        assert owners["metaspace"] > MIB
+        assert document["malloc"] is None
+        assert any("CAP_SYS_PTRACE" in sentence for sentence in document["missing"])
+        assert any("--detail" in sentence for sentence in document["missing"])
+        assert jvm.answers()

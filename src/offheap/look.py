@@ -107,7 +107,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
         raise ProcessLookupError
     # After what the JVM said itself: of two claims to one address the first counts.
     answers.places += _found(pid, rows)
-    if not _knows_tables(rows, answers):
+    if answers.sources and not _knows_tables(rows, answers):
         answers.missing.append(_TABLES)
     evidence = Evidence(
         rows, found, _images(pid, rows), answers.places, answers.metaspace, answers.report, answers.tags
