@@ -58,6 +58,21 @@ def test_who_grows_is_named(owner: str, kind: str) -> None:
     assert grown.growth.low <= 0.5 * MIB <= grown.growth.high
 
 
+@pytest.mark.parametrize(
+    ("owner", "kind", "words"),
+    [
+        ("malloc", "native-malloc", "jemalloc has it, and what of it is free"),
+        ("unattributed", "native-mmap", "it may be jemalloc's, or mapped by a library"),
+        ("mapped-files", "mapped-files", ""),
+    ],
+)
+def test_another_allocator_is_said(owner: str, kind: str, words: str) -> None:
+    found = verdict(over({"allocator: jemalloc": np.ones(60)}, **{owner: line(20, 0.5)}))
+    assert found.kind == kind
+    assert words in found.why
+    assert bool(words) == ("jemalloc" in found.why)
+
+
 def test_nothing_grows() -> None:
     found = verdict(over())
     assert found.kind == "stable"

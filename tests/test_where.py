@@ -9,11 +9,13 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
 from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
+from native import compile_c
 from offheap.analysis.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
@@ -138,6 +140,46 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
     assert any(one.sources for one in looks)
     assert looks[-1].memory.rss - looks[0].memory.rss > 10 * MIB
     assert sum(one.cost_bytes for one in looks) < MIB
+
+
+@needs_tracing
+@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc"])
+def test_another_allocator(
+    allocator: str, jre: Callable[[int], Path], classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = find_library(allocator)
+    if library is None:
+        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
+    monkeypatch.setenv("LD_PRELOAD", library)
+    with footprint_jvm(jre(21), classes, "serial") as jvm:
+        accounts = look(jvm.pid)
+        monkeypatch.delenv("LD_PRELOAD")
+        check_books(accounts)
+        check_program(accounts)
+        assert accounts.allocator == allocator
+        assert any(sentence.startswith(f"{allocator} has malloc's place") for sentence in accounts.missing)
+        # Direct buffers and zip streams.
+        assert held(accounts)["malloc"].bytes > DIRECT + 10 * MIB
+        assert accounts.native_heap is None
+        assert accounts.unattributed_bytes <= 0.005 * accounts.memory.rss, accounts.unattributed
+
+
+def test_an_allocator_that_is_merely_loaded(tmp_path: Path) -> None:
+    """A library of that name that has no part in malloc: glibc's chunks are walked as ever."""
+    source = tmp_path / "nothing.c"
+    source.write_text("int nothing;\n")
+    library = compile_c([source], tmp_path / "libjemalloc.so.2", flags=["-shared", "-fPIC"])
+    program = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('ready', flush=True); input()"
+    command = [sys.executable, "-c", program, str(library)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == b"ready\n"
+            accounts = look(process.pid)
+        finally:
+            process.kill()
+    assert accounts.allocator == ""
+    assert accounts.native_heap
 
 
 def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:

@@ -40,8 +40,13 @@ _PTRACE = (
 _ANSWERING = ("Attach Listener", "Signal Dispatch")
 _TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
-_COMPLETE = 0.99
-_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
+_COMPLETE, _IN_PLACE = 0.99, 0.5  # shares of glibc's arenas that were walked
+_KEPT = "what of it is free but kept cannot be told from blocks"
+_OTHER_ALLOCATORS = {
+    "jemalloc": f"jemalloc has malloc's place: {_KEPT}",
+    "tcmalloc": f"tcmalloc has malloc's place: {_KEPT}, nor what it maps from other anonymous memory",
+    "mimalloc": "mimalloc has malloc's place: its memory is not told from other anonymous memory",
+}
 
 
 @dataclass
@@ -113,6 +118,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
         rows, found, _images(pid, rows), answers.places, answers.metaspace, answers.report, answers.tags
     )
     claims = accounting.known(evidence)
+    allocator = _allocator(rows)
     chunks: list[tuple[int, int]] = []
     heap: NativeHeap | None = None
     try:
@@ -121,7 +127,10 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
             answers.missing.append(
                 "not all anonymous memory was searched for malloc's large blocks: too much of it"
             )
-        heap = _native_heap(pid, rows, chunks, answers, exact) if walk else None
+        heap = _native_heap(pid, rows, chunks, answers, exact, allocator) if walk else None
+        if heap and allocator:
+            # Merely loaded, it has no part in malloc: then glibc's arenas are full of chunks.
+            heap, allocator = (heap, "") if heap.coverage >= _IN_PLACE else (None, allocator)
     except PermissionError:
         answers.missing.append(_PTRACE)
     accounting.claim_rest(evidence, claims, chunks)
@@ -132,7 +141,8 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
             present[index] = pagemap.present(pieces[index].start, pieces[index].end)
     measured = accounting.sizes(rows, pieces, present)
     holdings, unattributed = accounting.account(evidence, pieces, measured, heap)
-    answers.missing += _allocators(rows)
+    if allocator:
+        answers.missing.append(_OTHER_ALLOCATORS[allocator])
     memory = smaps.total(rows)
     return Accounts(
         pid=pid,
@@ -148,6 +158,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
         missing=tuple(answers.missing),
         seconds=time.monotonic() - began,
         cost_bytes=0,
+        allocator=allocator,
     )
 
 
@@ -171,7 +182,12 @@ def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
 
 
 def _native_heap(
-    pid: int, rows: Sequence[Row], chunks: Sequence[tuple[int, int]], answers: _Answers, exact: bool
+    pid: int,
+    rows: Sequence[Row],
+    chunks: Sequence[tuple[int, int]],
+    answers: _Answers,
+    exact: bool,
+    allocator: str,
 ) -> NativeHeap:
     """malloc's blocks; PermissionError when this user may not read the memory."""
     main, others = accounting.heaps(rows)
@@ -185,7 +201,7 @@ def _native_heap(
             f"malloc has more blocks than are walked in a second: what is said of them is estimated from the "
             f"{heap.coverage:.0%} of its memory that were; --exact walks all"
         )
-    elif heap.coverage < _COMPLETE:
+    elif heap.coverage < _COMPLETE and not allocator:
         answers.missing.append(
             f"{1 - heap.coverage:.0%} of malloc's arenas could not be walked: they changed too fast, "
             "or are swapped out"
@@ -286,10 +302,7 @@ def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
     return images
 
 
-def _allocators(rows: Sequence[Row]) -> list[str]:
-    names = {row.mapping.name for row in rows if row.is_file}
-    return [
-        f"{allocator} is in use: what it holds is not told from other anonymous memory"
-        for allocator in _ALLOCATORS
-        if any(allocator in name for name in names)
-    ]
+def _allocator(rows: Sequence[Row]) -> str:
+    """The library that has malloc's place; "" for glibc's own."""
+    names = {row.mapping.name for row in rows if row.is_file and "x" in row.mapping.permissions}
+    return next((one for one in _OTHER_ALLOCATORS if any(f"lib{one}" in name for name in names)), "")

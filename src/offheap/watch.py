@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.accounts import Accounts
-from offheap.analysis.owners_growth import MAPPED, THREADS, loaders_grown
+from offheap.analysis.owners_growth import ALLOCATOR, MAPPED, THREADS, loaders_grown
 from offheap.analysis.results_owners import Grown
 from offheap.errors import UserError
 from offheap.jvm import class_loaders, gauges, hsperfdata
@@ -104,6 +104,8 @@ def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = 
     counted.update(_groups(THREADS, ((name, 1) for name in names)))
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
     counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
+    if accounts.allocator:
+        counted[f"{ALLOCATOR}{accounts.allocator}"] = 1.0
     return Moment(accounts, owners, counted)
 
 

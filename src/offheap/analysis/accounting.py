@@ -114,7 +114,7 @@ def known(evidence: Evidence) -> Claims:
                 continue  # by its shape first
             name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
             claims.add([Range(region.start, region.end, owner, name)])
-    claims.add(shapes.arenas(rows))
+    claims.add(shapes.jemalloc(rows) or shapes.arenas(rows))
     if evidence.metaspace:
         if not any(place.part == "class space" for place in evidence.places):
             claims.add(shapes.class_space(rows, claims, evidence.metaspace))

@@ -99,6 +99,7 @@ class Accounts:
     native_heap   malloc's memory from inside; None where it could not be walked
     ranges        every range that has memory, by address; together exactly RSS
     sources       what told it, besides /proc
+    allocator     the library that has malloc's place, such as jemalloc; "" for glibc's own
     missing       sentences: what could not be told, why, and what would tell it
     cost_bytes    the pages that the JVM's threads which answered us brought into memory meanwhile
     """
@@ -116,6 +117,7 @@ class Accounts:
     missing: tuple[str, ...]
     seconds: float
     cost_bytes: int
+    allocator: str = ""
 
     @property
     def unattributed_bytes(self) -> int:

@@ -18,7 +18,7 @@ from offheap.analysis.trend import Floats, Trend, trend
 from offheap.jvm.class_loaders import Loaders
 from offheap.recording.model import OwnersOverTime
 
-THREADS, MAPPED = "threads: ", "mapped: "
+THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
 
 # The owners that each verdict is about, and the share of its middle third that its last third must grow.
 # What HotSpot itself fills grows as the logarithm of time for hours: it has to grow in a straight line.

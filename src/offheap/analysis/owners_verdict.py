@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from offheap.analysis.owners_growth import MATERIAL, Standing, growth, standings
+from offheap.analysis.owners_growth import ALLOCATOR, MATERIAL, Standing, growth, standings
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.trend import seconds_needed
@@ -92,6 +92,11 @@ def _blame(
     grown = tuple(loaders) if one.kind == "metaspace" else one.grown
     if grown and one.kind != "threads":
         why += f"; {_named(grown[0])}"
+    allocator = next((name.removeprefix(ALLOCATOR) for name in over.gauges if name.startswith(ALLOCATOR)), "")
+    if allocator and one.kind == "native-malloc":
+        why += f"; {allocator} has it, and what of it is free but kept cannot be told"
+    if allocator and one.kind == "native-mmap":
+        why += f"; it may be {allocator}'s, or mapped by a library: the two cannot be told apart"
     if any(other.state == "unjudged" and other.kind == "java-heap" for other in found):
         why += "; the Java heap cannot be judged, too few collections of its old generation"
     return WhereVerdict(one.kind, why, _next(one.kind, pid, "direct-buffers" in over.names), grown)

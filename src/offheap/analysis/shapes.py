@@ -60,6 +60,21 @@ def arenas(rows: Sequence[Row]) -> list[Range]:
     return found
 
 
+def jemalloc(rows: Sequence[Row]) -> list[Range]:
+    """What jemalloc has mapped, in a process that has its library.
+
+    Its pages.c maps everything open and with MAP_NORESERVE ("nr"), unless vm.overcommit_memory is 2; HotSpot
+    and libraries' own mmap hardly ever do both.
+    """
+    if not any(row.is_file and "libjemalloc" in row.mapping.name for row in rows):
+        return []
+    return [
+        Range(row.mapping.start, row.mapping.end, "malloc", "jemalloc")
+        for row in rows
+        if is_anonymous(row) and row.mapping.permissions == "rw-p" and "nr" in row.flags
+    ]
+
+
 def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
     """The stacks that a stack pointer points into, by their threads' names."""
     starts = [row.mapping.start for row in rows]

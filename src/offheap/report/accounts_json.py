@@ -51,6 +51,7 @@ def where(accounts: Accounts) -> Value:
         "missing": list(accounts.missing),
         "seconds": round(accounts.seconds, 3),
         "cost_bytes": accounts.cost_bytes,
+        "allocator": accounts.allocator or None,
     }
 
 
