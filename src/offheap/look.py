@@ -190,12 +190,14 @@ def _native_heap(
     allocator: str,
 ) -> NativeHeap:
     """malloc's blocks; PermissionError when this user may not read the memory."""
+    # Before the walk: programs give such blocks back, and have others at their place, many times a second.
+    large = glibc_heap.blocks(pid, chunks)
     main, others = accounting.heaps(rows)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
     most = glibc_heap.ALL_CHUNKS if exact else glibc_heap.FEW_CHUNKS
     heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled, most=most)
     settings = {name: text for name, text in status.environment(pid).items() if name.startswith(_SETTINGS)}
-    heap = native_heap.native_heap(heaps, glibc_heap.blocks(pid, chunks), answers.report, settings)
+    heap = native_heap.native_heap(heaps, large, answers.report, settings)
     if heap.estimated:
         answers.missing.append(
             f"malloc has more blocks than are walked in a second: what is said of them is estimated from the "

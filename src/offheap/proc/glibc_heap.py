@@ -123,7 +123,8 @@ def blocks(pid: int, chunks: Iterable[tuple[int, int]]) -> list[Block]:
                 words = np.frombuffer(os.pread(memory.file, 32, start), np.uint64)
             except OSError:
                 continue
-            if len(words) == 4:
+            # Where another mapping is by now, it would be taken for a library's block.
+            if len(words) == 4 and int(words[1]) & ~7 == end - start:
                 resident = memory.pagemap.present(start, end) * PAGE
                 found.append(Block(start, end, resident, int(words[2]), int(words[3])))
     return found
