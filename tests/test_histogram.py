@@ -16,6 +16,7 @@ from footprint import DIRECT, HEAP, compile_footprint, footprint_jvm
 from offheap.analysis.heap_growth import heap_growth
 from offheap.jvm import histogram
 from offheap.jvm.histogram import ClassCount, Histogram
+from turns import one_by_day
 
 MIB = 1 << 20
 TEXT = """ num     #instances         #bytes  class name (module)
@@ -60,7 +61,7 @@ def test_what_grew() -> None:
     assert still.direct.bytes is None
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
 def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as jvm:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from offheap.proc import threads
+from turns import one_by_day
 from waiting_jvm import WaitingJVM, read_line
 
 MIB = 1 << 20
@@ -72,7 +73,7 @@ def check(pid: int, how: str) -> None:
     assert before["free_resident_bytes"] - after["free_resident_bytes"] == pytest.approx(foretold, rel=0.03)
 
 
-@pytest.mark.parametrize("version", [17, 21, 25])
+@pytest.mark.parametrize("version", one_by_day([17, 21, 25]))
 def test_the_jvm_trims(version: int, jre: Callable[[int], Path], burst: Path) -> None:
     with bursting(jre(version), burst) as jvm:
         check(jvm.pid, "System.trim_native_heap")

@@ -18,3 +18,12 @@ def by_day(rows: Sequence[object], columns: Iterable[object]) -> list[ParameterS
         for at, row in enumerate(rows)
         for number, name in enumerate(names)
     ]
+
+
+def one_by_day(values: Sequence[object]) -> list[ParameterSet]:
+    """All for parametrize: today's as it is, the others marked slow."""
+    today = datetime.date.today().toordinal() % len(values)
+    return [
+        pytest.param(value, marks=[] if at == today else [pytest.mark.slow])
+        for at, value in enumerate(values)
+    ]
