@@ -1,16 +1,39 @@
+#define _GNU_SOURCE
 #include "cfi.h"
 
 #include <string.h>
 
+#include "system.h"
+
+static bool look_at(struct cfi_window *window, const uint8_t *at) {
+    if (at >= window->low && at < window->high) return true;
+    const struct cfi_image *image = window->image;
+    size_t before = (uintptr_t)at % CFI_WINDOW, behind = CFI_WINDOW - before;
+    if (before > (size_t)(at - image->low)) before = (size_t)(at - image->low);
+    if (behind > (size_t)(image->high - at)) behind = (size_t)(image->high - at);
+    window->low = window->high = at - before;
+    if (system_read((uintptr_t)window->low, window->bytes, before + behind))
+        window->high = at + behind;
+    else
+        window->gone = true;
+    return !window->gone;
+}
+
 uint64_t cfi_bytes(struct cfi_cursor *cursor, size_t count) {
-    uint64_t value = 0;
-    if (cursor->bad || (size_t)(cursor->end - cursor->at) < count) {
-        cursor->bad = true;
-        return 0;
+    uint64_t value = 0; /* both machines are little-endian */
+    if ((size_t)(cursor->end - cursor->at) < count) cursor->bad = true;
+    for (size_t got = 0, part; !cursor->bad && got < count; got += part) {
+        struct cfi_window *window = cursor->window;
+        if (!look_at(window, cursor->at)) {
+            cursor->bad = true;
+            break;
+        }
+        part = (size_t)(window->high - cursor->at);
+        if (part > count - got) part = count - got;
+        memcpy((uint8_t *)&value + got, window->bytes + (cursor->at - window->low), part);
+        cursor->at += part;
     }
-    memcpy(&value, cursor->at, count); /* both machines are little-endian */
-    cursor->at += count;
-    return value;
+    return cursor->bad ? 0 : value;
 }
 
 static uint8_t read_u8(struct cfi_cursor *cursor) { return (uint8_t)cfi_bytes(cursor, 1); }
@@ -104,14 +127,15 @@ static bool open_entry(struct cfi_cursor *cursor) {
     return true;
 }
 
-static bool parse_cie(const struct cfi_image *image, const uint8_t *at, struct cie *cie) {
-    struct cfi_cursor cursor = {at, image->high, false};
+static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *cie) {
+    const struct cfi_image *image = window->image;
+    struct cfi_cursor cursor = {at, image->high, false, window};
     if (!open_entry(&cursor)) return false;
     if (cfi_bytes(&cursor, 4) != 0) return false; /* a CIE's id, in .eh_frame */
     uint8_t version = read_u8(&cursor);
     if (version != 1 && version != 3 && version != 4) return false;
 
-    const char *augmentation = (const char *)cursor.at;
+    struct cfi_cursor augmentation = cursor;
     while (read_u8(&cursor) != 0)
         if (cursor.bad) return false;
     if (cursor.bad) return false;
@@ -123,15 +147,16 @@ static bool parse_cie(const struct cfi_image *image, const uint8_t *at, struct c
     uint64_t return_register = version == 1 ? read_u8(&cursor) : cfi_uleb(&cursor);
     if (return_register != ARCH_RETURN_REGISTER) return false;
 
-    if (*augmentation == 'z') {
+    uint8_t letter = read_u8(&augmentation);
+    if (letter == 'z') {
         cie->augmented = true;
         uint64_t length = cfi_uleb(&cursor);
         struct cfi_cursor data = cursor;
         skip(&cursor, length);
         if (cursor.bad) return false;
         data.end = cursor.at;
-        for (const char *letter = augmentation + 1; *letter; letter++) {
-            switch (*letter) {
+        while ((letter = read_u8(&augmentation)) != 0) {
+            switch (letter) {
             case 'R': cie->pointer_encoding = read_u8(&data); break;
             case 'P': read_encoded(&data, read_u8(&data), image->header); break;
             case 'L': read_u8(&data); break;
@@ -140,21 +165,23 @@ static bool parse_cie(const struct cfi_image *image, const uint8_t *at, struct c
             default: return false; /* what follows could not be read, 'R' perhaps among it */
             }
         }
-        if (data.bad) return false;
-    } else if (*augmentation) {
+        if (data.bad || augmentation.bad) return false;
+    } else if (letter || augmentation.bad) {
         return false;
     }
     cie->instructions = cursor;
     return !cursor.bad;
 }
 
-static bool parse_fde(const struct cfi_image *image, const uint8_t *at, struct fde *fde) {
-    struct cfi_cursor cursor = {at, image->high, false};
+/* A window for each, since they lie apart and both are still to run. */
+static bool parse_fde(struct cfi_window *window, struct cfi_window *cie_window, const uint8_t *at, struct fde *fde) {
+    const struct cfi_image *image = window->image;
+    struct cfi_cursor cursor = {at, image->high, false, window};
     if (!open_entry(&cursor)) return false;
     const uint8_t *id = cursor.at;
     uint64_t distance = cfi_bytes(&cursor, 4);
     if (cursor.bad || distance == 0 || distance > (uint64_t)(id - image->low)) return false;
-    if (!parse_cie(image, id - distance, &fde->cie)) return false;
+    if (!parse_cie(cie_window, id - distance, &fde->cie)) return false;
 
     uint8_t encoding = fde->cie.pointer_encoding;
     if (encoding & ENCODED_INDIRECT) return false;
@@ -166,9 +193,10 @@ static bool parse_fde(const struct cfi_image *image, const uint8_t *at, struct f
 }
 
 /* Binary search in .eh_frame_hdr's table of {start of code, FDE}, both 32-bit offsets from the header. */
-static const uint8_t *search_header(const struct cfi_image *image, uintptr_t pc) {
+static const uint8_t *search_header(struct cfi_window *window, uintptr_t pc) {
+    const struct cfi_image *image = window->image;
     if (image->header < image->low || image->header >= image->high) return NULL;
-    struct cfi_cursor cursor = {image->header, image->high, false};
+    struct cfi_cursor cursor = {image->header, image->high, false, window};
     if (read_u8(&cursor) != 1) return NULL;
     uint8_t frame_encoding = read_u8(&cursor), count_encoding = read_u8(&cursor);
     if (read_u8(&cursor) != (ENCODED_DATAREL | 0x0b)) return NULL; /* all that any linker writes */
@@ -180,15 +208,16 @@ static const uint8_t *search_header(const struct cfi_image *image, uintptr_t pc)
     size_t low = 0, high = count; /* the entry is in [low - 1, high) */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        struct cfi_cursor entry = {table + middle * 8, image->high, false};
+        struct cfi_cursor entry = {table + middle * 8, image->high, false, window};
         if ((uintptr_t)image->header + (uintptr_t)cfi_signed(&entry, 4) <= pc)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0) return NULL;
-    struct cfi_cursor entry = {table + (low - 1) * 8 + 4, image->high, false};
+    struct cfi_cursor entry = {table + (low - 1) * 8 + 4, image->high, false, window};
     int64_t offset = cfi_signed(&entry, 4);
+    if (window->gone) return NULL;
     if (offset < image->low - image->header || offset >= image->high - image->header) return NULL;
     return image->header + offset;
 }
@@ -359,14 +388,14 @@ static bool run(struct machine *machine, struct cfi_cursor cursor, uintptr_t pc)
     return !cursor.bad;
 }
 
-bool cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row) {
+static bool find(struct cfi_window *window, struct cfi_window *cie_window, uintptr_t pc, struct cfi_row *row) {
     struct fde fde;
-    const uint8_t *at = search_header(image, pc);
-    if (!at || !parse_fde(image, at, &fde)) return false;
+    const uint8_t *at = search_header(window, pc);
+    if (!at || !parse_fde(window, cie_window, at, &fde)) return false;
     if (pc < fde.start || pc >= fde.end) return false;
 
     struct machine machine; /* `remembered` is not cleared: it is large, and written before it is read */
-    machine.image = image;
+    machine.image = window->image;
     machine.fde = &fde;
     machine.depth = 0;
     machine.row = (struct cfi_row){.cfa_how = CFI_UNDEFINED};
@@ -379,4 +408,12 @@ bool cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row) 
     *row = machine.row;
     row->signal_frame = fde.cie.signal_frame;
     return true;
+}
+
+enum cfi_search cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row) {
+    struct cfi_window window, cie_window;
+    cfi_open(&window, image);
+    cfi_open(&cie_window, image);
+    if (find(&window, &cie_window, pc, row)) return CFI_FOUND;
+    return window.gone || cie_window.gone ? CFI_GONE : CFI_NONE;
 }

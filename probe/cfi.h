@@ -14,7 +14,7 @@
 
 #include "unwind.h"
 
-/* One module's unwind information, where it is mapped. */
+/* One module's unwind information, where it is mapped, or was: another thread may unmap it at any time. */
 struct cfi_image {
     const uint8_t *header; /* .eh_frame_hdr */
     const uint8_t *low, *high; /* the readable segment around it; nothing outside is read */
@@ -46,18 +46,35 @@ struct cfi_stack {
     uintptr_t low, high;
 };
 
-/* Reads that never pass `end`: the first that would sets `bad`, and from then on all read 0. */
+/* What the kernel copied of an image.  The blocks are aligned, so that none needs more pages than what is asked of it. */
+enum { CFI_WINDOW = 256 };
+struct cfi_window {
+    const struct cfi_image *image;
+    const uint8_t *low, *high; /* of the image; equal: nothing yet */
+    bool gone;                 /* something was not there to be copied */
+    uint8_t bytes[CFI_WINDOW];
+};
+static inline void cfi_open(struct cfi_window *window, const struct cfi_image *image) {
+    window->image = image;
+    window->low = window->high = NULL;
+    window->gone = false;
+}
+
+/* Reads that never pass `end`: the first that would, or that finds nothing there, sets `bad`, and from then on all
+ * read 0. */
 struct cfi_cursor {
-    const uint8_t *at, *end;
+    const uint8_t *at, *end; /* inside the window's image; never dereferenced */
     bool bad;
+    struct cfi_window *window;
 };
 uint64_t cfi_bytes(struct cfi_cursor *cursor, size_t count); /* at most 8, little-endian */
 int64_t cfi_signed(struct cfi_cursor *cursor, size_t count);
 uint64_t cfi_uleb(struct cfi_cursor *cursor);
 int64_t cfi_sleb(struct cfi_cursor *cursor);
 
-/* The rules at `pc`.  False: none, or none that can be trusted. */
-bool cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row);
+/* The rules at `pc`.  CFI_NONE: none, or none that can be trusted.  CFI_GONE: the module is being unmapped. */
+enum cfi_search { CFI_FOUND, CFI_NONE, CFI_GONE };
+enum cfi_search cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row);
 
 /* Turns `registers` into the caller's.  False, and `registers` as they were: the rules lead
  * outside the stack or backwards.  `leaf`: the frame was interrupted by a signal, so it may

@@ -213,7 +213,10 @@ static void execute(struct evaluation *e, uint8_t opcode, const uint8_t *start) 
 static bool evaluate(const struct cfi_image *image, int64_t where, const struct cfi_stack *stack,
                      const struct unwind_registers *registers, const uintptr_t *cfa, uintptr_t *result) {
     if (where < 0 || where >= image->high - image->low) return false;
-    struct evaluation e = {.registers = registers, .stack = stack, .code = {image->low + where, image->high, false}};
+    struct cfi_window window;
+    cfi_open(&window, image);
+    struct evaluation e = {
+        .registers = registers, .stack = stack, .code = {image->low + where, image->high, false, &window}};
     uint64_t length = cfi_uleb(&e.code);
     if (e.code.bad || length > (uint64_t)(e.code.end - e.code.at)) return false;
     const uint8_t *start = e.code.at;

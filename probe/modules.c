@@ -11,6 +11,7 @@
 #include "frames.h"
 #include "live_file.h"
 #include "mappings.h"
+#include "system.h"
 
 struct module modules[MODULES_MAX];
 _Atomic uint32_t modules_generation;
@@ -33,14 +34,22 @@ struct found_object {
 };
 extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object") __attribute__((weak));
 
-/* An image as the dynamic linker describes it. */
+/* An image as the dynamic linker describes it.  Unless the linker's list is locked another thread may unmap it at
+ * any time, name and headers too, so the kernel copies what is read of it. */
 struct image {
     uintptr_t start, end, bias;
     const void *dynamic;
     const char *name;
     const ElfW(Phdr) * headers;
     size_t header_count;
+    bool locked;
 };
+
+static bool read_image(const struct image *image, const void *from, void *to, size_t length) {
+    if (!image->locked) return system_read((uintptr_t)from, to, length);
+    memcpy(to, from, length);
+    return true;
+}
 
 static bool lock(unsigned patience) {
     for (unsigned i = 0; atomic_flag_test_and_set_explicit(&registering, memory_order_acquire); i++) {
@@ -52,10 +61,10 @@ static bool lock(unsigned patience) {
 
 static void unlock(void) { atomic_flag_clear_explicit(&registering, memory_order_release); }
 
-static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
+/* From the headers to where the image lies. */
+static void place(struct image *image) {
     uintptr_t page = getauxval(AT_PAGESZ), low = UINTPTR_MAX, high = 0;
-    *image = (struct image){.bias = info->dlpi_addr, .name = info->dlpi_name, .headers = info->dlpi_phdr,
-                            .header_count = info->dlpi_phnum};
+    image->start = image->end = 0;
     for (size_t i = 0; i < image->header_count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
         if (header->p_type == PT_LOAD) {
@@ -71,21 +80,33 @@ static void image_of_headers(const struct dl_phdr_info *info, struct image *imag
     }
 }
 
-/* The program headers by way of the ELF header, which the first segment begins with as a rule.  But the object
- * is one segment only where the kernel left holes between a program's segments; `start` is then 0. */
-static void image_of_object(const struct found_object *object, struct image *image) {
-    const struct link_map *map = object->link_map;
-    size_t bytes = (size_t)((char *)object->map_end - (char *)object->map_start);
-    struct dl_phdr_info info = {.dlpi_addr = map->l_addr, .dlpi_name = map->l_name};
-    const ElfW(Ehdr) *elf = object->map_start;
-    if (bytes >= sizeof *elf && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 &&
-        elf->e_phentsize == sizeof(ElfW(Phdr)) && elf->e_phoff < bytes &&
-        elf->e_phnum <= (bytes - elf->e_phoff) / sizeof(ElfW(Phdr))) {
-        info.dlpi_phdr = (const ElfW(Phdr) *)((char *)object->map_start + elf->e_phoff);
-        info.dlpi_phnum = elf->e_phnum;
+/* During a visit by dl_iterate_phdr, which has the list locked. */
+static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
+    *image = (struct image){.bias = info->dlpi_addr, .name = info->dlpi_name, .headers = info->dlpi_phdr,
+                            .header_count = info->dlpi_phnum, .locked = true};
+    place(image);
+}
+
+/* Without headers; [start, end) is yet what the linker calls the object, which is one segment only where the
+ * kernel left holes between a program's segments. */
+static bool image_of_object(const struct found_object *object, struct image *image) {
+    struct link_map map; /* the three fields that are public, and first */
+    if (!system_read((uintptr_t)object->link_map, &map, offsetof(struct link_map, l_next))) return false;
+    *image = (struct image){.start = (uintptr_t)object->map_start, .end = (uintptr_t)object->map_end,
+                            .bias = map.l_addr, .dynamic = map.l_ld, .name = map.l_name};
+    return true;
+}
+
+/* The program headers by way of the ELF header, which the first segment begins with as a rule. */
+static void find_headers(struct image *image) {
+    ElfW(Ehdr) elf;
+    size_t bytes = image->end - image->start;
+    if (bytes >= sizeof elf && system_read(image->start, &elf, sizeof elf) &&
+        memcmp(elf.e_ident, ELFMAG, SELFMAG) == 0 && elf.e_phentsize == sizeof(ElfW(Phdr)) && elf.e_phoff < bytes &&
+        elf.e_phnum <= (bytes - elf.e_phoff) / sizeof(ElfW(Phdr))) {
+        image->headers = (const ElfW(Phdr) *)(image->start + elf.e_phoff);
+        image->header_count = elf.e_phnum;
     }
-    image_of_headers(&info, image);
-    image->dynamic = map->l_ld;
 }
 
 struct search {
@@ -102,17 +123,17 @@ static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
     return search->found;
 }
 
-static bool find_image(uintptr_t pc, struct image *image) {
+static enum module_search find_image(uintptr_t pc, struct image *image) {
     if (find_object) {
         struct found_object object;
-        if (find_object((void *)pc, &object) != 0) return false;
-        image_of_object(&object, image);
-        return true;
+        if (find_object((void *)pc, &object) != 0) return MODULE_NONE;
+        return image_of_object(&object, image) ? MODULE_FOUND : MODULE_UNKNOWN;
     }
     struct search search = {.pc = pc};
     dl_iterate_phdr(match_image, &search);
     *image = search.image;
-    return search.found;
+    image->locked = false;
+    return search.found ? MODULE_FOUND : MODULE_NONE;
 }
 
 static int match_dynamic(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -124,8 +145,20 @@ static int match_dynamic(struct dl_phdr_info *info, size_t bytes, void *context)
     return 1;
 }
 
-static bool complete(struct image *image) {
-    if (!image->start) dl_iterate_phdr(match_dynamic, image);
+enum { HEADERS_MAX = 24 }; /* libraries have 7 to 12 */
+
+/* `headers`: room for a copy. */
+static bool complete(struct image *image, ElfW(Phdr) headers[HEADERS_MAX]) {
+    if (!image->headers) find_headers(image);
+    if (!image->headers) {
+        dl_iterate_phdr(match_dynamic, image);
+        image->locked = false;
+    }
+    if (!image->headers || image->header_count > HEADERS_MAX ||
+        !system_read((uintptr_t)image->headers, headers, image->header_count * sizeof *headers))
+        return false;
+    image->headers = headers;
+    place(image);
     return image->start;
 }
 
@@ -183,23 +216,39 @@ static const ElfW(Phdr) *segment_of(const struct image *image, uintptr_t at, siz
     return NULL;
 }
 
-/* The loader's name is empty for the program, and as relative as dlopen's argument was; the
- * kernel's is absolute, whatever became of the working directory. */
-static void find_path(const struct image *image, struct description *description) {
-    struct mapping mapping;
-    size_t room = sizeof description->path;
-    if (image->name[0] == '/') {
-        size_t length = strnlen(image->name, room - 1);
-        memcpy(description->path, image->name, length);
-        description->path[length] = 0;
-    } else if (description->module.vdso) {
-        strcpy(description->path, "[vdso]");
-    } else if (!mapping_of(image->start, &mapping, description->path, room)) {
-        description->path[0] = 0;
+/* Cut off at `room`. */
+static bool read_name(const struct image *image, char *name, size_t room) {
+    size_t length = 0;
+    while (length < room) {
+        /* Aligned, so that no byte behind the name's last page is asked for. */
+        size_t part = 64 - (uintptr_t)(image->name + length) % 64;
+        if (part > room - length) part = room - length;
+        if (!read_image(image, image->name + length, name + length, part)) return false;
+        if (memchr(name + length, 0, part)) return true;
+        length += part;
     }
+    name[room - 1] = 0;
+    return true;
 }
 
-static void describe(const struct image *image, struct description *description) {
+/* The loader's name is empty for the program, and as relative as dlopen's argument was; the
+ * kernel's is absolute, whatever became of the working directory. */
+static bool find_path(const struct image *image, struct description *description) {
+    struct mapping mapping;
+    char *path = description->path;
+    size_t room = sizeof description->path;
+    if (!read_name(image, path, room)) return false;
+    if (path[0] == '/') return true;
+    path[0] = 0;
+    if (description->module.vdso)
+        strcpy(path, "[vdso]");
+    else if (!mapping_of(image->start, &mapping, path, room))
+        path[0] = 0;
+    return true;
+}
+
+/* False: the image is being unmapped. */
+static bool describe(const struct image *image, struct description *description) {
     memset(description, 0, sizeof *description);
     struct module *module = &description->module;
     module->start = image->start;
@@ -208,9 +257,11 @@ static void describe(const struct image *image, struct description *description)
     module->dynamic = image->dynamic;
     module->own = (uintptr_t)&module_count >= image->start && (uintptr_t)&module_count < image->end;
     module->vdso = image->start == getauxval(AT_SYSINFO_EHDR);
-    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)image->start;
-    if (segment_of(image, image->start, sizeof *elf) && memcmp(elf->e_ident, ELFMAG, SELFMAG) == 0 && elf->e_entry)
-        module->entry = image->bias + elf->e_entry;
+    ElfW(Ehdr) elf;
+    if (segment_of(image, image->start, sizeof elf)) {
+        if (!read_image(image, (const void *)image->start, &elf, sizeof elf)) return false;
+        if (memcmp(elf.e_ident, ELFMAG, SELFMAG) == 0 && elf.e_entry) module->entry = image->bias + elf.e_entry;
+    }
     for (size_t i = 0; i < image->header_count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
         uintptr_t at = image->bias + header->p_vaddr;
@@ -222,14 +273,18 @@ static void describe(const struct image *image, struct description *description)
             module->readable_low = (const uint8_t *)(image->bias + segment->p_vaddr);
             module->readable_high = module->readable_low + segment->p_filesz;
         } else if (header->p_type == PT_NOTE && !description->build_id_bytes) {
-            find_build_id((const uint8_t *)at, header->p_filesz, description);
+            _Alignas(ElfW(Nhdr)) uint8_t notes[512]; /* the build-id stands among the first */
+            size_t length = header->p_filesz < sizeof notes ? header->p_filesz : sizeof notes;
+            if (!read_image(image, (const void *)at, notes, length)) return false;
+            find_build_id(notes, length, description);
         }
     }
-    find_path(image, description);
+    if (!find_path(image, description)) return false;
     uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), description->path, strlen(description->path));
     hash = hash_bytes(hash, &module->start, sizeof module->start);
     hash = hash_bytes(hash, &module->end, sizeof module->end);
     module->identity = hash_bytes(hash, description->build_id, description->build_id_bytes);
+    return true;
 }
 
 static struct offheap_module *row_of(size_t index) {
@@ -270,11 +325,18 @@ static void assign_row(size_t index, const struct description *description) {
     atomic_store_explicit(&module->frame_base, frame_native(rows[index] - 1, 0) - module->bias, memory_order_release);
 }
 
+static bool still_found(const struct module *module) {
+    struct image image;
+    return find_image(module->start, &image) == MODULE_FOUND && is_image(module, &image);
+}
+
 /* With the lock held. */
 static struct module *register_image(const struct image *image) {
     struct module *module = registered(image);
     struct description description;
-    describe(image, &description);
+    if (!describe(image, &description)) return NULL;
+    /* The linker forgets an image before it unmaps it: what is still found now was there while it was read. */
+    if (!image->locked && !still_found(&description.module)) return NULL;
     if (module && module->identity != description.module.identity) {
         retire(module_index(module)); /* its dlclose was not seen: another image took its place */
         module = NULL;
@@ -300,19 +362,21 @@ static struct module *register_image(const struct image *image) {
 
 enum module_search module_search(uintptr_t pc, const struct module **module) {
     struct image image;
-    if (!find_image(pc, &image)) return MODULE_NONE;
+    enum module_search search = find_image(pc, &image);
+    if (search != MODULE_FOUND) return search;
     *module = registered(&image);
     if (*module && (*module)->frame_base) return MODULE_FOUND;
     /* Bounded, because a signal handler may have interrupted the very registration. */
     if (!lock(2000)) return MODULE_UNKNOWN;
-    *module = complete(&image) ? register_image(&image) : NULL;
+    ElfW(Phdr) headers[HEADERS_MAX];
+    *module = complete(&image, headers) ? register_image(&image) : NULL;
     unlock();
     return *module ? MODULE_FOUND : MODULE_UNKNOWN;
 }
 
 const struct module *module_of(uintptr_t pc) {
     struct image image;
-    return find_image(pc, &image) ? registered(&image) : NULL;
+    return find_image(pc, &image) == MODULE_FOUND ? registered(&image) : NULL;
 }
 
 /* With the lock held: what the running refresh() has met. */
@@ -328,18 +392,13 @@ static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 0;
 }
 
-/* Modules of another namespace (dlmopen, LD_AUDIT) are none that dl_iterate_phdr lists. */
-static bool still_found(size_t index) {
-    struct image image;
-    return find_object && find_image(modules[index].start, &image) && is_image(&modules[index], &image);
-}
-
 /* From inside a visit, for the list's lock: another thread's dlclose unmaps an image with that lock held, and
  * without it we would read an image that goes away meanwhile. */
 static int retire_closed(struct dl_phdr_info *first, size_t bytes, void *context) {
     (void)first, (void)bytes, (void)context;
     for (size_t i = 0; i < module_count; i++)
-        if (loaded[i] && !met[i] && !still_found(i)) retire(i);
+        /* Modules of another namespace (dlmopen, LD_AUDIT) are none that dl_iterate_phdr lists. */
+        if (loaded[i] && !met[i] && !(find_object && still_found(&modules[i]))) retire(i);
     return 1;
 }
 

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "unwind.h"
 
 #include <stdatomic.h>
@@ -8,6 +9,7 @@
 #include "modules.h"
 #include "rules.h"
 #include "stack_bounds.h"
+#include "system.h"
 
 /*
  * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock:
@@ -70,10 +72,8 @@ struct miss {
 static bool find_signal_frame(uintptr_t pc, struct cfi_row *row) {
     uint64_t code[2];
     uintptr_t word = pc & -(uintptr_t)8;
-    for (int i = 0; i < 2; i++) {
-        if (!word_readable(word + 8 * (uintptr_t)i)) return false;
-        code[i] = ((const uint64_t *)word)[i];
-    }
+    for (uintptr_t i = 0; i < 2; i++) /* both: where the kernel makes no copies, system_read trusts its caller */
+        if (!word_readable(word + 8 * i) || !system_read(word + 8 * i, &code[i], 8)) return false;
     if ((pc % 8 ? code[0] >> 32 | code[1] << 32 : code[0]) != ARCH_SIGNAL_RETURN) return false;
     *row = (struct cfi_row){.cfa_how = CFI_REGISTER, .cfa_column = COLUMN_SP, .signal_frame = true};
     for (int column = 0; column < UNWIND_COLUMNS; column++) {
@@ -115,7 +115,9 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
     }
 #endif
     const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
-    if (!image.header || !cfi_find(&image, at, &miss->row)) {
+    enum cfi_search search = image.header ? cfi_find(&image, at, &miss->row) : CFI_NONE;
+    if (search == CFI_GONE) return false;
+    if (search == CFI_NONE) {
         /* What the kernel starts has no rules in ld.so, nor with some compilers; nothing lies beyond it. */
         bool start = module->entry && at - module->entry < 128;
         *rule = rule_of_kind(start ? RULE_ROOT : RULE_LOST, index);

@@ -53,7 +53,7 @@ static double cpu_ns(void) {
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-__attribute__((noinline)) double capture_cost(unsigned rounds, size_t *count) {
+__attribute__((noinline)) double capture_cost(unsigned rounds, bool cached, size_t *count) {
     double least = 1e18;
     for (unsigned batch = 0; batch < 20; batch++) {
         uint64_t frames[256];
@@ -61,6 +61,7 @@ __attribute__((noinline)) double capture_cost(unsigned rounds, size_t *count) {
         for (unsigned i = 0; i < rounds; i++) {
             struct unwind_registers registers;
             enum unwind_end end;
+            if (!cached) modules_generation++;
             unwind_here(&registers);
             *count = unwind(&registers, frames, 256, &end);
         }

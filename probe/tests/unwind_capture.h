@@ -2,6 +2,7 @@
 #ifndef UNWIND_CAPTURE_H
 #define UNWIND_CAPTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,8 +28,8 @@ CAPTURE_API void capture_stack(struct capture *capture, size_t max);
 CAPTURE_API void capture_from(struct capture *capture, const struct unwind_registers *registers);
 /* The caller's stack, and then glibc's own answer. */
 CAPTURE_API void capture_both(struct capture *capture);
-/* ns of CPU for one walk, the least of many; *count frames. */
-CAPTURE_API double capture_cost(unsigned rounds, size_t *count);
+/* ns of CPU for one walk, the least of many; *count frames.  Unless `cached` it knows no rule yet. */
+CAPTURE_API double capture_cost(unsigned rounds, bool cached, size_t *count);
 CAPTURE_API void capture_modules_changed(void);
 CAPTURE_API void capture_modules_closed(void);
 CAPTURE_API uint32_t capture_rows(const struct offheap_module **rows, const char **strings);

@@ -1,14 +1,18 @@
 /*
- * unwind_torn ROUNDS SEED: walks stacks of random words, from registers that are random too; the words lead into
- * all code that is loaded, and into functions whose rules lie.
+ * unwind_torn ROUNDS SEED [LIBRARY.so]: walks stacks of random words, from registers that are random too; the words
+ * lead into all code that is loaded, and into functions whose rules lie.  LIBRARY comes and goes meanwhile, and many
+ * words lead into it: a rule that is read as it goes is a fault.
  *
  * No sanitizer: what is torn lies in the real stack of a thread, between a page that may not be read and the
  * thread's control block, behind which there is another such page.  A read outside is a SIGSEGV, as it would be
  * in a JVM.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -44,6 +48,9 @@ static struct text {
     uintptr_t start, bytes;
 } texts[TEXTS];
 static size_t text_count;
+static _Atomic uintptr_t coming, coming_bytes; /* the code of LIBRARY, which may be gone again */
+static atomic_bool done;
+static unsigned long reloads;
 static uint64_t rounds, state;
 
 static uint64_t draw(uint64_t below) {
@@ -59,8 +66,34 @@ static int collect(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 0;
 }
 
+static int find_coming(struct dl_phdr_info *info, size_t bytes, void *base) {
+    (void)bytes;
+    if (info->dlpi_addr != *(uintptr_t *)base) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_X)) continue;
+        atomic_store(&coming, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        atomic_store(&coming_bytes, info->dlpi_phdr[i].p_memsz);
+    }
+    return 1;
+}
+
+static void *reload(void *library) {
+    while (!atomic_load(&done)) {
+        struct link_map *map = dlopen(library, RTLD_NOW);
+        if (!map) return dlerror();
+        dl_iterate_phdr(find_coming, &map->l_addr);
+        capture_modules_changed();
+        dlclose(map);
+        capture_modules_closed();
+        reloads++;
+    }
+    return NULL;
+}
+
 static uintptr_t draw_pc(void) {
     uint64_t kind = draw(16);
+    uintptr_t into = atomic_load(&coming), into_bytes = atomic_load(&coming_bytes);
+    if (into_bytes && kind >= 8) return into + draw(into_bytes);
     if (kind < 6) return (uintptr_t)lies[draw(LIES)] + 1 + draw(16);
     if (kind == 6) return draw(UINT64_C(1) << 47);
     const struct text *text = &texts[draw(text_count)];
@@ -116,11 +149,14 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstack(&attributes, stack + PAGE, STACK);
-    pthread_t torn;
+    pthread_t torn, reloading;
+    if (argc > 3) pthread_create(&reloading, NULL, reload, argv[3]);
     pthread_create(&torn, &attributes, tear, stack + PAGE + STACK);
-    void *failed;
+    void *failed, *not_loaded = NULL;
     pthread_join(torn, &failed);
-    printf("frames %lu root %lu outside %lu truncated %lu lost %lu\n", frames, ends[UNWIND_ROOT],
-           ends[UNWIND_NO_MODULE], ends[UNWIND_TRUNCATED], ends[UNWIND_LOST]);
-    return failed != NULL;
+    atomic_store(&done, true);
+    if (argc > 3) pthread_join(reloading, &not_loaded);
+    printf("frames %lu root %lu outside %lu truncated %lu lost %lu reloads %lu\n", frames, ends[UNWIND_ROOT],
+           ends[UNWIND_NO_MODULE], ends[UNWIND_TRUNCATED], ends[UNWIND_LOST], reloads);
+    return failed || not_loaded;
 }
