@@ -17,6 +17,7 @@ UNITS = {
     "sampler_rates": ["sampler.c", "system.c"],
     "sampler_moves": ["sampler.c", "system.c"],
     "table_patterns": ["table.c", "system.c"],
+    "system_copies": ["system.c"],
 }
 
 
