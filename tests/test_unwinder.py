@@ -16,7 +16,10 @@ from offheap import checkout
 
 PROGRAMS = PROBE / "tests"
 UNWINDER = [
-    *(PROBE / f"{name}.c" for name in ("cfi", "cfi_step", "stack_bounds", "mappings", "modules", "system", "unwind")),
+    *(
+        PROBE / f"{name}.c"
+        for name in ("cfi", "cfi_step", "stack_bounds", "mappings", "modules", "system", "unwind")
+    ),
     PROGRAMS / "unwind_live.c",
     PROGRAMS / "unwind_capture.c",
 ]
