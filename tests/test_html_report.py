@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from offheap.analysis.leaks import suspects
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_diff import Diff
 from offheap.errors import UserError
+from offheap.quantities import format_size
 from offheap.recording.model import LIVE, SERIES, Frame, Info, OwnersOverTime, Recording
 from offheap.report import html
 from offheap.report.payload import payload
@@ -320,6 +321,60 @@ def test_a_source_without_a_stack_weighs_nothing(open_report: Open, leaking: Rec
     page.focus(GRAPH)
     page.keyboard.press("ArrowDown")
     assert page.inner_text(".tooltip .name") == "java.lang.Thread.run"
+
+
+@pytest.mark.parametrize("leak", ["malloc", "mmap"])
+def test_the_flame_graph_opens_on_what_leaks_not_on_reservations(
+    open_report: Open, leak: Literal["malloc", "mmap"]
+) -> None:
+    process = recordings.Process(duration=30, seed=3)
+    behaviour: dict[str, recordings.Behaviour] = {
+        "malloc": recordings.Born((0.2,), 9000),
+        "mmap": recordings.Born((0.2,), 4 << 30),
+    }
+    behaviour[leak] = recordings.Leak(rate=200, size=8192)
+    process.add(recordings.inflater(LEAK), behaviour["malloc"])
+    process.add(recordings.native_stack("map_segment"), behaviour["mmap"], kind=2)
+    process.add(recordings.native_stack("reserve_heap"), recordings.Born((0.1,), 4 << 30), kind=2)
+    recording = process.record(exact=True)
+    page = open_report(recording)
+    first = suspects(recording)[0]
+    assert (first.verdict, page.input_value("#source")) == ("leak", leak)
+
+    def graph() -> str:
+        page.focus(GRAPH)
+        page.keyboard.press("Home")
+        return plain(page.inner_text(".tooltip"))
+
+    ofkind = recording.stack_kinds[recording.live["stack"]] == (1 if leak == "malloc" else 2)
+    held = format_size(recording.live["size"][ofkind].sum())
+    assert graph().startswith(f"all live bytes by {leak}\n\n{held}")
+    # The rest of the page is about both.
+    assert page.locator("#clear").is_hidden()
+    assert plain(page.inner_text("#not-drawn")).startswith("Not drawn: ")
+    assert plain(page.inner_text("#totals")).startswith(
+        f"Whole recording: {format_size(recording.live['size'].sum())}"
+    )
+    assert "#" not in page.url
+    page.select_option("#source", "all")
+    page.goto(page.url)
+    page.reload()
+    page.wait_for_selector("main[data-ready]")
+    assert page.input_value("#source") == "all"
+    assert graph().startswith("all live bytes\n\n")
+
+
+def test_find_shows_the_kind_of_memory_that_the_suspect_holds(open_report: Open) -> None:
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=8192))
+    process.add(recordings.native_stack("map_segment"), recordings.Leak(rate=20, size=8192), kind=2)
+    page = open_report(process.record(exact=True))
+    assert page.input_value("#source") == "malloc"
+    page.locator("tr.suspect button.open").nth(1).click()
+    page.locator("tr.detail").nth(1).get_by_text("Find in the flame graph").click()
+    assert page.input_value("#source") == "mmap"
+    assert plain(page.inner_text("#matched")).startswith("100 % matched")
+    assert "source=mmap" in page.url
 
 
 def test_a_half_typed_pattern_is_said_to_be_none(open_report: Open, leaking: Recording) -> None:

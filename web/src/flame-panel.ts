@@ -9,6 +9,7 @@ import { formatAmount, MEANING, measureSwitch } from "./measure-switch.ts";
 import type { Model } from "./model.ts";
 import { SandwichView } from "./sandwich-view.ts";
 import { compileSearch, escaped } from "./search.ts";
+import { shownSource, sourceSwitch, sourceWith, type Kind } from "./source.ts";
 import { copyButton, stackLine } from "./stack-list.ts";
 import type { State, View } from "./state.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
@@ -21,10 +22,10 @@ const VIEWS: Record<View, string> = {
 
 export interface FlamePanel {
   element: HTMLElement;
-  /** Searches for a name as it stands and brings the panel into view. */
-  find(name: string): void;
+  /** Searches for a name as it stands, in memory that was taken so, and brings the panel into view. */
+  find(name: string, kind: Kind): void;
   /** Shows the function between its callers and its callees. */
-  sandwich(name: string): void;
+  sandwich(name: string, kind: Kind): void;
   /** The name of the zoomed function, if any. */
   zoomed(): string | undefined;
   focusSearch(): void;
@@ -62,23 +63,28 @@ export function flamePanel(model: Model): FlamePanel {
   });
   const matched = h("output", { id: "matched", for: "search" });
   const reset = h("button", { type: "button", id: "reset", title: "Esc" }, "Reset zoom and search");
-  const note = h("p", { class: "hint", id: "shrunk" });
+  const note = h("p", { class: "hint", id: "not-drawn" });
   const meaning = h("p", { class: "hint" });
   const bar = h("p", { id: "zoomed", hidden: true });
 
   let weights = new Float64Array(0);
   const current = (state: State): FlameData => {
     const { scope } = model;
-    const measured = scope.measure(state.measure, state.unit);
+    const source = shownSource(state, payload);
+    const all = scope.measure(state.measure, state.unit);
+    const measured = all.map((weight, stack) => (source === "all" || stacks.kind[stack] === source ? weight : 0));
     weights = measured.map((weight) => Math.max(weight, 0));
     const shrunk = measured.reduce((sum, weight) => sum + Math.min(weight, 0), 0);
     const format = formatAmount(state.unit);
-    note.textContent =
-      shrunk < 0 ? `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.` : "";
+    const other = all.reduce((sum, weight) => sum + Math.max(weight, 0), 0) - weights.reduce((sum, weight) => sum + weight, 0);
+    note.textContent = [
+      other > 0 && `Not drawn: ${format(other)} taken otherwise than by ${source}.`,
+      shrunk < 0 && `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.`,
+    ].filter(Boolean).join(" ");
     note.hidden = note.textContent === "";
     const tree = treeOf(state.view === "inverted");
     const since = state.measure === "grown" ? ` since ${formatDuration(model.series.times[scope.base] ?? 0)}` : "";
-    return { tree, values: sumTree(tree, weights), functions, format, total: `all ${state.measure} ${state.unit}${since}` };
+    return { tree, values: sumTree(tree, weights), functions, format, total: `all ${state.measure} ${state.unit}${source === "all" ? "" : ` by ${source}`}${since}` };
   };
   let data = current(store.state);
   const graph = new FlameGraph(data, (zoom) => store.set({ zoom }));
@@ -149,7 +155,7 @@ export function flamePanel(model: Model): FlamePanel {
     }
     graph.element.hidden = state.view === "sandwich";
     middle.element.hidden = state.view !== "sandwich";
-    if (["measure", "unit", "view", "fn"].some((key) => changed.has(key as keyof State))) {
+    if (["source", "measure", "unit", "view", "fn"].some((key) => changed.has(key as keyof State))) {
       draw(state);
     } else if (changed.has("zoom") || changed.has("search")) {
       graph.zoomTo(state.zoom);
@@ -163,7 +169,7 @@ export function flamePanel(model: Model): FlamePanel {
   const element = section(
     "flame",
     "Where it was allocated",
-    h("div", { class: "toolbar" }, measureSwitch(model), view, search, matched, reset),
+    h("div", { class: "toolbar" }, measureSwitch(model), sourceSwitch(model), view, search, matched, reset),
     h("div", { class: "flame-head" }, legend(new Set(payload.frames.kind)), bar),
     graph.element,
     middle.element,
@@ -172,13 +178,13 @@ export function flamePanel(model: Model): FlamePanel {
   );
   return {
     element,
-    find: (name) => {
-      store.set({ search: escaped(name), zoom: 0, view: "callers" });
+    find: (name, kind) => {
+      store.set({ source: sourceWith(kind, store.state, payload), search: escaped(name), zoom: 0, view: "callers" });
       element.scrollIntoView({ block: "start" });
       search.focus({ preventScroll: true });
     },
-    sandwich: (name) => {
-      store.set({ view: "sandwich", fn: name });
+    sandwich: (name, kind) => {
+      store.set({ source: sourceWith(kind, store.state, payload), view: "sandwich", fn: name });
       element.scrollIntoView({ block: "start" });
       view.focus({ preventScroll: true });
     },

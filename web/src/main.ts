@@ -52,7 +52,7 @@ function shortcuts({ store, series, payload }: Model, panel: FlamePanel, keys: H
       store.set(
         state.search || state.zoom
           ? { search: "", zoom: 0 }
-          : { range: undefined, source: "all", thread: "", module: "", only: "", view: "callers", fn: "" },
+          : { range: undefined, thread: "", module: "", only: "", view: "callers", fn: "" },
       ),
     m: ({ measure }) => {
       const order = last < 2 ? ORDER.filter((each) => each !== "grown") : ORDER;

@@ -6,7 +6,7 @@ import { Scope } from "./scope.ts";
 import { readSeries, type Series } from "./series.ts";
 import type { State, Store } from "./state.ts";
 
-const SCOPING: readonly (keyof State)[] = ["range", "source", "thread", "module", "only"];
+const SCOPING: readonly (keyof State)[] = ["range", "thread", "module", "only"];
 
 export class Model {
   readonly functions: Functions;

@@ -5,21 +5,14 @@ import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
 import type { Model } from "./model.ts";
 import type { Scope } from "./scope.ts";
 import { compileSearch } from "./search.ts";
-import type { Source, State } from "./state.ts";
+import type { State } from "./state.ts";
 
-const SOURCES: Record<Source, string> = { all: "malloc and mmap", malloc: "malloc only", mmap: "mmap only" };
 const MOST_SUGGESTIONS = 500;
 
 export function scopeBar(model: Model): HTMLElement {
   const { store } = model;
-  const source = h(
-    "select",
-    { id: "source", "aria-label": "Source" },
-    ...Object.entries(SOURCES).map(([value, label]) => h("option", { value }, label)),
-  );
-  source.addEventListener("change", () => store.set({ source: source.value as Source }));
   const clear = h("button", { type: "button", id: "clear", title: "Esc" }, "Show everything");
-  clear.addEventListener("click", () => store.set({ range: undefined, source: "all", thread: "", module: "", only: "" }));
+  clear.addEventListener("click", () => store.set({ range: undefined, thread: "", module: "", only: "" }));
   const totals = h("output", { id: "totals" });
   const bar = h(
     "section",
@@ -27,7 +20,6 @@ export function scopeBar(model: Model): HTMLElement {
     h(
       "div",
       { class: "toolbar" },
-      source,
       pattern(model, "thread", "Thread", model.payload.threads.name),
       pattern(model, "module", "Module", nativeModules(model)),
       pattern(model, "only", "Stacks with function", []),
@@ -37,8 +29,7 @@ export function scopeBar(model: Model): HTMLElement {
     totals,
   );
   store.follow((state) => {
-    source.value = state.source;
-    clear.hidden = !state.range && state.source === "all" && !state.thread && !state.module && !state.only;
+    clear.hidden = !state.range && !state.thread && !state.module && !state.only;
   });
   model.follow((scope) => {
     totals.textContent = sentence(scope);

@@ -149,9 +149,6 @@ function shares(payload: Payload, functions: Functions, state: State): Float64Ar
       }
     });
   };
-  if (state.source !== "all") {
-    only((stack) => stacks.kind[stack] === state.source);
-  }
   for (const [text, names] of [[state.module, functions.module], [state.only, functions.name]] as const) {
     const pattern = compileSearch(text);
     if (pattern instanceof RegExp) {

@@ -10,7 +10,8 @@ export type View = "callers" | "inverted" | "sandwich";
 export interface State {
   /** Seconds since the start; undefined: the whole recording. */
   range: readonly [number, number] | undefined;
-  source: Source;
+  /** By what the flame graph's memory was taken; undefined: as the page opens it. */
+  source: Source | undefined;
   /** Regular expressions, "" for all: names of threads, modules with a frame in the stack, functions in it. */
   thread: string;
   module: string;
@@ -30,7 +31,7 @@ export interface State {
 
 export const START: State = {
   range: undefined,
-  source: "all",
+  source: undefined,
   thread: "",
   module: "",
   only: "",
@@ -44,8 +45,8 @@ export const START: State = {
   open: undefined,
 };
 
-const CHOICES: { [Key in "source" | "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
-  source: ["all", "malloc", "mmap"],
+const SOURCES: readonly Source[] = ["all", "malloc", "mmap"];
+const CHOICES: { [Key in "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
   measure: ["live", "grown", "allocated", "temporary"],
   unit: ["bytes", "blocks"],
   view: ["callers", "inverted", "sandwich"],
@@ -63,6 +64,9 @@ export function encode(state: State): string {
   }
   if (state.range) {
     fields.set("range", state.range.join("-"));
+  }
+  if (state.source) {
+    fields.set("source", state.source);
   }
   if (state.zoom) {
     fields.set("zoom", String(state.zoom));
@@ -83,7 +87,6 @@ export function decode(hash: string): State {
   const choose = <Key extends keyof typeof CHOICES>(key: Key): void => {
     state[key] = CHOICES[key].find((choice) => choice === fields.get(key)) ?? START[key];
   };
-  choose("source");
   choose("measure");
   choose("unit");
   choose("view");
@@ -92,6 +95,7 @@ export function decode(hash: string): State {
   if (range && Number(range[1]) < Number(range[2])) {
     state.range = [Number(range[1]), Number(range[2])];
   }
+  state.source = SOURCES.find((source) => source === fields.get("source"));
   const zoom = Number(fields.get("zoom") ?? 0);
   state.zoom = Number.isInteger(zoom) && zoom > 0 ? zoom : 0;
   const open = fields.get("open");

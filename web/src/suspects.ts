@@ -10,14 +10,14 @@ import type { Scope } from "./scope.ts";
 import { courseOf } from "./series.ts";
 import { stackList } from "./stack-list.ts";
 
-const SUSPICIOUS: Verdict[] = ["leak", "growing"];
+export const SUSPICIOUS: Verdict[] = ["leak", "growing"];
 const FEW = 8;
 const COLUMNS = ["#", "Verdict", "Allocated by", "Live over time", "Growth", "Live", "Blocks"];
 
 /** What a suspect's buttons do in the flame graph. */
 export interface Links {
-  find(name: string): void;
-  sandwich(name: string): void;
+  find(name: string, kind: Suspect["kind"]): void;
+  sandwich(name: string, kind: Suspect["kind"]): void;
 }
 
 export function suspects(model: Model, links: Links): HTMLElement {
@@ -212,9 +212,9 @@ function fill(cell: HTMLElement, label: string, value: string, interval: string 
 
 function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[] {
   const { name } = frameAt(payload.frames, suspect.blamed);
-  const button = (text: string, act: (name: string) => void): HTMLElement => {
+  const button = (text: string, act: Links["find"]): HTMLElement => {
     const element = h("button", { type: "button" }, text);
-    element.addEventListener("click", () => act(name));
+    element.addEventListener("click", () => act(name, suspect.kind));
     return element;
   };
   const facts = [
