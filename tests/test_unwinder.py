@@ -158,10 +158,11 @@ def test_damaged_eh_frame_is_harmless(
         compile_c(sources, program, sanitizer="address,undefined")
     outcome = subprocess.run([program, "300000", str(seed)], capture_output=True, text=True, timeout=120)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    _, sections, _, rules, _, callers = outcome.stdout.split()
+    _, sections, _, rules, _, callers, _, gone = outcome.stdout.split()
     assert int(sections) >= 3
     assert int(rules) > 100_000  # damage as slight as this leaves many entries readable
     assert int(callers) > 10_000
+    assert int(gone) > 10_000
 
 
 def test_threads_and_reloads_at_once(tmp_path: Path) -> None:

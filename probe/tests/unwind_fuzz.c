@@ -1,6 +1,7 @@
 /*
  * unwind_fuzz ROUNDS SEED: damages copies of real .eh_frame sections and asks for rules and
- * callers.  Built with AddressSanitizer and UBSan: the copy, and the stack, end where they end.
+ * callers.  Built with AddressSanitizer and UBSan: the copy, and the stack, end where they end.  Now and then
+ * what is asked for is gone, as if the module were just being unmapped.
  * Undamaged, every range of code must have rules, or the fuzzing would test nothing.
  */
 #define _GNU_SOURCE
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "../cfi.h"
+#include "../system.h"
 
 struct section {
     const uint8_t *low, *high, *header;
@@ -43,13 +45,26 @@ static uint64_t draw(uint64_t below) {
     return state % below;
 }
 
+static bool goes;
+static uint64_t gone;
+
+/* In the place of the probe's own: AddressSanitizer sees nothing of what the kernel copies. */
+bool system_read(uintptr_t from, void *to, size_t length) {
+    if (goes && draw(4) == 0) {
+        gone++;
+        return false;
+    }
+    memcpy(to, (const void *)from, length);
+    return true;
+}
+
 enum { STACK_WORDS = 512 };
 static uintptr_t *stack;
 static uint64_t found, stepped;
 
 static void ask(const struct cfi_image *image, uintptr_t pc) {
     struct cfi_row row;
-    if (!cfi_find(image, pc, &row)) return;
+    if (cfi_find(image, pc, &row) != CFI_FOUND) return;
     found++;
     struct cfi_stack bounds = {(uintptr_t)stack, (uintptr_t)(stack + STACK_WORDS)};
     struct unwind_registers registers = {.pc = pc, .sp = bounds.low + 8 * draw(64), .fp = bounds.low + 8 * draw(STACK_WORDS)};
@@ -108,14 +123,18 @@ int main(int argc, char **argv) {
                 saved[d] = copy[places[d]];
                 copy[places[d]] = interesting();
             }
+            goes = draw(8) == 0;
             ask(&image, (uintptr_t)image.header + (uintptr_t)(intptr_t)code + draw(64));
+            goes = false;
             /* A section cut short, as if the segment ended in the middle of this entry. */
-            struct cfi_image cut = {image.header, copy, copy + (at + draw(48) < bytes ? at + draw(48) : bytes)};
+            size_t end = at + draw(48);
+            struct cfi_image cut = {image.header, copy, copy + (end < bytes ? end : bytes)};
             if (cut.high > cut.header) ask(&cut, (uintptr_t)image.header + (uintptr_t)(intptr_t)code);
             while (damages-- > 0) copy[places[damages]] = saved[damages];
         }
         free(copy);
     }
-    printf("sections %zu rules %lu callers %lu\n", section_count, (unsigned long)found, (unsigned long)stepped);
+    printf("sections %zu rules %lu callers %lu gone %lu\n", section_count, (unsigned long)found,
+           (unsigned long)stepped, (unsigned long)gone);
     return 0;
 }
