@@ -32,6 +32,7 @@ BENCH_ARGS ?= --write
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
 	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, accuracy 6, footprint 7, application 10; --quick: 4 in all."
 	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/accuracy.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)

@@ -7,6 +7,9 @@
 #include "system.h"
 
 _Thread_local struct sampler sampler;
+#ifdef SHARE_A_LINE
+_Atomic uint64_t sampler_shared;
+#endif
 
 /* While nothing records, a thread re-enters the slow path every so many bytes: never again would
  * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */

@@ -17,6 +17,7 @@
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,8 +38,17 @@ struct sampler {
 };
 extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+#ifdef SHARE_A_LINE
+/* What the fast path must not do, for benchmarks/shared_line.py: write what other threads write, too. */
+extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
+#define SAMPLER_SHARE() ((void)atomic_fetch_add_explicit(&sampler_shared, 1, memory_order_relaxed))
+#else
+#define SAMPLER_SHARE() ((void)0)
+#endif
+
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
 static inline bool sampler_passes(size_t size) {
+    SAMPLER_SHARE();
     if (__builtin_expect(size >= sampler.countdown, 0)) return false;
     sampler.countdown -= size;
     return true;

@@ -1,0 +1,71 @@
+"""Do threads that allocate at the same time share a cache line of the probe's?  One that does, beside it.
+
+    .venv/bin/python benchmarks/shared_line.py            print the table, a minute
+    .venv/bin/python benchmarks/shared_line.py --write    and put it into docs/benchmarks.md
+    .venv/bin/python benchmarks/shared_line.py --quick    one short round; says only that it runs
+
+A probe built with -DSHARE_A_LINE counts every allocation in one variable of all threads (sampler.h).  On one
+thread that is an instruction more; on several it is what a shared line costs, and what the probe as it is may
+not cost: its threads may slow each other down as much as the C library's own do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import document
+import malloc_pair
+import variants
+from malloc_pair import ROOT, Workload
+
+from offheap import checkout
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/shared_line.py"
+WORKLOADS = [Workload(f"{count} thread{'s' * (count > 1)}", "pair", threads=count) for count in (1, 2, 4, 8)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="does the hot path share a cache line? a minute")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--milliseconds", type=float, default=60, help="of CPU for each figure and thread")
+    parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+
+    script = checkout.build_script()
+    sharing = script.build_if_changed(
+        ROOT / "build" / "shared-line" / "liboffheap.so", flags=[*script.FLAGS, "-DSHARE_A_LINE"]
+    )
+    sampled = next(v for v in variants.offheap(script.build_if_changed()) if v.name == "offheap 512 KiB")
+    compared = [
+        variants.BASE,
+        sampled,
+        replace(sampled, name="offheap 512 KiB that shares a line", library=sharing),
+    ]
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+        bench = malloc_pair.Bench(
+            malloc_pair.compile_program(ROOT / "build" / "benchmarks"),
+            Path(scratch),
+            1 if options.quick else options.rounds,
+            5 if options.quick else options.milliseconds,
+        )
+        lines = [
+            f"`python benchmarks/shared_line.py --rounds {bench.rounds}`: {document.machine()}.",
+            "Least of the rounds (median).",
+            "",
+            *bench.table(compared, WORKLOADS),
+        ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
