@@ -232,6 +232,15 @@ def test_many_births_at_first_are_no_startup_while_others_follow() -> None:
         assert suspect.verdict in ("leak", "growing"), (seed, suspect.why)
 
 
+def test_few_births_at_first_are_no_blocks_that_were_freed() -> None:
+    """An attach may hold a busy program up: what little was born in the first third is all still there."""
+    for seed in range(20):
+        process = Process(20, seed)
+        process.add(APPLICATION, Leak(0.3, 4 << 20), Leak(12, 4 << 20, start=6.7))
+        (suspect,) = suspects(process.record())
+        assert suspect.verdict == "leak", (seed, suspect.why)
+
+
 def test_a_start_up_after_which_nothing_comes_is_a_startup() -> None:
     process = Process(20, 1)
     process.add(APPLICATION, Born(tuple(0.3 + 0.1 * n for n in range(25)), 2 << 20))

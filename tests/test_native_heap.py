@@ -213,7 +213,9 @@ def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: 
             if name in report.categories and report.categories[name].malloc_count:
                 assert tags[name].use.blocks == pytest.approx(report.categories[name].malloc_count, rel=0.01)
                 assert tags[name].asked == pytest.approx(report.categories[name].malloc, rel=0.02)
-        assert not [name for name in tags if name.startswith("tag ")]
+        # A compiler's arena may come and go between the look and the report, which then lacks its name.
+        unnamed = sum(tagged.asked for name, tagged in tags.items() if name.startswith("tag "))
+        assert unnamed <= 0.01 * sum(tagged.asked for tagged in heap.tags)
         # 60 deflate streams have four tables each, the JVM's own jars at most a few.
         tables = next(size for size in heap.sizes if size.size == 65_552)
         assert 240 <= tables.blocks <= 248

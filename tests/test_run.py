@@ -192,7 +192,7 @@ def test_control_c_in_a_terminal(tmp_path: Path) -> None:
 
 def test_duration_ends_the_recording_not_the_program(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
     arguments = ["-o", "a.offheap", "--duration", "0.5s", "--every", "0.1s"]
-    done = offheap_run(*arguments, "--", *leak(zoo, jre(17), 2), folder=tmp_path)
+    done = offheap_run(*arguments, "--", *leak(zoo, jre(17), 8), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert load(tmp_path / "a.offheap").info.ended == "recording"
 

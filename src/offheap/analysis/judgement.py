@@ -144,7 +144,10 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
     bends = (_ratio(first, middle) < 0.7) | (_ratio(middle, last) < 0.7)
     slows |= by_jvm & grows & bends
-    if not snapshots:
+    if snapshots:
+        # Unless they were few from the start: who was alive after the first third still is.
+        keeps |= _few_from_the_start(history, a, b)
+    else:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
         keeps &= ~_fades(last, middle, 0.8) & (_ratio(last, middle) > 0.5)
     enough = (survivors >= fewest) & (populated >= 0.4)
@@ -297,6 +300,15 @@ def _fades(before: Estimates, after: Estimates, share: float) -> Bools:
     error = np.hypot(share * (before.estimate - before.low), after.high - after.estimate) / 1.96
     fades: Bools = (gap > 1.64 * error) & (gap > 0)
     return fades
+
+
+def _few_from_the_start(history: Histories, a: Boundaries, b: Boundaries) -> Bools:
+    """Whether few survivors of the first third mean few births: as large a share of them as later stayed."""
+    early, middle = history.sampled(history.first, a), history.sampled(a, b)
+    born_early, born_middle = history.born_sampled(history.first, a), history.born_sampled(a, b)
+    alike = early * born_middle >= 0.5 * middle * born_early
+    few: Bools = alike & (early >= history.freed_samples(a))
+    return few
 
 
 def _crowded(early: Floats, samples: Floats, deviations: Floats) -> Bools:
