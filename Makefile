@@ -41,6 +41,10 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minu
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write
 
+.PHONY: evaluate-real
+evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate and healthy ones, half an hour
+	$(BIN)/python benchmarks/evaluate_real.py --write $(EVALUATE_ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.test jres ## does every kind of JVM survive the probe? hours long, written to docs/soak.md
 	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)

@@ -231,10 +231,13 @@ BINS = ((0.0, 0.5), (0.5, 0.8), (0.8, 0.9), (0.9, 0.95), (0.95, 0.98), (0.98, 1.
 
 
 def calibration_table(every: Sequence[Judged]) -> list[str]:
+    return calibration_of(
+        [one for judged in every for one in (*judged.others, *([judged.subject] if judged.subject else []))]
+    )
+
+
+def calibration_of(said: Sequence[Said]) -> list[str]:
     """Of the verdicts said with so much confidence: how many were right."""
-    said = [
-        one for judged in every for one in (*judged.others, *([judged.subject] if judged.subject else []))
-    ]
     kinds = {"`leak`": ("leak",), "`steady`, `startup` or `freed`": ("steady", "startup", "freed")}
     rows = []
     for low, high in (*BINS, (0.95, 1.01)):

@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
         bench = Bench(
             accuracy.compile_program(ROOT / "build" / "benchmarks"),
-            jvm_churn.compile_churn(Path(scratch) / "classes"),
+            jvm_churn.compile_java("Churn.java", Path(scratch) / "classes"),
             zoo_programs.java(JDK),
             Path(scratch),
         )

@@ -99,11 +99,11 @@ def cpu_ns(pid: int) -> int:
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
-def compile_churn(folder: Path) -> Path:
-    """The folder of the classes; needs a JDK >= 11."""
+def compile_java(name: str, folder: Path) -> Path:
+    """The folder of the classes of a source that lies here; needs a JDK >= 11."""
     homes = zoo_programs.jdk_homes()
     home = next(homes[version] for version in sorted(homes) if version >= 11)
-    source = Path(__file__).with_name("Churn.java")
+    source = Path(__file__).with_name(name)
     command = [str(home / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if outcome.returncode != 0:
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     count, seconds = (1, 0.2) if options.quick else (options.rounds, options.seconds)
     rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
-        classes = compile_churn(Path(scratch) / "classes")
+        classes = compile_java("Churn.java", Path(scratch) / "classes")
         bench = Bench(classes, Path(scratch), seconds, seconds)
         for jdk in JDKS[-1:] if options.quick else JDKS:
             for workload, title in WORKLOADS.items():

@@ -11,7 +11,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import evaluate
+import evaluate_real
+import jvm_churn
 import scenarios
+
+from zoo import Zoo
 
 RATES, CHURN = (1e5, 1e7), (0.0, 1e8)
 
@@ -41,3 +45,46 @@ def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:
     assert not evaluate.targets_met([found, missed])
     assert not evaluate.targets_met([found, alarm])
     assert "66.7% of 3" in "\n".join(evaluate.calibration_table([found, alarm]))
+
+
+def test_a_real_jvm_is_judged_while_it_is_recorded(jres: dict[int, Path], zoo: Zoo, tmp_path: Path) -> None:
+    """A tenth of what it takes goes unreturned by the same call path; the harness has to tell that leak from
+    the JVM's own sites, and knows its rate."""
+    if 17 not in jres:
+        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    classes = jvm_churn.compile_java("LeakUnderChurn.java", tmp_path / "classes")
+    case = evaluate_real.Case("exact", 17, "LeakUnderChurn", "unsafe", 1e6, 1e7)
+    _, judged = evaluate_real.run(case, classes, zoo, tmp_path, looks=[5.0, 12.0])
+    assert judged.leak
+    assert (judged.leak.verdict, judged.first, judged.alarms) == ("leak", True, [])
+    assert judged.covered is not None
+    assert len(judged.others) > 20
+
+
+def test_only_the_applications_own_stack_of_the_leak_counts_as_found() -> None:
+    case = evaluate_real.Case("exact", 17, "LeakUnderChurn", "inflater", 1e6)
+
+    def said(*suspects: dict[str, object]) -> dict[str, object]:
+        return {"recording": {"duration_seconds": 58.0}, "suspects": suspects}
+
+    def suspect(rank: int, *names: str) -> dict[str, object]:
+        growth = {"low": 0.9e6, "high": 1.1e6}
+        frames = [{"name": name} for name in names]
+        return {
+            "rank": rank,
+            "verdict": "leak",
+            "confidence": 0.9,
+            "stack": frames,
+            "growth_bytes_per_second": growth,
+        }
+
+    its = suspect(2, "malloc", "java.util.zip.Inflater.init", "LeakUnderChurn.inflate")
+    loader = suspect(1, "malloc", "JVM_DefineClass", "LeakUnderChurn.inflate", "LeakUnderChurn.main")
+    judged = evaluate_real.judge(case, 60, said(loader, its), 1e6)
+    assert (judged.found, judged.first, judged.covered) == (True, False, True)
+    assert [alarm.about for alarm in judged.alarms] == ["LeakUnderChurn.main"]
+    assert not evaluate_real.judge(case, 60, said(loader), None).found
+    healthy = evaluate_real.Case("exact", 17, "churn")
+    assert len(evaluate_real.judge(healthy, 60, said(loader, its), None).alarms) == 2
+    table = "\n".join(evaluate_real.summary_table([judged]))
+    assert "| exact | 1 min | 58.0 s | 1 of 1 | 1 of 1 | 0 of 1 | 1 of 2 | - | 1 of 1 |" in table

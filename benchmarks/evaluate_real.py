@@ -1,0 +1,321 @@
+"""How good are the verdicts on real JVMs?  Leaks of known rate and healthy programs, judged as they run.
+
+    .venv/bin/python benchmarks/evaluate_real.py            print the tables
+    .venv/bin/python benchmarks/evaluate_real.py --write    and put them into docs/evaluation.md
+    .venv/bin/python benchmarks/evaluate_real.py --full     every way to leak on every JDK, not by turns
+
+evaluate.py draws its programs; here a JVM runs under `offheap run`, and `offheap leaks` is asked about the
+recording after one and after five minutes, while it grows.  Several run at once: they mostly sleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import document
+import evaluate
+import jvm_churn
+from evaluate import Said
+
+from offheap.quantities import format_duration, format_rate
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo as zoo_programs  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "evaluation.md"
+WRITER = "benchmarks/evaluate_real.py"
+LOOKS = (60.0, 300.0)
+RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
+CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
+JDKS = (17, 25)
+MODES = {"512 KiB": ["--interval", "512KiB"], "1 % of CPU": ["--budget", "1%"], "exact": ["--exact"]}
+HEALTHY = ("churn", "cache", "thread-pools", "warm-up")
+# What zlib and the JDK take for one Inflater that has not inflated yet.
+INFLATER = 7272
+# The frames that make a stack the leak's: the application's, and the method that it takes memory by.
+FRAMES = {
+    "unsafe": ("LeakUnderChurn.store", "sun.misc.Unsafe.allocateMemory"),
+    "inflater": ("LeakUnderChurn.inflate", "java.util.zip.Inflater.init"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program on a JDK, recorded in a mode.  way "": one of the zoo's healthy ones, else how it leaks."""
+
+    mode: str
+    jdk: int
+    program: str
+    way: str = ""
+    leak: float = 0.0
+    churn: float = 0.0
+
+    def __str__(self) -> str:
+        churn = f" under {format_rate(self.churn)}" if self.churn else ""
+        what = f"{self.way} {format_rate(self.leak)}{churn}" if self.way else self.program
+        return f"{what}, JDK {self.jdk}, {self.mode}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What `offheap leaks` said of a case after so many seconds.
+
+    recorded how many seconds of the recording it read: on a busy machine, not as many as it was asked after
+    leak     the worst verdict on the leaking call path; None: it was not seen, or nothing leaks
+    first    whether that is the first suspect
+    covered  whether its interval of growth has the true rate in it; None where the rate is not known
+    """
+
+    case: Case
+    seconds: float
+    recorded: float
+    leak: Said | None
+    others: tuple[Said, ...]
+    first: bool
+    covered: bool | None
+
+    @property
+    def found(self) -> bool:
+        return self.leak is not None and self.leak.verdict == "leak"
+
+    @property
+    def alarms(self) -> list[Said]:
+        return [said for said in self.others if said.verdict == "leak"]
+
+
+def cases(full: bool) -> list[Case]:
+    """Each rate under each churn in each mode; the ways to leak and the JDKs by turns, unless `full`."""
+    chosen = []
+    for number, (churn, leak) in enumerate(itertools.product(CHURNS, RATES)):
+        # An Inflater touches all it takes: ten megabytes a second of them would fill the machine.
+        ways = ["unsafe"] if leak > 1e6 else list(FRAMES)
+        pairs = list(itertools.product(ways, JDKS))
+        for turn, mode in enumerate(MODES):
+            for way, jdk in pairs if full else [pairs[(number + turn) % len(pairs)]]:
+                chosen.append(Case(mode, jdk, "LeakUnderChurn", way, leak, churn))
+    for number, name in enumerate(HEALTHY):
+        for turn, mode in enumerate(MODES):
+            for jdk in JDKS if full else [JDKS[(number + turn) % len(JDKS)]]:
+                chosen.append(Case(mode, jdk, name))
+    return chosen
+
+
+def judge(case: Case, seconds: float, said_of: dict[str, Any], rate: float | None) -> Judged:
+    """said_of: what `offheap leaks --all --json` prints; rate: the true one in bytes a second, if known."""
+    leak, first, covered, others = None, False, None, []
+    for suspect in said_of["suspects"]:
+        names = [frame["name"] for frame in suspect["stack"]]
+        its = case.way != "" and all(name in names for name in FRAMES[case.way])
+        said = Said(suspect["verdict"], suspect["confidence"], its, names[-1] if names else "")
+        if its and leak is None:
+            leak, first = said, suspect["rank"] == 1
+            growth = suspect["growth_bytes_per_second"]
+            if rate is not None and said.verdict == "leak":
+                covered = growth["low"] <= rate <= growth["high"]
+        elif not its:
+            others.append(said)
+    recorded = said_of["recording"]["duration_seconds"]
+    return Judged(case, seconds, recorded, leak, tuple(others), first, covered)
+
+
+def run(
+    case: Case, classes: Path, zoo: zoo_programs.Zoo, folder: Path, looks: Sequence[float] = LOOKS
+) -> list[Judged]:
+    """Records the program for as long as the last look takes, and judges it at every look."""
+    java = zoo_programs.java(case.jdk)
+    if case.way:
+        size = INFLATER if case.way == "inflater" else 65536 if case.leak >= 1e6 else 4096
+        command = [str(java), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes), case.program]
+        command += [case.way, str(case.leak), str(case.churn), str(size)]
+    else:
+        command = zoo.command(zoo_programs.programs()[case.program], java)
+    output = folder / "recording.offheap"
+    judged = []
+    recorder = zoo_programs.offheap("run", *MODES[case.mode], "-o", output, "--", *command)
+    with zoo_programs.Running(recorder) as running:
+        start = time.monotonic()
+        for seconds in looks:
+            time.sleep(max(start + seconds - time.monotonic(), 0))
+            asked = zoo_programs.offheap("leaks", output, "--all", "--json")
+            done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+            if done.returncode != 0:
+                raise RuntimeError(f"{case}: {done.stderr.strip()}")
+            truths = running.truths(1)
+            # An Inflater's bytes are zlib's business: of Unsafe alone the program knows them.
+            rate = truths[-1].bytes / len(truths) if case.way == "unsafe" else None
+            judged.append(judge(case, seconds, json.loads(done.stdout), rate))
+    return judged
+
+
+def spaced(seconds: float) -> Callable[[], None]:
+    """Lets threads pass one by one: JVMs that start together are looked at together, and all late."""
+    lock, last = threading.Lock(), [0.0]
+
+    def wait() -> None:
+        with lock:
+            time.sleep(max(last[0] + seconds - time.monotonic(), 0))
+            last[0] = time.monotonic()
+
+    return wait
+
+
+def run_all(chosen: Sequence[Case], at_once: int) -> list[Judged]:
+    zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
+    gate = spaced(3)
+    judged: list[Judged] = []
+    with tempfile.TemporaryDirectory(prefix="offheap-evaluate-") as scratch:
+        classes = jvm_churn.compile_java("LeakUnderChurn.java", Path(scratch) / "classes")
+
+        def once(case: Case) -> list[Judged]:
+            gate()
+            with tempfile.TemporaryDirectory(dir=scratch) as folder:
+                return run(case, classes, zoo, Path(folder))
+
+        with ThreadPoolExecutor(at_once) as pool:
+            started = [pool.submit(once, case) for case in chosen]
+            try:
+                for number, future in enumerate(as_completed(started), 1):
+                    looks = future.result()
+                    judged += looks
+                    print(f"{number}/{len(chosen)} {describe(looks)}", file=sys.stderr, flush=True)
+            except KeyboardInterrupt:
+                print("no more are started; those that run are left to end, uncounted", file=sys.stderr)
+                pool.shutdown(cancel_futures=True)
+    return judged
+
+
+def describe(looks: Sequence[Judged]) -> str:
+    """One program in one line, false alarms by name."""
+    said = []
+    for one in looks:
+        verdict = one.leak.verdict if one.leak else "not seen" if one.case.way else "done"
+        accused = "".join(f", {alarm.about} accused" for alarm in one.alarms)
+        said.append(f"{format_duration(one.seconds)}: {verdict}{accused}")
+    return f"{looks[0].case}: {', '.join(said)}"
+
+
+def of(count: int, whole: int) -> str:
+    return f"{count} of {whole}" if whole else "-"
+
+
+def summary_table(judged: Sequence[Judged]) -> list[str]:
+    rows = []
+    for mode, seconds in itertools.product(MODES, LOOKS):
+        at = [one for one in judged if one.case.mode == mode and one.seconds == seconds]
+        leaks = [one for one in at if one.case.way]
+        large = [one for one in leaks if one.case.leak >= 1e5]
+        found = [one for one in leaks if one.found]
+        well = [one for one in at if not one.case.way]
+        covered = [one.covered for one in found if one.covered is not None]
+        wrong = sum(len(one.alarms) for one in at)
+        rows.append(
+            [
+                mode,
+                format_duration(seconds),
+                format_duration(statistics.median(one.recorded for one in at)) if at else "-",
+                of(len(found), len(leaks)),
+                of(sum(one.found for one in large), len(large)),
+                of(sum(one.first for one in found), len(found)),
+                of(len(found), len(found) + wrong),
+                of(sum(bool(one.alarms) for one in well), len(well)),
+                of(sum(covered), len(covered)),
+            ]
+        )
+    return document.table(
+        (
+            "mode",
+            "after",
+            "read (median)",
+            "leaks found",
+            "of those of 98 KiB/s and more",
+            "first suspect is the leak",
+            "verdicts `leak` that are right",
+            "healthy programs accused",
+            "growth interval holds the rate",
+        ),
+        rows,
+    )
+
+
+def leak_table(judged: Sequence[Judged]) -> list[str]:
+    rows = []
+    for leak, churn in itertools.product(RATES, CHURNS):
+        row = [format_rate(leak), format_rate(churn) if churn else "none"]
+        for mode in MODES:
+            runs = [
+                one for one in judged if (one.case.leak, one.case.churn, one.case.mode) == (leak, churn, mode)
+            ]
+            times = [[one for one in runs if one.seconds == seconds] for seconds in LOOKS]
+            row.append(", ".join(of(sum(one.found for one in at), len(at)) for at in times))
+        rows.append(row)
+    return document.table(("leak", "churn", *MODES), rows)
+
+
+def healthy_table(judged: Sequence[Judged]) -> list[str]:
+    rows = []
+    for name in HEALTHY:
+        at = [[one for one in judged if one.case.program == name and one.seconds == time] for time in LOOKS]
+        rows.append([name, *(of(sum(bool(one.alarms) for one in runs), len(runs)) for runs in at)])
+    return document.table(("healthy program", "accused after 1 min", "after 5 min"), rows)
+
+
+def report(judged: Sequence[Judged]) -> list[str]:
+    said = [one for look in judged for one in (*look.others, *([look.leak] if look.leak else []))]
+    runs = len({one.case for one in judged})
+    return [
+        "## Real JVMs",
+        "",
+        f"`python {WRITER}`, {document.machine()}, {document.load()}; {runs} runs on JDK "
+        f"{' and '.join(map(str, JDKS))}.",
+        "",
+        "Here nothing is simulated: a JVM runs under `offheap run`, and `offheap leaks` is asked about the",
+        "recording while it grows. The leak and the churn beside it have one call path, by turns of",
+        "`Inflater` and `Unsafe`; the healthy programs are the zoo's. The growth interval is judged where",
+        "the program counts its bytes itself: `Unsafe`.",
+        "",
+        *summary_table(judged),
+        "",
+        "Found after 1 minute, after 5 minutes:",
+        "",
+        *leak_table(judged),
+        "",
+        *healthy_table(judged),
+        "",
+        "Calibration, over both looks and all sites, the JVM's own included:",
+        "",
+        *evaluate.calibration_of(said),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How good are the verdicts on real JVMs?")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
+    parser.add_argument("--full", action="store_true", help="every way to leak on every JDK, not by turns")
+    parser.add_argument("--at-once", type=int, default=8 * len(os.sched_getaffinity(0)), help="JVMs")
+    parser.add_argument("--first", type=int, metavar="N", help="only so many of the programs")
+    args = parser.parse_args()
+    lines = report(run_all(cases(args.full)[: args.first], args.at_once))
+    print("\n".join(lines))
+    if args.write:
+        document.replace_section(DOCUMENT, WRITER, lines, evaluate.TITLE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
