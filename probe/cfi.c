@@ -12,10 +12,11 @@ static bool look_at(struct cfi_window *window, const uint8_t *at) {
     if (before > (size_t)(at - image->low)) before = (size_t)(at - image->low);
     if (behind > (size_t)(image->high - at)) behind = (size_t)(image->high - at);
     window->low = window->high = at - before;
-    if (system_read((uintptr_t)window->low, window->bytes, before + behind))
-        window->high = at + behind;
+    if (image->stays)
+        memcpy(window->bytes, window->low, before + behind);
     else
-        window->gone = true;
+        window->gone |= !system_read((uintptr_t)window->low, window->bytes, before + behind);
+    if (!window->gone) window->high = at + behind;
     return !window->gone;
 }
 

@@ -18,6 +18,7 @@
 struct cfi_image {
     const uint8_t *header; /* .eh_frame_hdr */
     const uint8_t *low, *high; /* the readable segment around it; nothing outside is read */
+    bool stays;                /* nobody unmaps it: no need to ask the kernel, which takes ten times as long */
 };
 
 /* How a register of the caller is found (DWARF 5 section 6.4.1). */

@@ -247,6 +247,15 @@ static bool find_path(const struct image *image, struct description *description
     return true;
 }
 
+/* The program, libc and we stay.  So does HotSpot, which cannot be unloaded, and most frames are its own. */
+static bool stays(const struct module *module, const char *path) {
+    static const char jvm[] = "/libjvm.so";
+    uintptr_t program = getauxval(AT_ENTRY), libc = (uintptr_t)&syscall;
+    const char *name = strrchr(path, '/');
+    return module->own || module->vdso || (name && strcmp(name, jvm) == 0) ||
+           (program >= module->start && program < module->end) || (libc >= module->start && libc < module->end);
+}
+
 /* False: the image is being unmapped. */
 static bool describe(const struct image *image, struct description *description) {
     memset(description, 0, sizeof *description);
@@ -284,6 +293,7 @@ static bool describe(const struct image *image, struct description *description)
     hash = hash_bytes(hash, &module->start, sizeof module->start);
     hash = hash_bytes(hash, &module->end, sizeof module->end);
     module->identity = hash_bytes(hash, description->build_id, description->build_id_bytes);
+    module->stays = stays(module, description->path);
     return true;
 }
 

@@ -21,6 +21,7 @@ struct module {
     _Atomic uint64_t frame_base;
     bool own;  /* liboffheap itself */
     bool vdso;
+    bool stays; /* nobody unmaps it before the process ends */
 };
 
 enum { MODULES_MAX = 4096, MODULE_NOWHERE = MODULES_MAX - 1 }; /* the last is none, and stays without a row */

@@ -88,6 +88,10 @@ static bool find_signal_frame(uintptr_t pc, struct cfi_row *row) {
 }
 #endif
 
+static struct cfi_image image_of(const struct module *module) {
+    return (struct cfi_image){module->eh_frame_hdr, module->readable_low, module->readable_high, module->stays};
+}
+
 /* Out of line: rows are large, and the usual walk shall not pay for their stack space. */
 static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, struct rule *rule, struct miss *miss) {
     miss->stepwise = false;
@@ -114,7 +118,7 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
         return miss->stepwise = true;
     }
 #endif
-    const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
+    const struct cfi_image image = image_of(module);
     enum cfi_search search = image.header ? cfi_find(&image, at, &miss->row) : CFI_NONE;
     if (search == CFI_GONE) return false;
     if (search == CFI_NONE) {
@@ -137,7 +141,7 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
 static __attribute__((noinline)) bool step_by_row(const struct miss *miss, uintptr_t low, uintptr_t high, bool leaf,
                                                   struct unwind_registers *registers) {
     const struct module *module = miss->module ? miss->module : &modules[MODULE_NOWHERE];
-    const struct cfi_image image = {module->eh_frame_hdr, module->readable_low, module->readable_high};
+    const struct cfi_image image = image_of(module);
     const struct cfi_stack stack = {low, high};
     if (!cfi_step(&image, &miss->row, &stack, leaf, registers)) return false;
 #if defined(__x86_64__)

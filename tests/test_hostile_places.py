@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ import pytest
 
 import soak
 from offheap import recording
+from seccomp import forbid
 from waiting_jvm import NOBODY
 
 PRINTED = """\
@@ -199,23 +198,18 @@ def test_no_file_descriptors(probe_library: Path, tmp_path: Path) -> None:
 
 
 # What the probe asks of the kernel beyond what every program does; seccomp(2) numbers of x86-64.
-WISHES = {"madvise": 28, "fstatfs": 138, "prctl": 157, "fallocate": 285, "membarrier": 324, "rseq": 334}
+WISHES = {
+    "madvise": 28,
+    "fstatfs": 138,
+    "prctl": 157,
+    "fallocate": 285,
+    "process_vm_readv": 310,
+    "membarrier": 324,
+    "rseq": 334,
+}
 
 # Without them it could not tell a full disk, or keep a forked child out of its parent's live file.
 REFUSED = ("madvise", "fstatfs", "all")
-
-
-def forbid(numbers: list[int]) -> None:
-    """A seccomp filter: EPERM for these system calls."""
-    code = [(0x20, 0, 0, 0)]  # the number
-    for left, number in zip(range(len(numbers), 0, -1), numbers, strict=True):
-        code.append((0x15, left, 0, number))
-    code += [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
-    filter_ = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
-    libc = ctypes.CDLL(None)
-    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, ctypes.c_char_p(filter_)) != 0:
-        os._exit(99)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")

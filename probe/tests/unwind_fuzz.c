@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
         size_t bytes = (size_t)(section->high - section->low), header = (size_t)(section->header - section->low);
         uint8_t *copy = malloc(bytes);
         memcpy(copy, section->low, bytes);
-        struct cfi_image image = {copy + header, copy, copy + bytes};
+        struct cfi_image image = {copy + header, copy, copy + bytes, false};
         uint32_t count;
         memcpy(&count, copy + header + 8, sizeof count);
         const uint8_t *table = copy + header + 12;
@@ -128,7 +128,7 @@ int main(int argc, char **argv) {
             goes = false;
             /* A section cut short, as if the segment ended in the middle of this entry. */
             size_t end = at + draw(48);
-            struct cfi_image cut = {image.header, copy, copy + (end < bytes ? end : bytes)};
+            struct cfi_image cut = {image.header, copy, copy + (end < bytes ? end : bytes), false};
             if (cut.high > cut.header) ask(&cut, (uintptr_t)image.header + (uintptr_t)(intptr_t)code);
             while (damages-- > 0) copy[places[damages]] = saved[damages];
         }

@@ -1,0 +1,20 @@
+"""Takes system calls away from a process, for what must not depend on them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+
+def forbid(numbers: list[int]) -> None:
+    """A seccomp filter: EPERM for these system calls."""
+    code = [(0x20, 0, 0, 0)]  # the number
+    for left, number in zip(range(len(numbers), 0, -1), numbers, strict=True):
+        code.append((0x15, left, 0, number))
+    code += [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+    filter_ = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
+    libc = ctypes.CDLL(None)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, ctypes.c_char_p(filter_)) != 0:
+        os._exit(99)
