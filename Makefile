@@ -117,12 +117,12 @@ $(VENV)/.dev: $(VENV)/.installed
 	touch $@
 
 # For the tests that chain to another allocator and look at the report; they skip where these are missing.
-DEBIAN_FILES := /usr/bin/chromium $(wildcard /usr/lib/*/libjemalloc.so.2) $(wildcard /usr/lib/*/libtcmalloc.so.4)
+DEBIAN_FILES := /usr/bin/chromium $(foreach name,jemalloc tcmalloc mimalloc,$(wildcard /usr/lib/*/lib$(name).so.[24]))
 debian-packages:
-	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 3 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
-	  echo "installing libjemalloc2, libgoogle-perftools4 and chromium with apt-get, for some of the tests"; \
+	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 4 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
+	  echo "installing libjemalloc2, libgoogle-perftools4, libmimalloc2.0 and chromium with apt-get, for some of the tests"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libgoogle-perftools4 chromium >/dev/null; } || echo "not installed: those tests skip"; \
+	    libjemalloc2 libgoogle-perftools4 libmimalloc2.0 chromium >/dev/null; } || echo "not installed: those tests skip"; \
 	fi
 
 # The peers of `make bench`; one that is missing is "absent" in the tables.

@@ -106,14 +106,16 @@ def test_attached(scenario: str, adversarial: Path, probe_library: Path, tmp_pat
 
 
 @pytest.mark.parametrize("scenario", ["cross_thread", "realloc", "alignment", "threads"])
-@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc"])
+@pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc", "mimalloc"])
 def test_chained(
     scenario: str, allocator: str, adversarial: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """Another allocator preloaded behind the probe serves the blocks, and every one is still seen."""
     name = ctypes.util.find_library(allocator)
     if name is None:
-        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
+        pytest.skip(
+            f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4, libmimalloc2.0)"
+        )
     truth = run(
         [adversarial, scenario],
         {"LD_PRELOAD": f"{probe_library} {name}", "OFFHEAP": f"exact,dir={tmp_path}"},

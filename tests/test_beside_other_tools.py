@@ -1,11 +1,12 @@
-"""The JVM's own tools at work while the probe comes in and goes out again."""
+"""The JVM's own tools, and others, at work while the probe comes in and goes out again."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ctypes.util import find_library
 from pathlib import Path
@@ -18,6 +19,10 @@ from offheap.errors import UserError
 from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import variants  # noqa: E402
+
 pytestmark = pytest.mark.usefixtures("probe_library")
 
 TOOLS = (
@@ -27,7 +32,6 @@ TOOLS = (
     "-XX:NativeMemoryTracking=detail",
 )
 PRINTED = """\
-ready
 threads 200
 loaders 100
 virtual 400
@@ -38,21 +42,58 @@ redefinitions 8
 """
 
 
+def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subprocess.Popen[str]:
+    """The stress program, about to begin."""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **variables},
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdin
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process
+
+
+def attach_and_detach(process: subprocess.Popen[str]) -> int:
+    """Until the program ends; each recording can be read.  How often."""
+    attaches = 0
+    with suppress(UserError):
+        while process.poll() is None:
+            live_file = probe.start(process.pid, "interval=16384").live_file
+            try:
+                probe.detach(process.pid)
+                attaches += 1
+                recording.load(live_file)
+            finally:
+                live_file.unlink(missing_ok=True)
+    return attaches
+
+
 @pytest.mark.parametrize("version", [pytest.param(21, marks=pytest.mark.slow), 25])
 def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
 ) -> None:
     """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
     java, jar = jre(version), soak.compile_stress(jdk, tmp_path)
-    process = subprocess.Popen(
-        [java, "-Xmx192m", *TOOLS, f"-javaagent:{jar}", "-cp", jar, "Stress", "50", "return"],
-        env={**os.environ, "LD_PRELOAD": find_library("jemalloc") or ""},
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command: list[str | Path] = [
+        java,
+        "-Xmx192m",
+        *TOOLS,
+        f"-javaagent:{jar}",
+        "-cp",
+        jar,
+        "Stress",
+        "50",
+        "return",
+    ]
+    process = start(command, tmp_path, LD_PRELOAD=find_library("jemalloc") or "")
     dumps = 0
 
     def ask() -> None:
@@ -62,31 +103,72 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
                 dumps += "churn" in AttachedVM(process.pid).jcmd("Thread.print")
                 AttachedVM(process.pid).jcmd("VM.native_memory summary")
 
-    attaches = 0
     asking = threading.Thread(target=ask)
     try:
-        assert process.stdout
-        assert process.stdin
-        first = process.stdout.readline()
-        process.stdin.write("\n")
-        process.stdin.flush()
         asking.start()
-        with suppress(UserError):
-            while process.poll() is None:
-                live_file = probe.start(process.pid, "interval=16384").live_file
-                try:
-                    probe.detach(process.pid)
-                    attaches += 1
-                    recording.load(live_file)
-                finally:
-                    live_file.unlink(missing_ok=True)
+        attaches = attach_and_detach(process)
         rest, complaints = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
         asking.join()
     assert process.returncode == 0, complaints
-    assert first + rest == PRINTED
+    assert rest == PRINTED
     assert not list(tmp_path.glob("hs_err*"))
     assert attaches > 1
     assert dumps > 1
+
+
+@pytest.fixture(scope="module")
+def async_profiler() -> Path:
+    library = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    if not library.exists():
+        pytest.skip("async-profiler cannot be had (Debian's maven fetches it)")
+    return library
+
+
+@pytest.mark.parametrize(("version", "preloaded"), [(17, True), (25, False)])
+def test_async_profiler_and_mimalloc(
+    version: int,
+    preloaded: bool,
+    async_profiler: Path,
+    probe_library: Path,
+    jre: Callable[[int], Path],
+    jdk: Path,
+    tmp_path: Path,
+) -> None:
+    """Its signals come in the middle of a walk of ours, and ask the JVM for the same stacks."""
+    mimalloc = find_library("mimalloc")
+    if mimalloc is None:
+        pytest.skip("libmimalloc is not installed (Debian: libmimalloc2.0)")
+    java, jar, profile = jre(version), soak.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
+    agent = f"-agentpath:{async_profiler}=start,event=cpu,interval=1ms,quiet,collapsed,file={profile}"
+    command: list[str | Path] = [
+        java,
+        "-Xmx192m",
+        agent,
+        f"-javaagent:{jar}",
+        "-cp",
+        jar,
+        "Stress",
+        "50",
+        "return",
+    ]
+    before = f"{probe_library} " if preloaded else ""
+    process = start(command, tmp_path, LD_PRELOAD=before + mimalloc, OFFHEAP=f"interval=4096,dir={tmp_path}")
+    try:
+        attaches = 0 if preloaded else attach_and_detach(process)
+        printed, complaints = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, complaints
+    assert printed == PRINTED
+    assert not list(tmp_path.glob("hs_err*"))
+    assert len(profile.read_text().splitlines()) > 100
+    if preloaded:
+        found = recording.load(next(tmp_path.glob("*.live")))
+        assert any("mimalloc" in Path(module.path).name for module in found.modules)
+        assert len(found.live) > 100
+    else:
+        assert attaches > 1
