@@ -59,7 +59,7 @@ enum unwind_end {
  * hand to AsyncGetCallTrace; that frame is not written).
  * Only the thread's own stack is walked: on a signal's alternate stack, or a coroutine's,
  * nothing is written and the end is UNWIND_LOST.
- * Signal-safe; keeps errno; about 1 KiB of stack, 3 KiB when a rule is met for the first time.
+ * Signal-safe; keeps errno; about 1 KiB of stack, 3 KiB when a rule is met for the first time, 5 KiB when a module is.
  * Returns the number of frames written.
  */
 size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end);
