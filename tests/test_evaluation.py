@@ -83,7 +83,9 @@ def test_only_the_applications_own_stack_of_the_leak_counts_as_found() -> None:
     judged = evaluate_real.judge(case, 60, said(loader, its), 1e6)
     assert (judged.found, judged.first, judged.covered) == (True, False, True)
     assert [alarm.about for alarm in judged.alarms] == ["LeakUnderChurn.main"]
-    assert not evaluate_real.judge(case, 60, said(loader), None).found
+    unseen = evaluate_real.judge(case, 60, said(loader), None)
+    assert not unseen.found
+    assert evaluate_real.missed_table([judged, unseen])[2:] == ["| not seen | 1 | 0 |"]
     healthy = evaluate_real.Case("exact", 17, "churn")
     assert len(evaluate_real.judge(healthy, 60, said(loader, its), None).alarms) == 2
     table = "\n".join(evaluate_real.summary_table([judged]))
