@@ -128,9 +128,8 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
                 "not all anonymous memory was searched for malloc's large blocks: too much of it"
             )
         heap = _native_heap(pid, rows, chunks, answers, exact, allocator) if walk else None
-        if heap and allocator:
-            # Merely loaded, it has no part in malloc: then glibc's arenas are full of chunks.
-            heap, allocator = (heap, "") if heap.coverage >= _IN_PLACE else (None, allocator)
+        if heap:
+            allocator = ""
     except PermissionError:
         answers.missing.append(_PTRACE)
     accounting.claim_rest(evidence, claims, chunks)
@@ -188,14 +187,23 @@ def _native_heap(
     answers: _Answers,
     exact: bool,
     allocator: str,
-) -> NativeHeap:
-    """malloc's blocks; PermissionError when this user may not read the memory."""
+) -> NativeHeap | None:
+    """malloc's blocks; PermissionError when this user may not read the memory.
+
+    None if `allocator`, a library that is loaded, has malloc's place.
+    """
     # Before the walk: programs give such blocks back, and have others at their place, many times a second.
     large = glibc_heap.blocks(pid, chunks)
     main, others = accounting.heaps(rows)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
     most = glibc_heap.ALL_CHUNKS if exact else glibc_heap.FEW_CHUNKS
     heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled, most=most)
+    size = sum(heap.end - heap.start for heap in heaps)
+    walked = sum(heap.walked - heap.start for heap in heaps)
+    # Where it is merely loaded glibc's arenas are there, and full of chunks.  (What looks like a large block
+    # may lie in any memory.)
+    if allocator and (not size or walked < _IN_PLACE * size):
+        return None
     settings = {name: text for name, text in status.environment(pid).items() if name.startswith(_SETTINGS)}
     heap = native_heap.native_heap(heaps, large, answers.report, settings)
     if heap.estimated:
@@ -203,7 +211,7 @@ def _native_heap(
             f"malloc has more blocks than are walked in a second: what is said of them is estimated from the "
             f"{heap.coverage:.0%} of its memory that were; --exact walks all"
         )
-    elif heap.coverage < _COMPLETE and not allocator:
+    elif heap.coverage < _COMPLETE:
         answers.missing.append(
             f"{1 - heap.coverage:.0%} of malloc's arenas could not be walked: they changed too fast, "
             "or are swapped out"

@@ -150,6 +150,12 @@ class Ranking(Sequence[Suspect]):
         rate = format_rate(float(judged.growth.estimate[number]))
         match Reason(judged.reason[number]):
             case Reason.NOTHING_LIVE:
+                most = float(sites.live_bytes.high[number])
+                if most > 0:
+                    return (
+                        f"no sampled block of the {format_size(allocated)} allocated is live: "
+                        f"{format_size(most)} at most may be"
+                    )
                 return f"nothing of the {format_size(allocated)} allocated is live"
             case Reason.SHORT:
                 return f"known for {format_duration(float(judged.seconds[number]))} only"
