@@ -80,6 +80,8 @@ def look(
         raise UserError(f"PID {pid} hides its memory from this user", "run offheap as root") from None
     except ProcessLookupError:
         raise TargetGone(pid, "looking at it") from None
+    if not mappings and not process.kernel_thread:
+        raise TargetGone(pid, "looking at it")
     if not mappings:
         raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)

@@ -150,6 +150,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     else:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
         keeps &= ~_fades(last, middle, 0.8) & (_ratio(last, middle) > 0.5)
+    # Who freed none of its sampled blocks did not free the oldest.
+    keeps |= sites.samples <= samples
     enough = (survivors >= fewest) & (populated >= 0.4)
     rises = (middle.estimate > 0) & ~stalled
     # Who frees nothing and goes on allocating grows, however unevenly: to say that it was only the

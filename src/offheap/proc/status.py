@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -19,6 +21,7 @@ class Status:
     namespace_pids the same process in its PID namespaces, outermost first
     caught         mask of the signals with a handler, bit 0 is signal 1
     start_ticks    clock ticks since boot; with the PID it names a process for good
+    kernel_thread  never had memory of its own; others lose theirs before they are zombies
     """
 
     pid: int
@@ -31,6 +34,7 @@ class Status:
     namespace_pids: tuple[int, ...]
     caught: int
     start_ticks: int
+    kernel_thread: bool
 
     @property
     def namespace_pid(self) -> int:
@@ -90,6 +94,7 @@ def parse(pid: int, status: str, stat: str) -> Status:
             namespace_pids=tuple(int(n) for n in fields.get("NSpid", "").split()) or (pid,),
             caught=int(fields.get("SigCgt", "0"), 16),
             start_ticks=int(after_name[19]),
+            kernel_thread=bool(int(after_name[6]) & _PF_KTHREAD),
         )
     except (KeyError, IndexError) as error:
         raise ValueError(f"not the status of a process: {error}") from None

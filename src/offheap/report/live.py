@@ -62,6 +62,7 @@ class LiveScreen(Screen[None]):
         self._owners = owners
         self.seen = asyncio.Event()  # not set while the owners cover the table
         self.seen.set()
+        self._over = asyncio.Event()  # nothing more comes
         self._watch = watch
         self._newest = view  # what was read last
         self._shown = view  # the same, unless paused
@@ -88,6 +89,8 @@ class LiveScreen(Screen[None]):
     def renew(self, view: View) -> None:
         """A newer view; while paused it only waits."""
         self._newest = view
+        if view.over:
+            self._over.set()
         if not self.paused:
             self._show(view)
         else:
@@ -198,7 +201,7 @@ class LiveScreen(Screen[None]):
             self.say("the process has ended, and nobody looked who held its RSS")
         else:
             self.seen.clear()
-            self.app.push_screen(OwnersScreen(self._owners), lambda _: self.seen.set())
+            self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
 
     def action_baseline(self) -> None:
         if self._newest.over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import ClassVar
@@ -28,14 +29,18 @@ Owners = Callable[[], tuple[OwnersOverTime, OwnersGrowth]]
 
 
 class OwnersScreen(Overlay):
-    """RSS by owner; each call of `look` is a new look, and gives all looks so far."""
+    """RSS by owner; each call of `look` is a new look, and gives all looks so far.
+
+    The next look is taken at once when `over` is set: the process may have ended.
+    """
 
     KEYS = "Esc back  up down pgup pgdn scroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,left,o", "close", show=False)]
 
-    def __init__(self, look: Owners) -> None:
+    def __init__(self, look: Owners, over: asyncio.Event) -> None:
         super().__init__()
         self._look = look
+        self._over = over
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -51,7 +56,12 @@ class OwnersScreen(Overlay):
                 self.query_one("#keys", Lines).paint([(f"no more looks: {printable(str(error))}", BOLD)])
                 return
             self.query_one(Pager).show(owner_lines(over, found))
-            await asyncio.sleep(max(_EVERY, seconds / _SHARE_OF_CPU))
+            pause = max(_EVERY, seconds / _SHARE_OF_CPU)
+            if self._over.is_set():
+                await asyncio.sleep(pause)
+            else:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), pause)
 
     def _measured(self) -> tuple[OwnersOverTime, OwnersGrowth, float]:
         began = time.thread_time()
