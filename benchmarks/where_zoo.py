@@ -4,8 +4,8 @@
 
 Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn
 (or those of --jdk), and watches it for 60 seconds from its first second on.  Right means: one of the verdicts
-that zoo.json gives it.  Prints the table; status 1 if a verdict was wrong.  "Cannot tell yet" where a verdict
-was due is counted apart.
+that zoo.json gives it.  Prints the table, and with --write puts it into docs/where.md; status 1 if a verdict
+was wrong.  "Cannot tell yet" where a verdict was due is counted apart.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+import document  # noqa: E402
+
 import zoo as zoo_programs  # noqa: E402
 from zoo import Program, Running, Zoo, offheap  # noqa: E402
 
+DOCUMENT = ROOT / "docs" / "where.md"
 SECONDS = 60.0
 AT_ONCE = 2
 UNDECIDED = "cannot tell yet"
@@ -49,6 +52,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--only", nargs="*", help="programs, by name")
     parser.add_argument("--jdk", nargs="*", type=int, default=zoo_programs.JRE_VERSIONS)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     programs = [one for one in zoo_programs.programs().values() if one.where and one.jdk <= max(options.jdk)]
@@ -67,16 +71,21 @@ def main() -> int:
     works = [(program, run) for run in range(options.runs) for program in programs]
     with ThreadPoolExecutor(options.at_once) as executor:
         kinds = list(executor.map(once, works))
-    print("| program | deserves | runs | right | undecided | wrong |\n|---|---|---|---|---|---|")
-    wrong = 0
+    rows, wrong = [], 0
     for program in programs:
         counts = Counter(kind for (one, _), kind in zip(works, kinds, strict=True) if one is program)
         right = sum(counts[kind] for kind in program.where)
         undecided = counts[UNDECIDED] if UNDECIDED not in program.where else 0
         failed = counts.total() - right - undecided
         wrong += failed
-        deserved = " or ".join(program.where)
-        print(f"| {program.name} | {deserved} | {counts.total()} | {right} | {undecided} | {failed} |")
+        numbers = (counts.total(), right, undecided, failed)
+        rows.append((program.name, " or ".join(program.where), *map(str, numbers)))
+    lines = document.table(("program", "deserves", "runs", "right", "undecided", "wrong"), rows)
+    print("\n".join(lines))
+    if options.write:
+        jdks = ", ".join(map(str, options.jdk))
+        head = f"{document.machine()}; JDK {jdks} in turn, {options.seconds:.0f} s each:"
+        document.replace_section(DOCUMENT, "benchmarks/where_zoo.py", [head, "", *lines], "")
     return 1 if wrong else 0
 
 

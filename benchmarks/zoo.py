@@ -10,8 +10,6 @@ without a gap.  Writes the table between the markers of docs/measurements.md; st
 from __future__ import annotations
 
 import argparse
-import platform
-import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+import document  # noqa: E402
+
 import test_zoo  # noqa: E402
 import zoo as zoo_programs  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- benchmarks/zoo.py -->", "<!-- end -->"
 SECONDS = 20.0
 AT_ONCE = 3
 
@@ -71,25 +70,19 @@ def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
 
 
 def write(tallies: list[Tally]) -> None:
-    """Replaces the table between the markers, or adds it at the end."""
     lines = [
-        BEGIN,
-        f"`python benchmarks/zoo.py --runs {tallies[0].runs}`, {platform.machine()}, "
-        f"{SECONDS:.0f} s each, a sample every 512 KiB:",
+        f"{document.machine()}; `python benchmarks/zoo.py --runs {tallies[0].runs}`, {SECONDS:.0f} s each, "
+        "a sample every 512 KiB:",
         "",
-        "| JDK | by | runs | first suspect | verdict leak | whole stack |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {t.case.jre} | {t.case.way} | {t.runs} | {t.first} | {t.verdict} | {t.stack} |"
-            for t in tallies
+        *document.table(
+            ("JDK", "by", "runs", "first suspect", "verdict leak", "whole stack"),
+            [
+                (str(t.case.jre), t.case.way, str(t.runs), str(t.first), str(t.verdict), str(t.stack))
+                for t in tallies
+            ],
         ),
-        END,
     ]
-    text = DOCUMENT.read_text() if DOCUMENT.exists() else "# Measurements\n\n## The zip leak\n\n"
-    table = "\n".join(lines)
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    replaced, count = pattern.subn(lambda _: table, text)
-    DOCUMENT.write_text(replaced if count else f"{text.rstrip()}\n\n{table}\n")
+    document.replace_section(DOCUMENT, "benchmarks/zoo.py", lines, "Measurements")
 
 
 def main() -> int:
