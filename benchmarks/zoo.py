@@ -5,7 +5,8 @@
 Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  Found means: it is the
 first suspect, and its stack names zlib, the JDK's method and the application's two, without a gap.  How many
 of these short recordings are enough for the verdict "leak" is counted beside it; how well verdicts do is
-benchmarks/evaluate_real.py's question.  Writes the table of docs/measurements.md; status 1 if any run missed it.
+benchmarks/evaluate_real.py's question.  Writes the table of docs/measurements.md; status 1 if any run missed
+it.
 """
 
 from __future__ import annotations
