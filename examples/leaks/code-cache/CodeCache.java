@@ -1,21 +1,21 @@
 package leaks;
 
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
-import java.util.ArrayDeque;
-import java.util.Deque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongUnaryOperator;
 
 /** Formulas that were loaded at the start are used for the first time one after the other, and compiled. */
 public final class CodeCache {
     private static final int FORMULAS = 4000;
     private static final int CALLS = 400;
-    private static final Deque<MethodHandle> unused = new ArrayDeque<>();
+    private static final List<LongUnaryOperator> formulas = new ArrayList<>(); // code goes with its class
+    private static int used;
     private static volatile long result;
 
     /** What is loaded many times; one class each, so that the compiler compiles each for itself. */
-    public static final class Formula {
-        public static long value(long a) {
+    public static final class Formula implements LongUnaryOperator {
+        @Override
+        public long applyAsLong(long a) {
             long b = a * 3 + 1;
             long c = b ^ (a << 7);
             for (int turn = 0; turn < 4; turn++) {
@@ -31,22 +31,17 @@ public final class CodeCache {
 
     public static void main(String[] args) throws Exception {
         byte[] bytes = PluginLoader.bytes(Formula.class);
-        MethodType type = MethodType.methodType(long.class, long.class);
         for (int number = 0; number < FORMULAS; number++) {
             Class<?> formula = new PluginLoader().define(Formula.class, bytes);
-            unused.add(MethodHandles.publicLookup().findStatic(formula, "value", type));
+            formulas.add((LongUnaryOperator) formula.getConstructor().newInstance());
         }
         Exhibit.run(args, 40, () -> {
-            MethodHandle next = unused.poll();
-            if (next == null) {
+            if (used == FORMULAS) {
                 return;
             }
-            try {
-                for (int call = 0; call < CALLS; call++) {
-                    result += (long) next.invokeExact((long) call);
-                }
-            } catch (Throwable error) {
-                throw new IllegalStateException(error);
+            LongUnaryOperator next = formulas.get(used++);
+            for (int call = 0; call < CALLS; call++) {
+                result += next.applyAsLong(call);
             }
             Exhibit.leaked(0);
         });
