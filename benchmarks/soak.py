@@ -165,12 +165,9 @@ def main() -> int:
         Progress(console=Console(stderr=True)) as bar,
     ):
         stress = soak.Stress(homes[min(homes)], Path(scratch), divisor=args.divisor, library=library)
-        chosen = []
-        for machine in ordered(machines, args.seed):
-            if stress.present(machine):
-                chosen += [cell for cell in soak.cells(machine) if args.only in str(cell)]
-            else:
-                tally.absent.add((machine.jdk, machine.collector))
+        present = [machine for machine in machines if stress.present(machine)]
+        tally.absent.update((m.jdk, m.collector) for m in machines if m not in present)
+        chosen = [cell for cell in soak.cells(ordered(present, args.seed)) if args.only in str(cell)]
         for cell in chosen:
             if earlier := kept.results.get(str(cell)):
                 tally.add(cell, earlier)

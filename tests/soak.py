@@ -105,8 +105,15 @@ def machines() -> list[Machine]:
     ]
 
 
-def cells(machine: Machine) -> list[Cell]:
-    return [Cell(machine, entry, exact) for entry in ENTRIES for exact in (False, True)]
+def cells(machines: Sequence[Machine]) -> list[Cell]:
+    """Both ways in for every machine, one sampled and one exact by turns; then all the other way round."""
+    turns = [(machine, (turn + turn // len(FLAGS)) % 2 == 0) for turn, machine in enumerate(machines)]
+    return [
+        Cell(machine, entry, (entry == "preload") is (even is first))
+        for first in (True, False)
+        for machine, even in turns
+        for entry in ENTRIES
+    ]
 
 
 class Stress:

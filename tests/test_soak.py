@@ -21,7 +21,7 @@ def todays() -> list[soak.Cell]:
         machines = [machine for machine in soak.machines() if machine.jdk == jdk]
         # 11 has no factor in common with 40 machines, nor do 4 cells with what is left of the day by then.
         machine = machines[(day * 11 + turn * 7) % len(machines)]
-        cells = soak.cells(machine)
+        cells = soak.cells([machine])
         chosen.append(cells[(day + turn) % len(cells)])
     return chosen
 
@@ -39,8 +39,14 @@ def test_the_jvm_survives(cell: soak.Cell, stress: soak.Stress, jres: dict[int, 
 
 
 def test_the_matrix_is_whole() -> None:
-    cells = [cell for machine in soak.machines() for cell in soak.cells(machine)]
+    cells = soak.cells(soak.machines())
     assert len(set(cells)) == 4 * 5 * 8 * 4
+    half = cells[: len(cells) // 2]
+    assert len({(cell.machine, cell.entry) for cell in half}) == 4 * 5 * 8 * 2
+    for entry in soak.ENTRIES:
+        assert {(c.machine.flags, c.exact) for c in half if c.entry == entry} == {
+            (flags, exact) for flags in soak.FLAGS for exact in (False, True)
+        }
     for jdk in soak.JDKS:
         assert {m.end for m in soak.machines() if m.jdk == jdk and m.flags == "default"} == set(soak.ENDS)
 
