@@ -39,6 +39,8 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
 # Shares of RSS: growth below the first is nobody's worry yet; an interval that reaches the second leaves
 # the question open.
 MATERIAL, WIDE = 0.005, 0.05
+# What lies free between blocks wanders: threads that end leave some, others take it again.
+_MATERIAL_KEPT = 0.02
 _FEWEST_COLLECTIONS = 4
 _FEWEST_THREADS = 3
 _MOST_NAMED = 5
@@ -84,7 +86,8 @@ def standings(over: OwnersOverTime) -> list[Standing] | None:
         one = trend(over.times, held)
         if one is None or not np.nan_to_num(held).any():
             continue
-        state = _state(one, share, whole.level)
+        material = _MATERIAL_KEPT if kind == "allocator-retention" else MATERIAL
+        state = _state(one, share, whole.level, material)
         last = float(held[-1])
         if kind == "java-heap":
             found.append(_heap(over, one, state, share, whole.level, last))
@@ -146,8 +149,8 @@ def _held(over: OwnersOverTime, owners: Sequence[str]) -> Floats:
     return held
 
 
-def _state(one: Trend, share: float, rss: float) -> State:
-    if one.gained.estimate < MATERIAL * rss:
+def _state(one: Trend, share: float, rss: float, material: float = MATERIAL) -> State:
+    if one.gained.estimate < material * rss:
         return "flat"
     if one.middle > 0 and one.slows(share):
         return "slows"

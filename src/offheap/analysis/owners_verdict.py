@@ -136,12 +136,14 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
                 f"{_NAMES[one.kind]} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last"
             )
             return _open(why, pid, seconds * 2)
-    return WhereVerdict(
-        "stable",
+    why = (
         f"no owner grew by {MATERIAL:.1%} of RSS over the last {format_duration(seconds * 2 / 3)} "
-        "and went on growing",
-        (),
+        "and went on growing"
     )
+    for one in found:
+        if one.kind == "allocator-retention" and one.trend.gained.estimate >= MATERIAL * rss:
+            why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
+    return WhereVerdict("stable", why, ())
 
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
