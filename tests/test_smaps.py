@@ -49,6 +49,16 @@ def test_memory_without_a_file_is_none() -> None:
     assert heap.mapping.deleted
 
 
+def test_what_grows_while_it_is_read_is_listed_twice_and_counts_once() -> None:
+    """As Linux 6.18 wrote it of a glibc arena that grew by a page meanwhile."""
+    text = sample("grown")
+    assert text.count("VmFlags:") == 3
+    grown, rest = smaps.parse(text)
+    assert (grown.mapping.start, grown.mapping.permissions) == (0x7F283C000000, "rw-p")
+    assert grown.mapping.end == rest.mapping.start
+    assert grown.memory.rss == 8072 << 10
+
+
 def test_own_process() -> None:
     with mmap.mmap(-1, 64 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for page in range(5):

@@ -36,13 +36,19 @@ class Mapping:
 
 
 def parse(lines: Iterable[str]) -> list[Mapping]:
-    """Lines of a maps file; what is not such a line is left out."""
+    """Lines of a maps file; what is not such a line is left out.
+
+    A mapping that grows while the file is read may be listed twice in a row (Linux 6.17 and later goes on at
+    the old end, which lies within it by then): the later line counts.
+    """
     found: list[Mapping] = []
     for line in lines:
         match = _LINE.fullmatch(line.rstrip("\n"))
         if not match:
             continue
         start, end, permissions, offset, device, inode, path = match.groups()
+        while found and found[-1].end > int(start, 16):
+            found.pop()
         deleted = path.endswith(_DELETED)
         found.append(
             Mapping(

@@ -47,8 +47,16 @@ class Row:
 
 
 def parse(text: str) -> list[Row]:
-    """The text of a smaps file; lines that are none of it are left out."""
-    return list(_rows(text.split("\n")))
+    """The text of a smaps file; lines that are none of it are left out.
+
+    What is listed twice (`maps.parse`) counts once, as of the later time.
+    """
+    found: list[Row] = []
+    for row in _rows(text.split("\n")):
+        while found and found[-1].mapping.end > row.mapping.start:
+            found.pop()
+        found.append(row)
+    return found
 
 
 def read(pid: int) -> list[Row]:
