@@ -8,14 +8,14 @@ process.truth(stack)                     # live blocks and bytes as they are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Recording
+from offheap.recording.model import LIVE, PROCESS, SERIES, Budget, Frame, Info, Recording
 
 Floats = NDArray[np.float64]
 INTERVAL = 512 * 1024
@@ -294,7 +294,7 @@ class Process:
     def record(
         self,
         *,
-        interval: int = INTERVAL,
+        interval: int | Callable[[Floats], Floats] = INTERVAL,
         exact: bool = False,
         snapshots: int | None = None,
         seed: int | None = None,
@@ -302,15 +302,24 @@ class Process:
     ) -> Recording:
         """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file.
 
-        `until`: the recording ends then, the process does not.  The same seed samples the same blocks.
+        `interval` may depend on the time of birth, as under a budget; flows take its mean.  `until`: the
+        recording ends then, the process does not.  The same seed samples the same blocks.
         """
         random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
         end = self.duration if until is None else until
         count = max(int(min(end, 60)), 2) if snapshots is None else snapshots
         times = np.linspace(0, end, count + 1)[1:]
+        budget = None
+        if callable(interval):
+            over = interval(np.linspace(0, end, 1000))
+            mean = round(1 / (1 / over).mean())
+            budget = Budget(0.01, end, 0.01 * end, round(over.min()), round(over.max()), round(over[-1]))
+        else:
+            mean = interval
         live, series = [], []
         for number, blocks in enumerate(self.blocks):
-            probabilities = np.ones(len(blocks.sizes)) if exact else -np.expm1(-blocks.sizes / interval)
+            means = interval(blocks.births) if callable(interval) else interval
+            probabilities = np.ones(len(blocks.sizes)) if exact else -np.expm1(-blocks.sizes / means)
             taken = random.random(len(blocks.sizes)) < probabilities
             births, deaths = np.round(blocks.births[taken], 2), blocks.deaths[taken]
             sizes, p = blocks.sizes[taken], probabilities[taken]
@@ -325,7 +334,7 @@ class Process:
             if number in self.flows:
                 # Drawn last, so that what the flow hides stays the same whatever the recording's length.
                 extra = np.random.default_rng((self.seed, number, int(end)))
-                live.append(_flow(self.flows[number], number, times, interval * (not exact), series, extra))
+                live.append(_flow(self.flows[number], number, times, mean * (not exact), series, extra))
         rows = np.concatenate(series)
         rows = rows[np.argsort(rows["time"], kind="stable")]
         live_rows = np.concatenate(live)
@@ -337,8 +346,9 @@ class Process:
             live_rows,
             rows,
             duration=end,
-            interval=0 if exact else interval,
+            interval=0 if exact else mean,
             times=times,
+            budget=budget,
         )
 
 
@@ -412,6 +422,7 @@ def build(
     times: Floats,
     lost: dict[str, int] | None = None,
     coverage: tuple[str, ...] = (),
+    budget: Budget | None = None,
 ) -> Recording:
     """A Recording of these rows: distinct frames numbered, RSS made up from the live bytes."""
     numbers: dict[Frame, int] = {}
@@ -442,6 +453,7 @@ def build(
             joined=int(series["samples"].max(initial=0)),
             coverage=coverage,
             probe_version="0.1.0",
+            budget=budget,
         ),
         frames=list(numbers),
         stack_frames=np.array(flat, np.int32),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,15 @@ import pytest
 from live_file_writer import LiveFileWriter, hook, native
 from native import PROBE, compile_c
 from offheap import recording
+from offheap.analysis.estimates import Floats
+from offheap.analysis.leaks import suspects
 from offheap.analysis.results import Estimate
 from offheap.analysis.sites import sites
 from offheap.errors import UserError
 from offheap.recording import contract
 from offheap.recording.model import Budget, Info
 from offheap.report import json as report_json
+from recordings import Churn, Leak, Process, WarmUp, inflater
 
 
 @dataclass(frozen=True)
@@ -222,3 +226,26 @@ def test_run_records_under_a_budget(changing_load: Path, tmp_path: Path) -> None
         [*offheap, "stats", str(output)], check=True, capture_output=True, text=True, timeout=60
     )
     assert "0.5%; taking samples took" in " ".join(told.stdout.split())
+
+
+MOVES: dict[str, Callable[[Floats], Floats]] = {
+    "rises": lambda time: np.float64(64 << 10) * 32 ** (time / 60),
+    "falls": lambda time: np.maximum((512 << 10) * 2 ** (-time / 2), 64 << 10),
+    "rises at once": lambda time: np.where(time < 30, 64.0, 512.0) * 1024,
+    "falls at once": lambda time: np.where(time < 30, 512.0, 64.0) * 1024,
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_verdicts_stay_right_while_the_interval_moves(move: str) -> None:
+    """More samples are no more births: what stays is a leak, what lives for ten seconds is none."""
+    for seed in range(8):
+        process = Process(duration=60, seed=seed)
+        leaking = process.add(inflater("com.example.Feed.open"), Leak(rate=50, size=20_000))
+        for name, lifetime in (("brief", 2.0), ("long", 10.0)):
+            process.add(inflater(f"com.example.Work.{name}"), Churn(200 / lifetime, 20_000, lifetime))
+        process.add(inflater("com.example.Start.load"), WarmUp(blocks=300, size=20_000, half_life=4.0))
+        found = suspects(process.record(interval=MOVES[move]))
+        verdicts = {suspect.site.stacks[0]: suspect.verdict for suspect in found}
+        assert verdicts.pop(leaking) == "leak"
+        assert "leak" not in verdicts.values(), (seed, verdicts)

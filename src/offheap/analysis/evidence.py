@@ -16,6 +16,8 @@ stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in e
        time, and shares (and rates) of survivors that fall from the middle to the first third, whatever the
        law.  Parameters that a model may choose cost it half the logarithm of n each (Schwarz's criterion).
 
+Both count samples, so time is `Histories.exposure`: the interval of sampling may have moved.
+
 Load comes in waves: births that scatter more than by chance count for fewer (`Histories.dispersion`).
 
 Many sites are judged at once, and some grow by chance: `adjusted` has what is left of a probability then.
@@ -42,8 +44,9 @@ def even(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats
     within = (eras >= start[:, None]) & (eras < np.broadcast_to(end, len(start))[:, None])
     counts = np.diff(history.samples) * within
     count = counts.sum(axis=1)
-    length = np.maximum(history.seconds(start, end), 1e-9)
-    middles = (history.times[1:] + history.times[:-1]) / 2 - history.times[start][:, None]
+    length = history.exposed(start, end)
+    clock = history.exposure
+    middles = (clock[:, 1:] + clock[:, :-1]) / 2 - clock[np.arange(len(clock)), start][:, None]
     mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / length
     worth = (count / history.dispersion(start, end))[:, None]
     slower = worth * (np.log(_DECLINES / -np.expm1(-_DECLINES)) - _DECLINES * mean[:, None])
@@ -70,21 +73,20 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     leak = _likelihood(old_alive, old_born, _part(old_alive, old_born)) + youngest
     left = _likelihood(used, gone, _part(used, gone))
 
-    # The mean of e^(-age/lifetime) over a third of the time; two thirds later e^-2hazard of them live.
-    last = -np.expm1(-_HAZARDS) / _HAZARDS
+    third = (history.seconds(history.first, history.end) / 3)[:, None]
     steps = (
-        (alive[0] + used, born[0], last),
-        (alive[0], alive[0] + used, np.exp(-2 * _HAZARDS)),
-        (alive[1], born[1], last * np.exp(-_HAZARDS)),
-        (alive[2], born[2], last),
+        (alive[0] + used, born[0], _survival(history, history.first, a, a)),
+        (alive[0], alive[0] + used, np.exp(-_HAZARDS * history.seconds(a, history.end)[:, None] / third)),
+        (alive[1], born[1], _survival(history, a, b, history.end)),
+        (alive[2], born[2], _survival(history, b, history.end, history.end)),
     )
     dying = np.zeros((len(a), len(_HAZARDS)))
     for stay, of, share in steps:
-        dying += _likelihood(stay[:, None], of[:, None], share[None, :])
+        dying += _likelihood(stay[:, None], of[:, None], share)
 
     separate = sum(_likelihood(alive[i], born[i], _part(alive[i], born[i])) for i in range(2)) + youngest
     falls = _part(alive[0], born[0]) < _part(alive[1], born[1])
-    seconds = [np.maximum(history.seconds(start, end), 1e-9) for start, end in thirds[:2]]
+    seconds = [history.exposed(start, end) for start, end in thirds[:2]]
     # A share falls also where there was more churn at first: then the rate of survivors does not.
     rate = alive[:2].sum(axis=0) / (seconds[0] + seconds[1])
     rates = sum(
@@ -110,6 +112,28 @@ def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
     result: Floats = sure.copy()
     result[order] = 1 - np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
     return result
+
+
+def _survival(
+    history: Histories, start: Boundaries, end: Boundaries | int, until: Boundaries | int
+) -> Floats:
+    """Of blocks born between two boundaries, as they were sampled, the share that live at a third one.
+
+    A row a site, a column a hazard: e^(-hazard age), over each era its mean, over the eras by their exposure.
+    """
+    third = (history.seconds(history.first, history.end) / 3)[:, None]
+    weight = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
+    width = np.diff(history.times) / third
+    ends = np.broadcast_to(history.times[until], len(third))[:, None]
+    left = np.maximum(ends - history.times[1:], 0.0) / third
+    weight /= width
+    return np.stack(
+        [
+            (weight * np.exp(-hazard * left) * -np.expm1(-hazard * width)).sum(axis=1) / hazard
+            for hazard in _HAZARDS
+        ],
+        axis=1,
+    )
 
 
 def _part(alive: Floats, born: Floats) -> Floats:

@@ -4,6 +4,9 @@ Time is cut into eras at common boundaries.  For every site and era, of the bloc
 how much was born in it.  With snapshots also what was live at each boundary; the difference to the
 survivors born until then is what has been freed since, of which the sampled part is known exactly
 (the same sampled blocks), so its variance is the difference of the two variances.
+
+Under a budget the sampling interval moves, and numbers of samples tell of it as much as of births.  So
+numbers of samples are set against `exposure`: time, as long as births in it are likely to be sampled.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class Histories:
     live: Floats | None  # live at the boundary; None without snapshots
     live_variance: Floats | None
     births: Floats | None  # sampled blocks born until the boundary, alive or not; None without snapshots
+    exposure: Floats  # seconds until the boundary, each weighed by how finely the site was sampled in it
     interval_bytes: int
     block_bytes: Floats  # a typical block of each site, 0 if none was sampled alive
 
@@ -59,6 +63,10 @@ class Histories:
     def seconds(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
         result: Floats = self.times[end] - self.times[start]
         return result
+
+    def exposed(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        """Seconds between two boundaries as births in them were sampled, never 0."""
+        return np.maximum(self._between(self.exposure, start, end), 1e-9)
 
     def survivors(self, start: Boundaries | int, end: Boundaries | int) -> Estimates:
         """Bytes alive at the end of the recording and born between two boundaries."""
@@ -104,7 +112,12 @@ class Histories:
     def freed_samples(self, boundary: Boundaries | int) -> Floats:
         """How many sampled blocks `freed_since` stands for, if they were as the survivors are."""
         freed = np.maximum(self.live_at(boundary) - self._column(self.born, boundary), 0.0)
-        each = self.born[:, -1] / np.maximum(self.samples[:, -1], 1)
+        samples = np.maximum(self.samples[:, -1], 1)
+        # The coarser the sampling, the more bytes a sample stands for: then, and when survivors were born.
+        then = self.seconds(self.first, boundary) / self.exposed(self.first, boundary)
+        rarity = np.diff(self.times) / np.diff(self.exposure)
+        survivors = (np.diff(self.samples) * rarity).sum(axis=1) / samples
+        each = self.born[:, -1] / samples * then / np.where(survivors > 0, survivors, 1.0)
         return np.where(each > 0, freed / np.where(each > 0, each, 1.0), 0.0)
 
     def net(self, start: Boundaries | int) -> Estimates:
@@ -121,33 +134,35 @@ class Histories:
     def dispersion(self, start: Boundaries, end: Boundaries | int) -> Floats:
         """What survivors' births scatter by, against what they would by chance; 1 at least.
 
-        The variance of their number between neighbouring eras over its mean.  Neighbours, because what
-        rises or falls slowly is no scatter.
+        The squares of the differences between the rates of neighbouring eras over what they are by chance.
+        Neighbours, because what rises or falls slowly is no scatter.
         """
-        within, widths = self._eras(start, end), np.diff(self.times)
-        counts = np.diff(self.samples) * widths.mean() / widths * within
+        within, widths = self.eras(start, end), np.diff(self.exposure)
+        counts = np.diff(self.samples)
+        rate = (counts * within).sum(axis=1) / self.exposed(start, end)
         pairs = within[:, 1:] & within[:, :-1]
-        variance = (np.diff(counts) ** 2 * pairs).sum(axis=1) / np.maximum(2 * pairs.sum(axis=1), 1)
-        mean = counts.sum(axis=1) / np.maximum(within.sum(axis=1), 1)
-        ratio: Floats = np.maximum(variance / np.where(mean > 0, mean, 1.0), 1.0)
-        return np.where(mean > 0, ratio, 1.0)
+        chance = np.where(rate > 0, rate, 1.0)[:, None] * (1 / widths[:, 1:] + 1 / widths[:, :-1])
+        squares = np.diff(counts / widths) ** 2 / chance * pairs
+        ratio: Floats = np.maximum(squares.sum(axis=1) / np.maximum(pairs.sum(axis=1), 1), 1.0)
+        return np.where(rate > 0, ratio, 1.0)
 
     def filled(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.int64]:
         """How many eras left sampled survivors."""
-        filled: NDArray[np.int64] = ((np.diff(self.samples) > 0) & self._eras(start, end)).sum(axis=1)
+        filled: NDArray[np.int64] = ((np.diff(self.samples) > 0) & self.eras(start, end)).sum(axis=1)
         return filled
 
     def _scatter(
         self, table: Floats, start: Boundaries | int, end: Boundaries | int
     ) -> tuple[Floats, NDArray[np.int64]]:
-        rates, within = np.diff(table) / np.diff(self.times), self._eras(start, end)
+        rates, within = np.diff(table) / np.diff(self.times), self.eras(start, end)
         count = within.sum(axis=1)
         mean = (rates * within).sum(axis=1) / np.maximum(count, 1)
         squares = ((rates - mean[:, None]) ** 2 * within).sum(axis=1)
         error = np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
         return np.where(count < 2, 0.0, error), count
 
-    def _eras(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.bool_]:
+    def eras(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.bool_]:
+        """Which eras lie between two boundaries: a row a site."""
         era = np.arange(self.end)
         after = era >= np.broadcast_to(start, len(self.first))[:, None]
         before = era < np.broadcast_to(end, len(self.first))[:, None]
@@ -204,6 +219,8 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         )
         first[total < 0.9 * allocated] = 0
 
+    block_bytes = seen.sum(axis=1) / np.maximum(total_samples, 1)
+
     def running(table: Floats) -> Floats:
         return np.pad(table.cumsum(axis=1), ((0, 0), (1, 0)))
 
@@ -217,9 +234,39 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         live=at,
         live_variance=at_variance,
         births=births,
+        exposure=_exposure(recording, times, era, block_bytes),
         interval_bytes=recording.info.interval_bytes,
-        block_bytes=seen.sum(axis=1) / np.maximum(total_samples, 1),
+        block_bytes=block_bytes,
     )
+
+
+def _exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block_bytes: Floats) -> Floats:
+    """By site and boundary: `Histories.exposure`; `era` is that of each live block's birth.
+
+    A second of the era in which the site was sampled most finely counts whole, one of another era as the
+    probability there to that one's.
+    """
+    widths = np.broadcast_to(np.diff(times), (len(block_bytes), len(times) - 1))
+    if recording.info.budget is not None:
+        intervals = _intervals(recording, era, len(times) - 1)
+        size = np.where(block_bytes > 0, block_bytes, 1.0)
+        probability = -np.expm1(-size[:, None] / intervals)
+        widths = widths * probability / probability.max(axis=1, keepdims=True)
+    exposure: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
+    return exposure
+
+
+def _intervals(recording: Recording, era: NDArray[np.int64], eras: int) -> Floats:
+    """The mean interval of sampling in each era, as its survivors tell it, and else those of eras beside."""
+    live = recording.live
+    told = live["probability"] < 0.99  # else rounding hides the interval
+    inverse = -np.log1p(-live["probability"][told]) / live["size"][told]
+    count = np.bincount(era[told], minlength=eras)
+    known = np.flatnonzero(count)
+    if not len(known):
+        return np.full(eras, float(max(recording.info.interval_bytes, 1)))
+    mean = np.bincount(era[told], weights=inverse, minlength=eras)[known] / count[known]
+    return 1 / np.interp(np.arange(eras), known, mean)
 
 
 def _boundaries(recording: Recording) -> tuple[Floats, bool]:

@@ -160,7 +160,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     comes = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
     doubtful = freed_nothing & comes
     flat = _flat(growth, live, seconds)
-    crowded = _crowded(history.sampled(history.first, a), samples, np.where(doubtful, 4.0, 2.0))
+    third = history.exposed(history.first, a) / history.exposed(history.first, end)
+    crowded = _crowded(history.sampled(history.first, a), samples, third, np.where(doubtful, 4.0, 2.0))
     early = (early_share >= 0.6) & crowded & ~(doubtful & ~grows & (flat < 0.8))
     little = _share(growth.estimate * seconds, live.estimate) < 0.2
     # No growth that chance would not explain: is that because there is none, or too little data?
@@ -289,9 +290,10 @@ def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates
 
 def _populated(history: Histories, start: Boundaries, end: Boundaries) -> Floats:
     """The share of eras that left survivors, of those that were expected to with the samples there are."""
-    eras, samples = np.maximum(end - start, 1), history.sampled(start, end)
-    # n samples thrown at random into k eras fill k (1 - (1 - 1/k)^n) of them.
-    expected = eras * (1 - (1 - 1 / eras) ** samples)
+    samples = history.sampled(start, end)
+    # n samples thrown at random fill an era that has the share q of the time with 1 - (1 - q)^n.
+    share = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
+    expected = (1 - (1 - np.minimum(share, 1.0)) ** samples[:, None]).sum(axis=1)
     known = (end > start) & (samples > 0)
     return np.where(known, history.filled(start, end) / np.where(known, expected, 1.0), 0.0)
 
@@ -313,9 +315,11 @@ def _few_from_the_start(history: Histories, a: Boundaries, b: Boundaries) -> Boo
     return few
 
 
-def _crowded(early: Floats, samples: Floats, deviations: Floats) -> Bools:
-    """Whether the first third has more samples than chance puts there, by so many standard deviations."""
-    crowded: Bools = (samples >= 4) & (early - samples / 3 > deviations * np.sqrt(samples * 2 / 9))
+def _crowded(early: Floats, samples: Floats, third: Floats, deviations: Floats) -> Bools:
+    """Whether the first third, a share of the time, has more samples than chance puts there, by so many
+    standard deviations."""
+    chance = np.sqrt(samples * third * (1 - third))
+    crowded: Bools = (samples >= 4) & (early - samples * third > deviations * chance)
     return crowded
 
 
