@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,20 +11,30 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offheap.jvm import hsperfdata
-from offheap.proc import maps, root
-from waiting_jvm import WaitingJVM, waiting_jvm
+from offheap.proc import maps
+from waiting_jvm import waiting_jvm
+
+SAMPLES = {
+    path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes())
+    for path in sorted((Path(__file__).parent / "data" / "hsperfdata").iterdir())
+}
 
 
-@pytest.fixture(scope="module")
-def captured(jre: Callable[[int], Path], waiting_classes: Path) -> bytes:
+@pytest.fixture(scope="module", params=SAMPLES)
+def captured(request: pytest.FixtureRequest) -> bytes:
     """The bytes of one real file."""
-    with waiting_jvm(jre(17), waiting_classes) as jvm:
-        return _path(jvm).read_bytes()
+    return SAMPLES[request.param]
 
 
-def _path(jvm: WaitingJVM) -> Path:
-    (mapping,) = [m for m in maps.read(jvm.pid) if "/hsperfdata_" in m.path]
-    return root.mapped_file(jvm.pid, mapping)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_sample_of_a_jvm(name: str) -> None:
+    found = hsperfdata.parse(SAMPLES[name])
+    version, collector = name.split("-")
+    assert found.java_version.split(".")[0] == version
+    assert found.java_command == "Gold /srv/mapped.bin"
+    assert found.text("java.property.java.home") == f"/opt/java/{version}"
+    assert found.vm_arguments.casefold() == f"-xmx64m -xx:+use{collector}gc"
+    assert int(found.values["java.threads.live"]) > 12
 
 
 @pytest.mark.parametrize("version", [11, 17, 21, 25])

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.proc import glibc_chunks, smaps, threads
+from offheap.proc import glibc_chunks, maps, smaps, threads
 from offheap.proc.pagemap import PAGE, Pagemap
 
 DATA = Path(__file__).parent / "data" / "smaps"
-SAMPLES = ("11-parallel", "25-z")
+SAMPLES = ("11-parallel", "17-serial", "21-g1", "25-z")
 MIB = 1 << 20
 NO_PID = 1 << 22  # above every kernel.pid_max
 
@@ -41,6 +41,12 @@ def test_sample_of_a_jvm(name: str) -> None:
     # The kernel read the two some milliseconds apart.
     assert abs(smaps.total(rows).rss - rollup.rss) < MIB
     assert abs(smaps.total(rows).private_dirty - rollup.private_dirty) < MIB
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_maps_are_the_first_lines_of_smaps(name: str) -> None:
+    lines = [line for line in sample(name).splitlines() if "-" in line.split()[0]]
+    assert maps.parse(lines) == [row.mapping for row in smaps.parse(sample(name))]
 
 
 def test_memory_without_a_file_is_none() -> None:
