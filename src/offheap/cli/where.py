@@ -78,6 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="also which classes grow in the Java heap in TIME (10s), for two full collections",
     )
+    parser.add_argument(
+        "--no-histogram",
+        dest="histogram",
+        action="store_const",
+        const=None,
+        help="no collection for that, after all: the default, and the last of the two counts",
+    )
     parser.add_argument("--all", action="store_true", help="every JVM of this machine, a line each")
     parser.add_argument(
         "--serve",
