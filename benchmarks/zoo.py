@@ -3,10 +3,8 @@
     .venv/bin/python benchmarks/zoo.py --runs 10
 
 Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  Found means: it is the
-first suspect, and its stack names zlib, the JDK's method and the application's two, without a gap.  How many
-of these short recordings are enough for the verdict "leak" is counted beside it; how well verdicts do is
-benchmarks/evaluate_real.py's question.  Writes the table of docs/measurements.md; status 1 if any run missed
-it.
+first suspect, its verdict is "leak", and its stack names zlib, the JDK's method and the application's two,
+without a gap.  Writes the table of docs/measurements.md; status 1 if any run missed it.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class Tally:
 
     @property
     def found_always(self) -> bool:
-        return self.runs == self.first == self.stack
+        return self.runs == self.first == self.verdict == self.stack
 
 
 def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:

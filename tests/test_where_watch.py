@@ -96,6 +96,18 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
     assert max(map(len, output.splitlines())) <= 80
 
 
+def test_all_jvms_are_asked(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    """Here, since the tests of a file run one by one: it makes the JVM of the next one listen, too."""
+    with waiting_jvm(jre(21), waiting_classes) as jvm:
+        asked = subprocess.run(
+            offheap("where", "--all", "--json"), capture_output=True, text=True, timeout=120
+        )
+        assert asked.returncode == 0, asked.stderr
+        (found,) = [one for one in json.loads(asked.stdout)["jvms"] if one["pid"] == jvm.pid]
+        assert "metaspace" in {owner["owner"] for owner in found["owners"]}
+        assert jvm.answers()
+
+
 @pytest.mark.parametrize("way", ["run", "attach"])
 def test_a_recording_keeps_the_owners(
     way: str, jre: Callable[[int], Path], zoo: Zoo, probe_library: Path, tmp_path: Path

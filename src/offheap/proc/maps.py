@@ -38,8 +38,8 @@ class Mapping:
 def parse(lines: Iterable[str]) -> list[Mapping]:
     """Lines of a maps file; what is not such a line is left out.
 
-    A mapping that grows while the file is read may be listed twice in a row (Linux 6.17 and later goes on at
-    the old end, which lies within it by then): the later line counts.
+    A mapping that grows while the file is read may be listed twice in a row (seen on Linux 6.18, which
+    seems to go on at the old end, within it by then): the later line counts.
     """
     found: list[Mapping] = []
     for line in lines:
