@@ -24,7 +24,7 @@ def sentences(heap: NativeHeap) -> Iterator[str]:
     if most:
         known = known_as(most)
         text += (
-            f"; the largest part, {format_size(most.bytes)}, are {most.blocks:,} chunks of {most.size:,} bytes"
+            f"; the largest: {format_size(most.bytes)} are {most.blocks:,} chunks of {most.size:,} bytes"
             + (f", as {known} are" if known else "")
         )
     yield text
