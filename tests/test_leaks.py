@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from offheap.analysis.answer import answer
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.results import Suspect
 from offheap.recording.model import Frame
 from recordings import (
@@ -358,12 +358,12 @@ def test_little_data_gives_no_verdict() -> None:
 def test_an_empty_recording_has_no_suspects() -> None:
     recording = Process(5).record()
     assert suspects(recording) == []
-    assert answer(recording.info, []).startswith("Nothing was recorded")
+    assert answer(ranking(recording)).startswith("Nothing was recorded")
 
 
 def test_the_answer_names_the_leak_and_its_caller() -> None:
     recording = zoo().record()
-    text = answer(recording.info, suspects(recording))
+    text = answer(ranking(recording))
     assert text.startswith("Leaking: ")
     assert "through java.util.zip.Inflater.init, called by com.example.Fast.leak; confidence 9" in text
     assert "2 more sites leak" in text
@@ -373,7 +373,7 @@ def test_the_answer_does_not_cry_wolf() -> None:
     process = Process(20, 1)
     process.add(APPLICATION, *HEALTHY["churn"][1])
     recording = process.record()
-    assert answer(recording.info, suspects(recording)).startswith("No leak found in 20.0 s")
+    assert answer(ranking(recording)).startswith("No leak found in 20.0 s")
 
 
 def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def written(
     match report:
         case "leaks":
             found = ranking(recording)
-            words = answer(recording.info, found)
+            words = answer(found)
             shown = [s for s in found if everything or s.verdict in ("leak", "growing")][:top]
             terminal.print_leaks(out, shown, words, figures, found.counts(), everything=everything, **options)
         case "summary":
@@ -78,7 +78,7 @@ def written(
 def leaks(recording: Recording) -> dict[str, Any]:
     """What `offheap leaks --json --all` prints."""
     found = ranking(recording)
-    head = json.leaks(recording.info, answer(recording.info, found), found.counts(), live_by_kind(recording))
+    head = json.leaks(recording.info, answer(found), found.counts(), live_by_kind(recording))
     value: dict[str, Any] = standard_json.loads("".join(json.stream(head, suspects=map(json.suspect, found))))
     return value
 
@@ -257,16 +257,15 @@ def test_docs_name_every_schema_that_is_printed() -> None:
     assert not missing
 
 
-def test_the_answer_of_a_ranking_is_that_of_all_suspects(shop: Recording) -> None:
+def test_growths_of_a_ranking_are_those_of_its_suspects(shop: Recording) -> None:
     quiet = Process(20, 1)
     quiet.add(inflater("com.example.Zip.churn"), Churn(1000, 7160, 0.2))
-    short = Process(2, 1)
-    short.add(inflater("com.example.Zip.open"), Leak(100, 40_000))
-    for recording in (shop, quiet.record(), short.record(), Process(5).record()):
+    for recording in (shop, quiet.record(), Process(5).record()):
         found = ranking(recording)
-        few = found[: found.counts()["leak"] + found.counts()["growing"]]
-        whole = answer(recording.info, suspects(recording))
-        assert answer(recording.info, few, found.live_bytes()) == whole
+        for verdict in ("leak", "growing", "steady"):
+            assert found.growths(verdict) == [
+                suspect.growth_bytes_per_second for suspect in found if suspect.verdict == verdict
+            ]
 
 
 def test_notable_are_what_matters_and_the_largest_others() -> None:
@@ -318,7 +317,7 @@ def test_colours_change_no_character(shop: Recording) -> None:
             file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False, **options
         )
         found = ranking(shop)
-        terminal.print_leaks(out, found[:], answer(shop.info, found), stats(shop), found.counts())
+        terminal.print_leaks(out, found[:], answer(found), stats(shop), found.counts())
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from offheap import cxx_names
 from offheap.analysis import frames
-from offheap.analysis.limit import Room
-from offheap.analysis.results import Suspect, Verdict
+from offheap.analysis.leaks import Ranking
+from offheap.analysis.results import Suspect
 from offheap.quantities import format_duration, format_rate, format_size
-from offheap.recording.model import Frame, Info
+from offheap.recording.model import Frame
 
 
-def answer(
-    info: Info,
-    suspects: Sequence[Suspect],
-    live_bytes: Mapping[Verdict, float] | None = None,
-    room: Room | None = None,
-) -> str:
+def answer(ranked: Ranking) -> str:
     """One or two sentences for the first screen of every report.
 
-    With `live_bytes`, of all sites by verdict, `suspects` need only be those that leak or grow.
-    With `room`, until when the leaks together have filled it.
+    Where the recording knows a limit of memory, until when the leaks together have filled it.
     """
-    leaks = [suspect for suspect in suspects if suspect.verdict == "leak"]
-    growing = [suspect for suspect in suspects if suspect.verdict == "growing"]
-    if leaks:
-        worst = leaks[0]
+    info = ranked.sites.recording.info
+    counts = ranked.counts()
+    if counts["leak"]:
+        worst, leaks = ranked[0], ranked.growths("leak")
         text = f"Leaking: {describe(worst)}; confidence {worst.confidence:.0%}."
         if len(leaks) > 1:
-            rate = sum(suspect.growth_bytes_per_second.estimate for suspect in leaks[1:])
+            rate = sum(growth.estimate for growth in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
-        return text + _until(leaks, room)
+        return text + _until(ranked)
     over = f"in {format_duration(info.duration_seconds)}"
-    if growing:
-        return (
-            f"Growing, and not shown to be a leak {over}: {describe(growing[0])}. "
-            "A longer recording tells more."
-        )
-    if live_bytes is None:
-        live_bytes = _live_bytes(suspects)
+    if counts["growing"]:
+        described = describe(ranked[0])
+        return f"Growing, and not shown to be a leak {over}: {described}. A longer recording tells more."
+    live_bytes = ranked.live_bytes()
     if not live_bytes:
         return f"Nothing was recorded {over}: no sampled block was allocated."
     whole = sum(live_bytes.values())
@@ -50,15 +41,8 @@ def answer(
     return f"No leak found {over}: no site's live memory grows beyond chance."
 
 
-def _live_bytes(suspects: Sequence[Suspect]) -> dict[Verdict, float]:
-    held: dict[Verdict, float] = {}
-    for suspect in suspects:
-        held[suspect.verdict] = held.get(suspect.verdict, 0.0) + suspect.site.live_bytes.estimate
-    return held
-
-
-def _until(leaks: Sequence[Suspect], room: Room | None) -> str:
-    seconds = room.together([leak.growth_bytes_per_second for leak in leaks]) if room else None
+def _until(ranked: Ranking) -> str:
+    room, seconds = ranked.room, ranked.seconds_to_limit()
     if room is None or seconds is None:
         return ""
     low, high = format_duration(seconds.low), format_duration(seconds.high) if seconds.high < inf else "never"

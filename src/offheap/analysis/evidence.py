@@ -121,19 +121,20 @@ def _survival(
 
     A row a site, a column a hazard: e^(-hazard age), over each era its mean, over the eras by their exposure.
     """
-    third = (history.seconds(history.first, history.end) / 3)[:, None]
     weight = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
-    width = np.diff(history.times) / third
-    ends = np.broadcast_to(history.times[until], len(third))[:, None]
-    left = np.maximum(ends - history.times[1:], 0.0) / third
-    weight /= width
-    return np.stack(
-        [
-            (weight * np.exp(-hazard * left) * -np.expm1(-hazard * width)).sum(axis=1) / hazard
-            for hazard in _HAZARDS
-        ],
-        axis=1,
-    )
+    lasts = np.broadcast_to(until, len(weight))
+    share = np.empty((len(weight), len(_HAZARDS)))
+    # Thousands of sites have few ages between them: exponentials are taken once for each.
+    ages, of_site = np.unique(history.first * len(history.times) + lasts, return_inverse=True)
+    for number, age in enumerate(ages.tolist()):
+        first, last = divmod(age, len(history.times))
+        third = (history.times[history.end] - history.times[first]) / 3
+        left = np.maximum(history.times[last] - history.times, 0.0) / third
+        alive = np.exp(-_HAZARDS * left[:, None])
+        mean = np.diff(alive, axis=0) / (_HAZARDS * (np.diff(history.times) / third)[:, None])
+        sites = of_site == number
+        share[sites] = weight[sites] @ mean
+    return share
 
 
 def _part(alive: Floats, born: Floats) -> Floats:

@@ -95,9 +95,12 @@ class Ranking(Sequence[Suspect]):
 
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""
-        leaking = self._order[[verdict == "leak" for verdict in self.verdicts]]
-        growths = [self._judgements.growth.at(number) for number in leaking.tolist()]
-        return self.room.together(growths) if self.room else None
+        return self.room.together(self.growths("leak")) if self.room else None
+
+    def growths(self, verdict: Verdict) -> list[Estimate]:
+        """Bytes a second of the sites with this verdict, by rank."""
+        numbers = self._order[[of == verdict for of in self.verdicts]]
+        return [self._judgements.growth.at(number) for number in numbers.tolist()]
 
     def counts(self) -> Counter[Verdict]:
         """How many sites got each verdict, the worst first."""

@@ -76,7 +76,7 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
     suspected = counts["leak"] + counts["growing"]
     listed = min(suspected + counts["cannot tell yet"], MOST_SUSPECTS)
     return Ticket(
-        answer=answer(recording.info, ranked[:suspected], ranked.live_bytes(), ranked.room),
+        answer=answer(ranked),
         stats=stats(recording, ranked.sites.grouping),
         verdicts=counts,
         suspects=tuple(ranked[:listed]),

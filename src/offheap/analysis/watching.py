@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks import ranking
 from offheap.analysis.watched import Moment, Names, View
 from offheap.recording.look import Look
 from offheap.recording.model import SERIES, Recording
@@ -163,11 +163,12 @@ class Watch:
         recording = self._source.recording()
         if not look.whole:
             recording = replace(recording, series=self._series(), process=self._process(recording.process))
-        found = tuple(suspects(recording))
+        ranked = ranking(recording)
+        found = tuple(ranked)
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
         for number, suspect in enumerate(found):
             of_stack[list(suspect.site.stacks)] = number
-        self._names = Names(found, of_stack, answer.answer(recording.info, found))
+        self._names = Names(found, of_stack, answer.answer(ranked))
         self._moments = [self._names.place(moment) for moment in self._moments]
         cost, now = time.thread_time() - began, time.monotonic()
         self._due = now + min(cost / _SHARE_OF_CPU, max(now - self._began, _FIRST_RENEWAL))

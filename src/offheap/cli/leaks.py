@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     found = ranking(recording, args.limit)
     counts = found.counts()
     suspicious = counts["leak"] + counts["growing"]
-    words = answer(recording.info, found[:suspicious], found.live_bytes(), found.room)
+    words = answer(found)
     if args.json:
         from offheap.analysis.totals import live_by_kind
         from offheap.report import json
