@@ -12,6 +12,7 @@ from offheap.analysis.block_sizes import known_as
 from offheap.analysis.results_native_heap import NativeHeap, Trimmed
 from offheap.quantities import format_duration, format_size
 from offheap.report.text import printable
+from offheap.report.wording import plural
 
 _MOST_SIZES, _MOST_ARENAS = 12, 12
 
@@ -24,12 +25,12 @@ def sentences(heap: NativeHeap) -> Iterator[str]:
     if most:
         known = known_as(most)
         text += (
-            f"; the largest: {format_size(most.bytes)} are {most.blocks:,} chunks of {most.size:,} bytes"
-            + (f", as {known} are" if known else "")
+            f"; the largest: {format_size(most.bytes)} {'is' if most.blocks == 1 else 'are'} "
+            f"{plural(most.blocks, 'chunk')} of {most.size:,} bytes" + (f", as {known} are" if known else "")
         )
     yield text
     yield (
-        f"{format_size(heap.free_resident)} are free and kept in {len(heap.arenas)} arenas; "
+        f"{format_size(heap.free_resident)} are free and kept in {plural(len(heap.arenas), 'arena')}; "
         f"trimming gives back {format_size(heap.trimmable)}"
         + (f"; {heap.coverage:.0%} of malloc's memory was walked" if heap.coverage < 1 else "")
     )
