@@ -60,7 +60,7 @@ class Bench:
             folder = Path(name)
             agent = variant.agent_in(folder)
             environment = {**os.environ, **({} if agent else variant.environment_in(folder))}
-            command = [str(zoo_programs.java(jdk)), *OPTIONS, *agent, "-cp", str(self.classes), "Churn"]
+            command = churn(jdk, self.classes, agent)
             command += [workload, str(self.warm_up), str(self.seconds)]
             with subprocess.Popen(
                 command,
@@ -71,6 +71,11 @@ class Bench:
                 text=True,
             ) as process:
                 return _measure(process)
+
+
+def churn(jdk: int, classes: Path, agent: Sequence[str] = ()) -> list[str]:
+    """The command of Churn.java; workload, seconds of warm-up and seconds to measure come after it."""
+    return [str(zoo_programs.java(jdk)), *OPTIONS, *agent, "-cp", str(classes), "Churn"]
 
 
 def _measure(process: subprocess.Popen[str]) -> float | None:

@@ -1,4 +1,4 @@
-"""How often is the leak found?  The zip leak on every JDK, by run and by attach, at the default interval.
+"""How often is the leak found?  The zip leak on every JDK, by run and by attach, under the default budget.
 
     .venv/bin/python benchmarks/zoo.py --runs 10
 
@@ -72,7 +72,7 @@ def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
 def write(tallies: list[Tally]) -> None:
     lines = [
         f"{document.machine()}; `python benchmarks/zoo.py --runs {tallies[0].runs}`, {SECONDS:.0f} s each, "
-        "a sample every 512 KiB:",
+        "at the default budget of 1 %:",
         "",
         *document.table(
             ("JDK", "by", "runs", "first suspect", "verdict leak", "whole stack"),

@@ -15,8 +15,14 @@ enum {
     PERIOD_NS = 100000000,
     /* A thread that was preempted in a sample has not spent that time: nothing counts for more. */
     LONGEST_NS = 64000,
-    /* An idle process is granted what is due to this part of a CPU: else it would not be sampled at all. */
-    IDLE_PART = 100,
+    /* A process is granted at least what is due to this part of a CPU: one that hardly computes would be
+     * sampled less than any other, to save what nobody would notice. */
+    IDLE_PART = 10,
+    /* A stack that was not met before takes ten times as long as one that was.  A recording meets most of its
+     * stacks at its start; if they moved the interval, a short recording would hardly see anything.  So what a
+     * sample takes above the usual is granted on top, until this much of it has been used up. */
+    USUAL_NS = 4000,
+    CREDIT_NS = 50000000,
     /* Of the time granted and spent alike: so few samples prove nothing, and the interval hardly moves. */
     PRIOR_NS = 20000,
     OCTAVE = 8,           /* interval codes (sampler_mean) */
@@ -29,7 +35,9 @@ static struct {
     uint64_t cpu_at_start;
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
-    uint64_t cpu, spent, lost; /* as of then; belong to whoever is looking */
+    uint64_t cpu, spent, lost; /* as of then; belong to whoever is looking, as does: */
+    uint64_t credit;           /* ns left of CREDIT_NS */
+    _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
@@ -48,6 +56,8 @@ void budget_describe(struct offheap_header *header, const struct options *option
 void budget_start(void) {
     budget.on = live->budget_ppm != 0;
     budget.cpu = budget.spent = budget.lost = 0;
+    budget.credit = CREDIT_NS;
+    atomic_store(&budget.unusual, 0);
     budget.cpu_at_start = system_cpu_ns();
     atomic_store(&budget.looked, system_coarse_ns());
     atomic_store(&budget.looking, false);
@@ -59,7 +69,9 @@ uint64_t budget_clock(void) { return budget.on ? system_monotonic_ns() : 0; }
 void budget_spend(uint64_t began) {
     if (!began) return;
     uint64_t spent = system_monotonic_ns() - began;
-    __atomic_fetch_add(&live->spent_ns, spent < LONGEST_NS ? spent : LONGEST_NS, __ATOMIC_RELAXED);
+    if (spent > LONGEST_NS) spent = LONGEST_NS;
+    __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
+    if (spent > USUAL_NS) atomic_fetch_add_explicit(&budget.unusual, spent - USUAL_NS, memory_order_relaxed);
 }
 
 /* What has passed since the last look goes into the live file. */
@@ -99,7 +111,10 @@ static void look(uint64_t now) {
     uint64_t used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
     double granted = (double)used * 1e-6 * (double)live->budget_ppm;
-    int steps = step((double)(spent - budget.spent), granted, passed);
+    uint64_t credited = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
+    if (credited > budget.credit) credited = budget.credit;
+    budget.credit -= credited;
+    int steps = step((double)(spent - budget.spent - credited), granted, passed);
     if (crowded() && steps < OCTAVE) steps = OCTAVE;
     int code = (int)live->interval_code + steps;
     if (code < 1) code = 1;

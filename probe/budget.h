@@ -1,6 +1,6 @@
 /*
  * The CPU that sampling may take: how much it takes is measured, and the mean interval moves so that
- * it stays below the budget, and no further.
+ * it stays below the budget, and no further.  What stacks take when they are met first is granted once.
  *
  * Every sample is timed by two reads of the monotonic clock (vdso, some 25 ns of the 1-2 us it
  * takes).  Ten times a second at most, whichever thread comes by sets that against the CPU time of

@@ -6,9 +6,10 @@
 
 enum {
     DEFAULT_INTERVAL = 512 * 1024,
+    DEFAULT_BUDGET = 10000, /* millionths, where no interval is stated */
     SAMPLED_BLOCKS = 1 << 16, /* 32 GiB of live small blocks at the default interval */
     LEAST_INTERVAL = 64 << 10, /* of a budget alone; a power of two below the default */
-    BUDGET_BLOCKS = 1 << 18,
+    BUDGET_BLOCKS = 1 << 17,
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
@@ -117,6 +118,7 @@ int options_parse(struct options *options, const char *text) {
     }
     bool stated = options->interval != UINT64_MAX;
     if (!stated) options->interval = DEFAULT_INTERVAL;
+    if (!stated && !options->budget) options->budget = DEFAULT_BUDGET;
     bool exact = options->interval == 0;
     if (exact) options->budget = 0;
     bool finer = options->budget && !stated;

@@ -199,6 +199,42 @@ def test_a_budget_alone_samples_finer_where_that_costs_little(
     assert 64 << 10 <= outcome.info.interval_bytes < 512 << 10
 
 
+@pytest.mark.parametrize(
+    ("options", "share", "least"),
+    [
+        ("seed=1", 0.01, 64 << 10),
+        ("budget=2%,seed=1", 0.02, 64 << 10),
+        ("budget=2%,interval=256k,seed=1", 0.02, 256 << 10),
+        ("interval=512k,seed=1", None, None),
+        ("exact", None, None),
+    ],
+)
+def test_one_percent_is_the_default(
+    options: str,
+    share: float | None,
+    least: int | None,
+    changing_load: Path,
+    probe_library: Path,
+    tmp_path: Path,
+) -> None:
+    budget = outcome_of(changing_load, probe_library, tmp_path / "live", options, 4).info.budget
+    assert (budget.share if budget else None) == share
+    assert budget is None or (least and budget.least_interval_bytes >= least)
+
+
+def test_stacks_that_are_new_do_not_make_samples_rarer(probe_library: Path, tmp_path: Path) -> None:
+    """512 in two seconds, each some 20 us: four times what 1 % of an idle process's CPU is."""
+    program = compile_c([PROBE / "tests" / "new_stacks.c"], tmp_path / "new_stacks", flags=["-fno-builtin"])
+    environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"dir={tmp_path}"}
+    subprocess.run([program, "9", "4000"], env=environment, check=True, timeout=60)
+    (live_file,) = tmp_path.glob("*.live")
+    found = recording.load(live_file)
+    assert len(found.stack_offsets) > 400
+    assert found.info.budget
+    assert found.info.budget.spent_share > 0.02
+    assert found.info.budget.greatest_interval_bytes < 1 << 20
+
+
 def test_run_records_under_a_budget(changing_load: Path, tmp_path: Path) -> None:
     output = tmp_path / "load.offheap"
     offheap = [sys.executable, "-m", "offheap"]

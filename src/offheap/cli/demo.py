@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 DEMO = Path(__file__).resolve().parent.parent / "demo"
 MAIN = "com.example.shop.Shop"
-INTERVAL = 512 * 1024
 SHORTEST_SECONDS = 5
 
 
@@ -120,7 +119,7 @@ def compile_demo(home: Path, classes: Path) -> None:
 
 def record(command: list[str], output: Path, seconds: float) -> Launched:
     """Runs the command to its end under the probe, with a bar that shows how far it is."""
-    from offheap.cli import env
+    from offheap.cli import env, rate
     from offheap.jvm.library import probe_library
     from offheap.recording.launch import Settings, launch
     from offheap.watch import glance
@@ -128,7 +127,7 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(f"interval={INTERVAL}", directory=folder, follow=False)
+        words = env.options(rate.DEFAULT, directory=folder, follow=False)
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:

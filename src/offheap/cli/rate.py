@@ -7,7 +7,7 @@ import argparse
 from offheap.errors import UserError
 from offheap.quantities import format_share, parse_share, parse_size
 
-DEFAULT_INTERVAL = 512 * 1024
+DEFAULT = "budget=1%"  # as the probe's own (probe/options.c)
 
 
 def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--interval",
         type=parse_size,
         metavar="SIZE",
-        help=f"{condition}mean bytes between samples (default 512KiB); "
+        help=f"{condition}fixed mean bytes between samples, such as 512KiB; "
         "with --budget the least (64KiB if not given)",
     )
     size.add_argument("--exact", action="store_true", help=f"{condition}record every block")
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--budget",
         type=parse_share,
         metavar="PERCENT",
-        help=f"{condition}CPU that sampling may take of the process's, such as 1%%: "
+        help=f"{condition}CPU that sampling may take of the process's (default 1%%): "
         "the interval moves, to be as fine as that allows",
     )
 
@@ -41,7 +41,6 @@ def words(args: argparse.Namespace) -> str:
                 "leave one of them out",
             )
         return "exact"
+    interval = [] if args.interval is None else [f"interval={args.interval}"]
     budget = [] if args.budget is None else [f"budget={format_share(args.budget)}"]
-    if args.interval is not None or not budget:
-        budget.insert(0, f"interval={args.interval if args.interval is not None else DEFAULT_INTERVAL}")
-    return ",".join(budget)
+    return ",".join(interval + budget) or DEFAULT
