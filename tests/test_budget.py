@@ -87,7 +87,7 @@ def test_estimates_stay_unbiased_while_the_interval_moves(
     """
 
     def once(seed: int) -> Outcome:
-        options = f"interval=256k,budget=1%,seed={1000 * seed}"
+        options = f"interval=256k,budget=0.2%,seed={1000 * seed}"
         return outcome_of(changing_load, probe_library, tmp_path / str(seed), options, 6)
 
     with ThreadPoolExecutor(10) as pool:

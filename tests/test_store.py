@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +366,33 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
     file.write_bytes(raw)
     with contextlib.suppress(UserError):
         load(path)
+
+
+def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Path) -> None:
+    """One of the two that there are, never the head of the one with the rows of the other."""
+    rows = {"short": 10, "long": 20_000}
+    for name, count in rows.items():
+        duckdb.sql(
+            f"COPY (SELECT l.* FROM '{recording}/live.parquet' l, range({count}) LIMIT {count}) "
+            f"TO '{tmp_path}/{name}' (FORMAT parquet)"
+        )
+    ended = threading.Event()
+
+    def replace() -> None:
+        for name in itertools.cycle(rows):
+            os.link(tmp_path / name, recording / ".next")
+            (recording / ".next").replace(recording / "live.parquet")
+            if ended.is_set():
+                return
+
+    replacing = threading.Thread(target=replace)
+    replacing.start()
+    try:
+        found = {len(load(recording).live) for _ in range(30)}
+    finally:
+        ended.set()
+        replacing.join()
+    assert found == set(rows.values())
 
 
 # How large, how fast.

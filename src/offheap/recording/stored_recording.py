@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -29,8 +31,8 @@ Columns = dict[str, NDArray[Any]]
 def load(path: Path) -> Recording:
     """Raises UserError when it is no recording, a newer one, or damaged."""
     info = _info(path)
-    with connect() as connection:
-        tables = _Tables(connection, path)
+    with connect() as connection, ExitStack() as opened:
+        tables = _Tables(connection, path, opened)
         try:
             stacks = tables.stacks()
             chains = tables.chains()
@@ -56,9 +58,10 @@ def load(path: Path) -> Recording:
 
 
 class _Tables:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, opened: ExitStack) -> None:
         self._connection = connection
         self._path = path
+        self._opened = opened
 
     def read(self, table: str, *, order: str = "") -> Columns:
         """All columns; of a table that is not there (yet), none has a row."""
@@ -108,11 +111,20 @@ class _Tables:
     def _files(self, table: str) -> list[Path]:
         if table in APPENDED:
             return [part.path for part in parts(self._path / table)]
-        file = self._path / f"{table}.parquet"
+        file = self._file(table)
         try:
-            return [file] if file.stat().st_size else []
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise UserError(f"{file} cannot be read: {error.strerror}", "check its permissions") from None
+        self._opened.callback(os.close, descriptor)
+        # DuckDB opens a file once for what it has and once for its rows, and the recorder may replace it in
+        # between.  This name stays that of one file.
+        return [Path(f"/proc/self/fd/{descriptor}")] if os.fstat(descriptor).st_size else []
+
+    def _file(self, table: str) -> Path:
+        return self._path / (table if table in APPENDED else f"{table}.parquet")
 
     def _query(self, table: str, select: str, order: str, names: list[str]) -> Columns:
         # The recorder may merge parts between our listing and our reading: list again.
@@ -128,8 +140,9 @@ class _Tables:
             except duckdb.Error as error:
                 if attempt < 2 and not all(file.exists() for file in files):
                     continue
-                where = files[0].parent if len(files) > 1 else files[0]
-                raise damaged(where, str(error).splitlines()[0]) from None
+                where = files[0] if table in APPENDED and len(files) == 1 else self._file(table)
+                why = str(error).splitlines()[0].replace(str(files[0]), str(where))
+                raise damaged(where, why) from None
             for name in names:
                 if np.ma.is_masked(result[name]):
                     raise ValueError(f"{table}.{name} has empty values")
