@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -217,6 +218,19 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
             started.live_file.unlink()
             assert not Path(path).parent.exists()
         assert jvm.answers()
+
+
+def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to start a JVM as another user")
+    with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
+        left = Path(f"/tmp/.java_pid{jvm.pid}")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(left))
+        left.chmod(0o600)
+        probe.start(jvm.pid, "interval=4096").live_file.unlink()
+        assert left.stat().st_uid == 65534
+        assert probe.detach(jvm.pid).state == "stopped"
 
 
 @pytest.mark.parametrize("kind", ["root's", "rootless"])

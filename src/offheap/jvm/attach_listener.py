@@ -124,6 +124,16 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
         return None
     except PermissionError:
         connection.close()
+        if found.st_uid != target.uid:
+            # Left behind by a killed JVM of root's that had the same PID.
+            if remove_stale:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=directory)
+                    return None
+            raise UserError(
+                f"PID {target.pid} cannot be attached to: its /tmp has {name} of a JVM that is gone",
+                "remove it, as root",
+            ) from None
         raise UserError(
             f"PID {target.pid} (user {target.user}) does not let this user attach",
             f"run offheap as {target.user} or as root",
