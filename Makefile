@@ -30,10 +30,11 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 
 BENCH_ARGS ?= --write
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, accuracy 6, footprint 7, application 10; --quick: 4 in all."
+	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, churn_profile 2, accuracy 6, footprint 7, application 10; --quick: 4 in all."
 	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/churn_profile.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/accuracy.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/application.py $(BENCH_ARGS)
@@ -129,8 +130,8 @@ debian-packages:
 .PHONY: bench-packages
 bench-packages:
 	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && \
-	  ! dpkg-query -W libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven wrk >/dev/null 2>&1; then \
-	  echo "installing jemalloc, gperftools, heaptrack, maven and wrk with apt-get, to compare with"; \
+	  ! dpkg-query -W libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack linux-perf maven wrk >/dev/null 2>&1; then \
+	  echo "installing jemalloc, gperftools, heaptrack, perf, maven and wrk with apt-get, to compare with"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack maven wrk >/dev/null; } || echo "not installed: absent in the tables"; \
+	    libjemalloc2 libjemalloc-dev libgoogle-perftools4 google-perftools heaptrack linux-perf maven wrk >/dev/null; } || echo "not installed: absent in the tables"; \
 	fi
