@@ -220,6 +220,17 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
         assert jvm.answers()
 
 
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_small_java_threads_may_have_the_stack_of_the_probes(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    with waiting_jvm(jre(version), waiting_classes, main="Diving") as jvm:
+        for _ in range(3):
+            probe.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert probe.detach(jvm.pid).state == "stopped"
+            assert jvm.answers(), f"it ended: {jvm.process.wait(10)}"
+
+
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to start a JVM as another user")

@@ -15,3 +15,33 @@ class Searched extends Waiting {
 /** And for the one that attaches by name. */
 class Attached extends Waiting {
 }
+
+/** Whenever it is asked, threads with small stacks use them up. */
+class Diving {
+    private static int depth;
+
+    public static void main(String[] arguments) throws Exception {
+        System.out.println("ready");
+        while (System.in.read() >= 0) {
+            for (int kibibytes : new int[] {512, 448, 384, 320}) {
+                Thread diver = new Thread(null, Diving::dive, "diver", kibibytes << 10);
+                diver.start();
+                diver.join();
+            }
+            System.out.println("alive");
+        }
+    }
+
+    private static void dive() {
+        try {
+            deeper();
+        } catch (StackOverflowError end) {
+            depth = 0;
+        }
+    }
+
+    private static void deeper() {
+        depth++;
+        deeper();
+    }
+}
