@@ -251,7 +251,8 @@ static int spawn(void) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     /* glibc gives our stack to a later thread.  HotSpot's own guard pages, above glibc's, stay inaccessible when
      * a thread ends (JavaThread::remove_stack_guard_pages), to be taken over by the next.  Its Java threads have
-     * none of glibc's, so theirs begin lower: JDK 11 ran into the one page of ours that was left above. */
+     * none of glibc's, so theirs begin lower: JDK 11 ran into the one page of ours that was left above.  Without
+     * a JVM, which has guard pages of its own, this thread goes a few frames deep. */
     pthread_attr_setguardsize(&attributes, 0);
     block_signals(&old);
     int error = pthread_create(&thread, &attributes, run, NULL);

@@ -35,9 +35,9 @@ static struct {
     uint64_t cpu_at_start;
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
-    uint64_t cpu, spent, lost; /* as of then; belong to whoever is looking, as does: */
-    uint64_t credit;           /* ns left of CREDIT_NS */
     _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
+    uint64_t cpu, spent, lost; /* as of then; these and the next belong to whoever is looking */
+    uint64_t credit;           /* ns left of CREDIT_NS */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
@@ -111,10 +111,13 @@ static void look(uint64_t now) {
     uint64_t used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
     double granted = (double)used * 1e-6 * (double)live->budget_ppm;
+    uint64_t spending = spent - budget.spent;
     uint64_t credited = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
+    /* A sample that ends right now may be in one of the two sums and not yet in the other. */
+    if (credited > spending) credited = spending;
     if (credited > budget.credit) credited = budget.credit;
     budget.credit -= credited;
-    int steps = step((double)(spent - budget.spent - credited), granted, passed);
+    int steps = step((double)(spending - credited), granted, passed);
     if (crowded() && steps < OCTAVE) steps = OCTAVE;
     int code = (int)live->interval_code + steps;
     if (code < 1) code = 1;

@@ -9,8 +9,8 @@
 struct options {
     uint64_t interval;   /* interval=BYTES  mean bytes between samples; 0: exact */
     uint64_t least;      /*                 the least it may become; the interval itself, but for a budget alone */
-    uint64_t budget;     /* budget=1%       CPU that sampling may take, kept in millionths; 0: as it comes.  A
-                            stated interval is then where it starts, and the least */
+    uint64_t budget;     /* budget=1%       CPU that sampling may take, kept in millionths; 0 where an interval is
+                            stated alone.  Stated with one, that is where it starts, and the least */
     uint64_t blocks;     /* blocks=N        live blocks there is room for */
     uint64_t stacks;     /* stacks=N        distinct stacks there is room for */
     uint64_t seed;       /* seed=N          of the sampler, for tests; 0: from the clock */

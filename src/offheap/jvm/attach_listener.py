@@ -125,7 +125,7 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
     except PermissionError:
         connection.close()
         if found.st_uid != target.uid:
-            # Left behind by a killed JVM of root's that had the same PID.
+            # Left behind by a killed JVM of root's that had the same PID: one that runs has its own user's.
             if remove_stale:
                 with suppress(OSError):
                     os.unlink(name, dir_fd=directory)
