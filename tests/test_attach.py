@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,18 @@ def test_a_jvm_in_its_first_milliseconds(jre: Callable[[int], Path], waiting_cla
             # SIGQUIT before the handler is there would kill it.
             assert f"JDK {version}." in AttachedVM(jvm.pid).jcmd("VM.version")
             assert jvm.process.poll() is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_those_who_attach_at_the_same_time_take_turns(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    """A second SIGQUIT makes a JVM print its threads into the application's output."""
+    for _ in range(3):
+        with waiting_jvm(jre(version), waiting_classes) as jvm, ThreadPoolExecutor(6) as pool:
+            versions = pool.map(lambda pid: AttachedVM(pid).jcmd("VM.version"), [jvm.pid] * 6)
+            assert all(f"JDK {version}." in answer for answer in versions)
+            assert jvm.answers()  # and that is the next line of its output
 
 
 def test_a_socket_left_by_a_killed_jvm(jre: Callable[[int], Path], waiting_classes: Path) -> None:

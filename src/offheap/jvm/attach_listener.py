@@ -3,29 +3,32 @@
 A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only when asked: whoever may
 signal it leaves a file .attach_pid<pid> there too, and sends SIGQUIT.  Without that file
 the same signal means a thread dump, and without a handler it kills: everything here is
-about never sending it in vain.
+about never sending it in vain.  To a JVM that listens already a second signal is in vain
+too, so those who wake the same JVM take turns.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import stat
 import struct
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from offheap.errors import UserError
 from offheap.jvm.owner import as_owner
-from offheap.proc import status
+from offheap.proc import status, threads
 from offheap.proc.status import Status
 
 # A JVM installs its handlers some 50-100 ms after exec.
 HANDLER_SECONDS = 2.0
-_STARTING_SECONDS = 5.0
 _AGAIN_SECONDS = 0.5
 _POLL_SECONDS = 0.005
+_LISTENER = "Attach Listener"  # the thread that a JVM starts when it is woken
 
 
 class NoProcess(UserError):
@@ -70,9 +73,43 @@ def connect(target: Status, seconds: float) -> socket.socket:
     deadline = time.monotonic() + seconds
     directory = _open_directory(target)
     try:
-        return _try_connect(target, directory, remove_stale=True) or _wake(target, directory, deadline)
+        listening = _try_connect(target, directory, remove_stale=True)
+        if listening:
+            return listening
+        with _turn(target, deadline):
+            # Another offheap may have woken it meanwhile.
+            listening = _try_connect(target, directory, remove_stale=True)
+            return listening or _wake(target, directory, deadline)
     finally:
         os.close(directory)
+
+
+@contextmanager
+def _turn(target: Status, deadline: float) -> Iterator[None]:
+    """Waits until no other offheap wakes this JVM, whoever runs it.
+
+    The lock is on the process's folder in /proc: nothing to leave behind, and it ends with its holder.
+    """
+    try:
+        folder = os.open(f"/proc/{target.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise TargetGone(target.pid, "attaching") from None
+    try:
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                refresh(target, "attaching")
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"PID {target.pid} is being attached to by another process, which does not end",
+                        "end that one, or try again later",
+                    ) from None
+                time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _open_directory(target: Status) -> int:
@@ -151,10 +188,7 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
     name = _create_trigger(target, directory)
     try:
         _signal(target)
-        # Once more, as a JVM that starts removes what it takes for the socket of an earlier one.  Not
-        # soon with others: two signals that wait for a stalled JVM make it print its threads.
-        starting = target.uptime_seconds < _STARTING_SECONDS
-        again = time.monotonic() + (_AGAIN_SECONDS if starting else (deadline - time.monotonic()) / 2)
+        again, listener_seen = time.monotonic() + _AGAIN_SECONDS, False
         while (connection := _try_connect(target, directory, remove_stale=False)) is None:
             now = time.monotonic()
             if now > deadline:
@@ -164,14 +198,26 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
                     "it may be in a long pause: try again later, or start it with `offheap run`",
                 )
             if now > again:
-                again = deadline
-                _signal(target)
+                # Once more, as a JVM that starts removes what it takes for the socket of an earlier one.
+                # Not while the first signal waits for a stalled JVM: it would print its threads at two.
+                if listener_seen:
+                    _signal(target)
+                    again = deadline
+                else:
+                    listener_seen = _has_listener(target)
+                    again = now + _AGAIN_SECONDS
             refresh(target, "attaching")
             time.sleep(_POLL_SECONDS)
         return connection
     finally:
         with suppress(OSError):
             os.unlink(name, dir_fd=directory)
+
+
+def _has_listener(target: Status) -> bool:
+    with suppress(ProcessLookupError):
+        return _LISTENER in threads.names(target.pid).values()
+    return False
 
 
 def _await_handler(target: Status, directory: int, deadline: float) -> socket.socket | None:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,19 @@ def read(pid: int) -> list[Thread]:
             pointer = _stack_pointer(pid, thread.tid)
             found[thread.tid] = Thread(thread.tid, thread.name, pointer)
     return list(found.values())
+
+
+def names(pid: int) -> dict[int, str]:
+    """The first 15 bytes of each thread's name, by thread id; ProcessLookupError when the process is gone."""
+    try:
+        tids = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError:
+        raise ProcessLookupError(f"no process {pid}") from None
+    found = {}
+    for tid in tids:
+        with suppress(OSError):  # it has ended meanwhile
+            found[tid] = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").removesuffix("\n")
+    return found
 
 
 def may_see_stacks(pid: int) -> bool:
@@ -80,18 +94,7 @@ def parse_syscall(text: str) -> int | None:
 
 
 def _look(pid: int) -> list[Thread]:
-    try:
-        tids = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except FileNotFoundError:
-        raise ProcessLookupError(f"no process {pid}") from None
-    threads = []
-    for tid in tids:
-        try:
-            name = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").removesuffix("\n")
-        except OSError:
-            continue  # it has ended meanwhile
-        threads.append(Thread(tid, name, _stack_pointer(pid, tid)))
-    return threads
+    return [Thread(tid, name, _stack_pointer(pid, tid)) for tid, name in names(pid).items()]
 
 
 def _stack_pointer(pid: int, tid: int) -> int | None:
