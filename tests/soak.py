@@ -116,6 +116,11 @@ def cells(machines: Sequence[Machine]) -> list[Cell]:
     ]
 
 
+def _options(exact: bool) -> str:
+    """Of the probe: every block, or what people get who say nothing."""
+    return "exact" if exact else "budget=1%"
+
+
 class Stress:
     """Runs tests/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on)."""
 
@@ -146,7 +151,7 @@ class Stress:
             return (self._preload if cell.entry == "preload" else self._attach)(cell, alone, Path(name))
 
     def _preload(self, cell: Cell, alone: Ended, folder: Path) -> Result:
-        options = "exact" if cell.exact else "interval=65536"
+        options = _options(cell.exact)
         variables = {"LD_PRELOAD": str(self._library), "OFFHEAP": f"{options},dir={folder}"}
         ended = self._finish(self._start(cell.machine, folder, variables), folder)
         failures = [*_differences(alone, ended), *_crashes(folder)]
@@ -225,7 +230,7 @@ class _Attacher:
         pid = self._process.pid
         while self._process.returncode is None:
             try:
-                live_file = probe.start(pid, "exact" if self._exact else "interval=65536").live_file
+                live_file = probe.start(pid, _options(self._exact)).live_file
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))

@@ -243,7 +243,8 @@ public class Stress {
         String[] names = {"threads", "loaders", "virtual", "nulls", "overflows", "children", "redefinitions"};
         for (int i = 0; i < names.length; i++)
             System.out.println(names[i] + " " + (complaints[i] != null ? complaints[i] : done[i]));
-        if (end.equals("memory")) while (true) kept.add(new byte[4 << 20]);
+        // By large steps: with little left Shenandoah collects for minutes before it gives up.
+        if (end.equals("memory")) for (int size = 64 << 20; ; size *= 2) kept.add(new byte[size]);
         over = true;
     }
 
