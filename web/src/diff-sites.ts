@@ -27,7 +27,7 @@ export function diffSites(payload: DiffPayload, find: (name: string) => void): H
     h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
-  const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(chance.length)} that chance explains`);
+  const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(chance.length)} more, whose change chance explains`);
   more.addEventListener("click", () => {
     show(chance);
     more.remove();

@@ -63,9 +63,10 @@ export function suspects(model: Model, links: Links): HTMLElement {
     const hidden = rows.filter((row) => !row.update(scope)).length;
     scoped.textContent =
       scope.ranged || scope.filtered
-        ? `Figures are of what the range and the filters leave${hidden ? `, which is nothing of ${formatCount(hidden)} sites` : ""}; verdicts are of the whole recording.`
+        ? `Figures are of what the range and the filters leave${hidden ? `, which is nothing of ${formatCount(hidden)} ${hidden === 1 ? "site" : "sites"}` : ""}; verdicts are of the whole recording.`
         : "";
     scoped.hidden = scoped.textContent === "";
+    table.hidden = hidden === rows.length;
   });
   store.follow(({ open }, changed) => {
     if (changed.has("open")) {
