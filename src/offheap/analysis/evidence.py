@@ -9,6 +9,7 @@ even   Do blocks that stay keep coming at one rate, or ever more slowly?  n birt
 
        The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
        One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
+       Less in a process's first half minute, when nearly everything grows and will not for long.
 stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
        are alive; of those of the first third it is known, too, how many u were in use when it ended and
        freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
@@ -33,13 +34,14 @@ from numpy.typing import NDArray
 from offheap.analysis.estimates import Floats
 from offheap.analysis.history import Boundaries, Histories
 
+_YOUTH = 30.0  # seconds
 _DECLINES = np.array((1.5, 3.0, 6.0))
 _LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
 
-def even(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats:
-    """Probability that survivors keep coming at one rate, by site; 0.5 where nothing tells."""
+def even(history: Histories, start: Boundaries, end: Boundaries | int, *, age: float) -> Floats:
+    """Probability that survivors keep coming at one rate, by site, in a process that is `age` seconds old."""
     eras = np.arange(history.end)
     within = (eras >= start[:, None]) & (eras < np.broadcast_to(end, len(start))[:, None])
     counts = np.diff(history.samples) * within
@@ -51,7 +53,8 @@ def even(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats
     worth = (count / history.dispersion(start, end))[:, None]
     slower = worth * (np.log(_DECLINES / -np.expm1(-_DECLINES)) - _DECLINES * mean[:, None])
     likelihood: Floats = np.exp(np.minimum(slower, 700)).mean(axis=1)
-    probability: Floats = 2 / (2 + likelihood)
+    prior = 2 * min(1.0, age / _YOUTH) ** 3
+    probability: Floats = prior / (prior + likelihood)
     return probability
 
 

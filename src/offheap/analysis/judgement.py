@@ -33,6 +33,7 @@ Bools = NDArray[np.bool_]
 _FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
 _SHORTEST = 3.0  # seconds of a site's own time
 _SLOWING = 0.6
+_FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
 _LIKELY = 0.5  # that it goes on as it does
 _SURE = 0.95  # that it grows at all, with all sites that were asked in mind
 # 97.5 % quantiles of Student's t by degrees of freedom.
@@ -95,13 +96,13 @@ class Judgements:
     samples: Floats  # sampled and alive
 
 
-def judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
-    """Every site; `by_jvm`: whether HotSpot itself wanted the memory."""
+def judge(sites: SiteTable, history: Histories, by_jvm: Bools, *, age: float) -> Judgements:
+    """Every site; `by_jvm`: whether HotSpot itself wanted the memory; `age`: seconds, of the process."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _judge(sites, history, by_jvm)
+        return _judge(sites, history, by_jvm, age)
 
 
-def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
+def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> Judgements:
     end = history.end
     a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
     seconds = history.seconds(history.first, end)
@@ -118,7 +119,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         drowned = ~((growth.low > 0) & (last.low > 0)) & (allocated.estimate > 5 * live.estimate)
         fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
         stays = evidence.stays(history, a, b)
-        even = evidence.even(history, a, np.where(drowned, late, end))
+        even = evidence.even(history, a, np.where(drowned, late, end), age=age)
         goes_on, dies = np.minimum(stays, even), stays <= _LIKELY
         # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
         lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
@@ -186,6 +187,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
     )
     reason = np.select([holds for _, holds in tests], [name for name, _ in tests], Reason.STEADY)
 
+    # What has grown for as long as there is the process, and no longer than this, may be about to be full.
+    youth = min(max(1 - _FILLING / max(age, _FILLING), 0.5), 0.99)
     confidence = np.select(
         [
             reason == Reason.NOTHING_LIVE,
@@ -196,7 +199,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools) -> Judgements:
         ],
         [
             np.minimum(1 - _share(live.high, allocated.estimate), 0.99),
-            np.minimum(np.minimum(np.minimum(sure, goes_on), 1 - 1 / (survivors + 2)), 0.99),
+            np.minimum.reduce((sure, goes_on, 1 - 1 / (survivors + 2), np.full_like(sure, youth))),
             0.8 * sure,
             flat,
             0.0,
