@@ -113,6 +113,25 @@ def test_a_leak_is_called_a_leak(name: str) -> None:
     assert counts["leak"] + counts["growing"] + counts["cannot tell yet"] + counts["steady"] == RUNS, counts
 
 
+def test_what_grows_as_a_process_starts_is_doubted() -> None:
+    """A start-up of a few blocks cannot be told from a leak yet, and most start-ups are none."""
+    young, old = [], []
+    for seed in range(200):
+        process = Process(10, seed)
+        process.add(APPLICATION, WarmUp(60, 40_000, 4))
+        started = process.record(interval=65_536, seed=seed)
+        attached = replace(started, info=replace(started.info, entry="attach"))
+        young += [suspect for suspect in suspects(started) if suspect.verdict == "leak"]
+        old += [suspect for suspect in suspects(attached) if suspect.verdict == "leak"]
+    assert len(old) > 20, "the case is an easy one"
+    assert len(young) <= len(old) / 4
+    assert all(suspect.confidence <= 0.8 for suspect in young)
+    process = Process(10, 1)
+    process.add(APPLICATION, Leak(2000, 7160))
+    (plain,) = suspects(process.record(interval=65_536))
+    assert (plain.verdict, round(plain.confidence, 2)) == ("leak", 0.8)
+
+
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_leak_recorded_exactly_is_called_a_leak(name: str) -> None:
     counts = verdicts(LEAKS[name], 10, exact=True)
