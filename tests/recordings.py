@@ -454,6 +454,7 @@ def build(
             coverage=coverage,
             probe_version="0.1.0",
             budget=budget,
+            process_age=0.0,
         ),
         frames=list(numbers),
         stack_frames=np.array(flat, np.int32),

@@ -17,8 +17,8 @@ import zoo as zoo_programs
 from zoo import Program, Running, Truth, Zoo, offheap
 
 PROGRAMS = zoo_programs.programs()
-# Under `offheap run` the first half minute of the process is recorded, in which a verdict takes more.
-SECONDS: dict[str, float] = {"run": 20.0, "attach": 8.0}
+# In the first half minute of a process a verdict takes more.
+SECONDS = 18.0
 # Most of the time a recording waits, so several at once cost little and save minutes.
 AT_ONCE = 4
 
@@ -72,9 +72,8 @@ EXACT = [
 ]
 
 
-def record(case: Case, java: Path, zoo: Zoo, folder: Path, seconds: float | None = None) -> Recorded:
+def record(case: Case, java: Path, zoo: Zoo, folder: Path, seconds: float = SECONDS) -> Recorded:
     """Starts the program, records it the given way, and asks `offheap leaks` about it."""
-    seconds = seconds or SECONDS[case.way]
     output = folder / f"{case}{''.join(case.options)}.offheap"
     command = zoo.command(PROGRAMS[case.program], java)
     if case.way == "run":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -46,8 +45,7 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     sites = table(recording)
     by_jvm = np.array([frames.by_jvm(recording.stack(n)) for n in sites.shown.tolist()], np.bool_)
     history = histories(recording, sites.grouping)
-    # How old a process is that somebody attached to is not known: old, mostly.
-    age = math.inf if recording.info.entry == "attach" else float(history.times[-1])
+    age = recording.info.process_age + float(history.times[-1])
     judgements = judge(sites, history, by_jvm, age=age)
     order = np.lexsort(
         (

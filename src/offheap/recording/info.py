@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,8 +116,14 @@ def describe(
         live_time=live_time,
         budget=header.budget,
         memory_limit=memory_limit,
+        process_age=_age(header),
         after_collection=after_collection,
     )
+
+
+def _age(header: Header) -> float:
+    """Seconds that the process had run when recording began; too few where the machine slept before."""
+    return max(0.0, header.start_monotonic - header.process_start / os.sysconf("SC_CLK_TCK"))
 
 
 _ENTRIES: dict[Entry, Literal["preload", "agentpath", "attach"]] = {

@@ -6,6 +6,7 @@ symbols and method names are already in it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -91,6 +92,7 @@ class Info:
     live_time: float = 0.0
     budget: Budget | None = None  # None: the interval was fixed
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
+    process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
 
 

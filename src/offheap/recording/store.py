@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,9 @@ class RecordingWriter:
 
     def replace_info(self, info: Info) -> None:
         """meta.json: what there is to know about the recording as a whole."""
-        meta = {"schema": SCHEMA, **{k: v for k, v in dataclasses.asdict(info).items() if k != "path"}}
+        # What is not known is left out: JSON has no infinity.
+        known = {k: v for k, v in dataclasses.asdict(info).items() if k != "path" and v != math.inf}
+        meta = {"schema": SCHEMA, **known}
         hidden = self.path / f".{META}.writing"
         text = json.dumps(meta, indent=1, ensure_ascii=False)
         try:

@@ -23,7 +23,7 @@ from offheap.recording.naming import Chain
 from offheap.recording.parts import connect, literal, parts
 
 # Keys of meta.json that older recordings lack.
-_LATER = {"live_time", "budget", "memory_limit", "after_collection"}
+_LATER = {"live_time", "budget", "memory_limit", "process_age", "after_collection"}
 
 Columns = dict[str, NDArray[Any]]
 

@@ -108,7 +108,7 @@ class Frames:
 
 def info(info: Info) -> dict[str, Any]:
     fields = asdict(info)
-    del fields["properties"]
+    del fields["properties"], fields["process_age"]
     fields["command_line"] = [_without_secret(argument) for argument in info.command_line]
     fields["jvm_flags"] = [_without_secret(flag) for flag in info.jvm_flags]
     return fields
