@@ -31,7 +31,7 @@ SHORTEST_SECONDS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Start a small Java program that leaks native memory, record it the way `offheap run` does, "
-        "name who leaks, and write the HTML report.  Takes about half a minute and a JDK."
+        "name who leaks, and write the HTML report.  Takes less than a minute and a JDK."
     )
     parser.epilog = """examples:
   offheap demo
@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration",
         type=parse_duration,
-        default=20.0,
+        default=30.0,
         metavar="TIME",
-        help="how long to record (default 20s)",
+        help="how long to record (default 30s)",
     )
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         from offheap.recording.launch import check_output
 
     if args.duration < SHORTEST_SECONDS:
-        raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 20s")
+        raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 30s")
     output: Path = args.output or _free_name()
     check_output(output)
     home = find_jdk()
