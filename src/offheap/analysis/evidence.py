@@ -9,7 +9,10 @@ even   Do blocks that stay keep coming at one rate, or ever more slowly?  n birt
 
        The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
        One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
-       Less in a process's first half minute, when nearly everything grows and will not for long.
+       Less, by (age / 30 s)^3, in a process's first half minute, when nearly everything grows and will not
+       for long (docs/evaluation.md counts whom that spares).
+       Without snapshots births are known of what is alive only.  Blocks that all die in time then look like
+       births at a rising rate: the same three with c below zero are alternatives, too.
 stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
        are alive; of those of the first third it is known, too, how many u were in use when it ended and
        freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
@@ -34,8 +37,9 @@ from numpy.typing import NDArray
 from offheap.analysis.estimates import Floats
 from offheap.analysis.history import Boundaries, Histories
 
-_YOUTH = 30.0  # seconds
+_YOUTH = 30.0  # seconds of a process's life
 _DECLINES = np.array((1.5, 3.0, 6.0))
+_RISES = -_DECLINES
 _LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
@@ -51,8 +55,9 @@ def even(history: Histories, start: Boundaries, end: Boundaries | int, *, age: f
     middles = (clock[:, 1:] + clock[:, :-1]) / 2 - clock[np.arange(len(clock)), start][:, None]
     mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / length
     worth = (count / history.dispersion(start, end))[:, None]
-    slower = worth * (np.log(_DECLINES / -np.expm1(-_DECLINES)) - _DECLINES * mean[:, None])
-    likelihood: Floats = np.exp(np.minimum(slower, 700)).mean(axis=1)
+    changes = np.concatenate((_DECLINES, _RISES)) if history.births is None else _DECLINES
+    uneven = worth * (np.log(changes / -np.expm1(-changes)) - changes * mean[:, None])
+    likelihood: Floats = np.exp(np.minimum(uneven, 700)).mean(axis=1)
     prior = 2 * min(1.0, age / _YOUTH) ** 3
     probability: Floats = prior / (prior + likelihood)
     return probability

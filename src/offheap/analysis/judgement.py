@@ -126,7 +126,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> J
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
     else:
-        goes_on, dies = np.ones(len(seconds)), np.zeros(len(seconds), np.bool_)
+        goes_on = evidence.even(history, history.first, late, age=age)
+        dies = np.zeros(len(seconds), np.bool_)
 
     # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
     grows = growth.low > 0
@@ -187,8 +188,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> J
     )
     reason = np.select([holds for _, holds in tests], [name for name, _ in tests], Reason.STEADY)
 
-    # What has grown for as long as there is the process, and no longer than this, may be about to be full.
-    youth = min(max(1 - _FILLING / max(age, _FILLING), 0.5), 0.99)
+    # What has grown for as long as there is the process, and no longer, may be about to be full.
+    most_sure = np.clip(1 - _FILLING / max(age, _FILLING), _LIKELY, 0.99)
     confidence = np.select(
         [
             reason == Reason.NOTHING_LIVE,
@@ -199,7 +200,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> J
         ],
         [
             np.minimum(1 - _share(live.high, allocated.estimate), 0.99),
-            np.minimum.reduce((sure, goes_on, 1 - 1 / (survivors + 2), np.full_like(sure, youth))),
+            np.minimum.reduce((sure, goes_on, 1 - 1 / (survivors + 2), np.full_like(sure, most_sure))),
             0.8 * sure,
             flat,
             0.0,

@@ -199,7 +199,8 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
                 )
             if now > again:
                 # Once more, as a JVM that starts removes what it takes for the socket of an earlier one.
-                # Not while the first signal waits for a stalled JVM: it would print its threads at two.
+                # That one has its listener already.  In one that has not, the first signal still waits, and
+                # at a second it would print its threads.
                 if listener_seen:
                     _signal(target)
                     again = deadline

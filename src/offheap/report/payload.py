@@ -108,6 +108,7 @@ class Frames:
 
 def info(info: Info) -> dict[str, Any]:
     fields = asdict(info)
+    # The page shows neither, and an age that is not known is infinite: JSON has no word for that.
     del fields["properties"], fields["process_age"]
     fields["command_line"] = [_without_secret(argument) for argument in info.command_line]
     fields["jvm_flags"] = [_without_secret(flag) for flag in info.jvm_flags]
