@@ -254,6 +254,31 @@ def test_a_dead_process_leaves_one_snapshot(tmp_path: Path) -> None:
     assert (outcome.ended, outcome.snapshots) == ("killed", 1)
 
 
+def test_what_was_waited_for_is_no_cost(tmp_path: Path) -> None:
+    """A snapshot that took a second because the machine was busy is not followed by twenty without one."""
+    writer = LiveFileWriter()
+    writer.block(0x1000, 100, writer.stack(hook("malloc")))
+    waited: list[float] = []
+    seen: list[Progress] = []
+
+    def wait() -> bool:
+        if len(waited) < 3:  # as the file is made, and in two snapshots
+            time.sleep(1)
+            waited.append(time.monotonic())
+        return False
+
+    began = time.monotonic()
+    record(
+        writer.write(tmp_path / "a.live"),
+        tmp_path / "a.offheap",
+        stop=lambda: len(seen) >= 3 or time.monotonic() > began + 30,
+        collected=wait,
+        on_progress=seen.append,
+    )
+    assert len(waited) == 3
+    assert len(seen) >= 4, "no third snapshot before the last, which came after 30 s"
+
+
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     writer = LiveFileWriter()
     quiet, busy = writer.stack(hook("malloc")), writer.stack(hook("calloc"))

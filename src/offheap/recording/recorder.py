@@ -24,8 +24,9 @@ from offheap.recording.store import RecordingWriter, writer
 _POLL_SECONDS = 0.05
 
 # The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
-# seconds is not repeated before c / share seconds have gone by.  Naming is left out: it
-# is dear once, when the symbol tables are read, and next to nothing after.
+# seconds of CPU is not repeated before c / share seconds have gone by.  Not of the clock's:
+# where the CPUs are busy most of that is waiting, and ten seconds would go by unseen.
+# Naming is left out: it is dear once, when the symbol tables are read, and next to nothing after.
 _SHARE = 0.05
 _SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
 
@@ -147,9 +148,9 @@ class _Recorder:
             if not over and time.monotonic() < due:
                 time.sleep(max(0.0, min(_POLL_SECONDS, due - time.monotonic(), deadline - time.monotonic())))
                 continue
-            started = time.monotonic()
+            started, used = time.monotonic(), time.process_time()
             snapshot = self._write(final=over)
-            cost = time.monotonic() - started - snapshot.naming_seconds
+            cost = time.process_time() - used - snapshot.naming_seconds
             if on_progress:
                 on_progress(self._progress(snapshot))
             if over:
@@ -176,11 +177,11 @@ class _Recorder:
         target.replace_threads(self._source.threads())
         target.append_frames(snapshot.chains, snapshot.raws)
         target.append_stacks(snapshot.stacks)
-        started = time.monotonic()
+        started, used = time.monotonic(), time.process_time()
         if final or started >= self._live_due:
             target.replace_live(snapshot.live)
             self._live_time = snapshot.time
-            self._live_due = started + (time.monotonic() - started) / self._share
+            self._live_due = started + (time.process_time() - used) / self._share
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
         self._write_info(alive)

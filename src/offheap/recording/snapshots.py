@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Snapshot:
     chains: dict[int, Chain]
     raws: dict[int, int]  # the raw frames of `chains`
     mapped_bytes: float  # of the live bytes, those of mappings
-    naming_seconds: float  # spent on symbols and method names
+    naming_seconds: float  # of CPU, spent on symbols and method names
 
 
 @dataclass
@@ -60,9 +60,9 @@ class Snapshots:
         stacks = self._new_stacks(final)
         series = self._changed(time, live)
         raws = dict(self._unnamed)
-        began = monotonic()
+        began = process_time()
         chains = self.naming.name(raws, final=final)
-        naming_seconds = monotonic() - began
+        naming_seconds = process_time() - began
         for raw in chains:
             del self._unnamed[raw]
         if pid is not None:
