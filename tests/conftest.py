@@ -12,6 +12,8 @@ import zoo as zoo_programs
 from offheap import checkout
 from waiting_jvm import compile_waiting
 
+pytest_plugins = ["report_pages"]
+
 # A shell starts what it puts into the background with these ignored, and every child would inherit that:
 # Ctrl-C would end none of the commands that are tested.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):

@@ -1,0 +1,71 @@
+"""`offheap live`'s app under test, driven by its keys."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from offheap.analysis.watched import View
+from offheap.analysis.watching import Watch
+from offheap.report.live import LiveApp
+from offheap.report.live_owners import Owners
+from offheap.report.live_widgets import Lines, SiteTable
+
+
+@dataclass
+class Driven:
+    """An app under test with short names for what tests ask of it."""
+
+    app: LiveApp
+    pilot: Pilot[None]
+    folder: Path = field(default_factory=Path)
+
+    @property
+    def head(self) -> str:
+        return self.app.main.query_one("#head", Lines).text
+
+    @property
+    def keys(self) -> str:
+        return self.app.screen.query_one("#keys", Lines).text
+
+    @property
+    def table(self) -> SiteTable:
+        return self.app.main.query_one(SiteTable)
+
+    @property
+    def rows(self) -> list[str]:
+        return [line for line in self.table.text.splitlines()[1:] if line.strip()]
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def see(self, what: Callable[[], bool], seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < deadline, f"waited in vain:\n{self.head}\n{self.table.text}"
+            await asyncio.sleep(0.05)
+
+
+def drive(
+    watch: Watch,
+    view: View,
+    steps: Callable[[Driven], Awaitable[None]],
+    folder: Path,
+    *,
+    size: tuple[int, int] = (80, 24),
+    every: float = 3600.0,
+    owners: Owners | None = None,
+) -> None:
+    async def run() -> None:
+        app = LiveApp(watch, view, every=every, folder=folder, owners=owners)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await steps(Driven(app, pilot, folder))
+
+    asyncio.run(run())

@@ -1,0 +1,74 @@
+"""A simulated process, watched: for tests of what `offheap live` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from offheap.analysis.watched import View
+from offheap.analysis.watching import Watch
+from offheap.recording.look import Look
+from offheap.recording.model import Recording
+from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
+
+
+def until(process: Process, time: float) -> Process:
+    """The process as it was at that time."""
+    past = Process(duration=time, seed=process.seed)
+    past.stacks, past.kinds, past.threads = process.stacks, process.kinds, process.threads
+    past.blocks = [
+        Blocks(b.births[b.births <= time], b.deaths[b.births <= time], b.sizes[b.births <= time])
+        for b in process.blocks
+    ]
+    return past
+
+
+@dataclass
+class Replay:
+    """A source whose looks find a simulated process at these times, every block recorded."""
+
+    process: Process
+    times: list[float]
+    exact: bool = True
+    _now: Recording | None = None
+
+    def look(self) -> Look | None:
+        if not self.times:
+            return None
+        self._now = until(self.process, self.times.pop(0)).record(exact=self.exact, snapshots=1)
+        its = self._now
+        over = not self.times
+        info = replace(its.info, ended="exited" if over else "recording")
+        return Look(info, False, over, its.live, its.series, its.process)
+
+    def recording(self) -> Recording:
+        assert self._now
+        return self._now
+
+
+def watched(process: Process, times: list[float], *, exact: bool = True) -> tuple[Watch, View]:
+    watch = Watch(Replay(process, list(times), exact))
+    views = [watch.advance() for _ in times]
+    assert views[-1]
+    return watch, views[-1]
+
+
+def site(view: View, name: str) -> int:
+    found = [n for n, suspect in enumerate(view.names.suspects) if suspect.blamed.name == name]
+    assert len(found) == 1, [suspect.blamed.name for suspect in view.names.suspects]
+    return found[0]
+
+
+def leaky(duration: float = 30.0, seed: int = 1) -> tuple[Process, int]:
+    process = Process(duration=duration, seed=seed)
+    leak = process.add(inflater("com.example.Foo.leak"), Leak(rate=200, size=7160), thread="leaker")
+    process.add(native_stack("churn_buffers"), Churn(rate=2000, size=65536, lifetime=0.2))
+    process.add(native_stack("fill_cache"), Cache(rate=500, size=4096, capacity=2000))
+    return process, leak
+
+
+def unfinished(process: Process) -> tuple[Watch, View]:
+    """Watched for 30 s of many."""
+    watch = Watch(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
+    views = [watch.advance() for _ in range(3)]
+    assert views[-1]
+    return watch, views[-1]

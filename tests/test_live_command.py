@@ -1,0 +1,221 @@
+"""`offheap live` and `attach --live` on real processes, and on what is none."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import zoo as zoo_programs
+from driven_app import Driven, drive
+from offheap.analysis.watched import View
+from offheap.analysis.watching import Watch
+from offheap.cli.live import owners_of
+from offheap.jvm import probe
+from offheap.recording import live_files
+from offheap.recording.following import FollowedDirectory, follow
+from offheap.report.live_widgets import Pager
+from waiting_jvm import waiting_jvm
+
+OFFHEAP = [sys.executable, "-m", "offheap"]
+
+
+@pytest.fixture
+def leaking_jvm(
+    zoo: zoo_programs.Zoo, jre: Callable[[int], Path], probe_library: Path, tmp_path: Path
+) -> Iterator[zoo_programs.Running]:
+    command = zoo.command(zoo_programs.programs()["inflaters"], jre(17), 400)
+    variables = {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"interval=65536,dir={tmp_path}"}
+    with zoo_programs.Running(command, variables) as running:
+        yield running
+
+
+def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp_path: Path) -> None:
+    (found,) = live_files.inside(tmp_path)
+    with contextlib.closing(follow(found.path)) as source:
+        watch = Watch(source)
+        view = watch.advance()
+        assert view
+
+        async def steps(app: Driven) -> None:
+            await app.see(lambda: app.rows[0].startswith(">!") and "Inflaters." in app.rows[0])
+            assert "Inflater.init" in " ".join(app.head.split())
+            await app.press("enter")
+            await app.press("end")
+            assert "leaks.Inflaters.handleUpload" in app.app.screen.query_one(Pager).text
+            await app.press("escape", "o")
+            pager = app.app.screen.query_one(Pager)
+            await app.see(lambda: "2 looks" in pager.text)
+            lines = pager.text.splitlines()
+            titles = {line[:25].strip() for line in lines if "iB" in line[25:35]}
+            assert {"Java heap", "malloc", "RSS"} <= titles
+            assert all(len(line) <= 80 for line in lines)
+            os.kill(leaking_jvm.pid, signal.SIGKILL)
+            await app.see(lambda: "no more looks" in app.keys)
+            assert "Java heap" in pager.text
+            await app.press("escape")
+            await app.see(lambda: "process was killed" in app.head)
+            assert "Inflaters." in app.rows[0]
+
+        drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path))
+    assert owners_of(found.path) is None, "its process has ended"
+
+
+def test_a_recording_is_watched_while_it_is_written(
+    zoo: zoo_programs.Zoo, jre: Callable[[int], Path], probe_library: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "zip.offheap"
+    program = zoo.command(zoo_programs.programs()["inflaters"], jre(17), 400)
+    recorder = zoo_programs.offheap("run", "--interval", "64k", "--every", "300ms", "-o", output, "--")
+    with zoo_programs.Running([*recorder, *program]) as running:
+        running.truths(1)
+        source = FollowedDirectory(output)
+        watch = Watch(source)
+        deadline = time.monotonic() + 60
+        views: list[View] = []
+        while len(views) < 2 or views[-1].now.time < views[0].now.time + 1:
+            assert time.monotonic() < deadline
+            source._due = 0.0
+            view = watch.advance()
+            views += [view] if view else []
+            time.sleep(0.2)
+        assert not views[-1].over
+        running.exit()
+    source._due = 0.0
+    last = watch.advance()
+    assert last
+    assert last.over
+    assert last.info.ended == "exited"
+    assert any("Inflater" in frame.name for frame in last.names.suspects[0].site.stack)
+    assert watch.advance() is None
+
+
+@dataclass
+class Terminal:
+    """A command on a terminal of 80 by 24; what it writes is collected."""
+
+    arguments: list[str]
+
+    def __enter__(self) -> Terminal:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("TEXTUAL")}
+        self.process = subprocess.Popen(
+            [*OFFHEAP, *self.arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**environment, "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._read = bytearray()
+        self._reader = threading.Thread(target=self._collect, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+        self._reader.join(30)
+        os.close(self.master)
+
+    @property
+    def text(self) -> str:
+        """Without the escape sequences."""
+        return re.sub(r"\x1b\[[0-9;?<>=$]*[A-Za-z]", "", self._read.decode(errors="replace"))
+
+    def see(self, what: str, seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while what not in self.text:
+            assert time.monotonic() < deadline, f"no {what!r} in:\n{self.text}"
+            assert self.process.poll() is None or what in self.text, self.text
+            time.sleep(0.05)
+
+    def press(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def _collect(self) -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(self.master, 65536):
+                self._read += piece
+
+
+@pytest.mark.usefixtures("probe_library")
+def test_attach_watches_and_leaves_the_jvm_clean(
+    jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
+) -> None:
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        pid = str(jvm.pid)
+        with Terminal(["live", pid]) as refused:
+            assert refused.process.wait(60) == 2
+            time.sleep(0.2)
+            assert f"there is no probe recording in PID {pid}" in refused.text
+            assert "--attach" in refused.text
+        for leave in ("q", signal.SIGTERM, signal.SIGHUP):
+            with Terminal(["live", pid, "--attach", "--interval", "16k", "-o", str(tmp_path)]) as terminal:
+                terminal.see("q quit")
+                present = probe.loaded(jvm.pid)
+                assert present
+                assert present.live_file
+                if isinstance(leave, str):
+                    terminal.press(leave)
+                else:
+                    terminal.process.send_signal(leave)
+                assert terminal.process.wait(60) == 0, terminal.text
+                terminal.see(f"the probe is out of PID {pid} again")
+            left = probe.loaded(jvm.pid)
+            assert left
+            assert left.live_file is None
+            assert not present.live_file.exists()
+            assert jvm.answers()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["4711"], "needs a terminal"),
+        (["4711", "--interval", "0"], "--interval 0 means nothing"),
+        (["4711", "--exact"], "are for --attach alone"),
+        (["4711", "--budget", "1%"], "are for --attach alone"),
+        (["4711", "--every", "0"], "--every 0 means nothing"),
+        (["4711", "-o", "/no/such/folder"], "is not a folder"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], said: str) -> None:
+    outcome = subprocess.run([*OFFHEAP, "live", *arguments], capture_output=True, text=True, timeout=60)
+    assert outcome.returncode == 2
+    assert said in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no-such.offheap"], "does not exist"),
+        (["/etc"], "is not a recording"),
+        (["/etc/passwd"], "is not a live file"),
+        (["./x.offheap", "--attach"], "is a recording, not a process"),
+        (["NoSuchMainClass"], "no JVM has"),
+    ],
+)
+def test_bad_targets_are_one_line(arguments: list[str], said: str) -> None:
+    with Terminal(["live", *arguments]) as terminal:
+        assert terminal.process.wait(60) == 2
+        terminal.see(said, 5)
+        assert "Traceback" not in terminal.text
