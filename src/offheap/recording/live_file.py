@@ -120,6 +120,13 @@ class LiveFile:
         self.header = self._read_header()
         return self.header
 
+    def ended(self) -> bool:
+        """Whether the probe has stopped by now, or its process has exited; the rest is not read again."""
+        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
+        if len(raw) < contract.HEADER_BYTES:
+            raise _truncated(self.path)
+        return np.frombuffer(raw, contract.HEADER, 1)["state"][0] in (State.STOPPED, State.EXITED)
+
     def live(self) -> Rows:
         """The live blocks and mappings, model.LIVE; births in seconds since the start."""
         header = self.header

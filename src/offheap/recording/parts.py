@@ -12,6 +12,7 @@ after it is there; a reader that meets both takes the wider one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -113,7 +114,7 @@ def _pandas_known_absent() -> Iterator[None]:
     The text might be one of pandas' missing values.  Where pandas is not installed, each of these
     imports searches the whole path: 0.3 ms a name.
     """
-    absent = "pandas" not in sys.modules and importlib.util.find_spec("pandas") is None
+    absent = "pandas" not in sys.modules and not _pandas_installed()
     if absent:
         sys.modules["pandas"] = None  # type: ignore[assignment]  # fails at once
     try:
@@ -121,6 +122,11 @@ def _pandas_known_absent() -> Iterator[None]:
     finally:
         if absent:
             sys.modules.pop("pandas", None)
+
+
+@functools.cache
+def _pandas_installed() -> bool:
+    return importlib.util.find_spec("pandas") is not None
 
 
 class PartWriter:

@@ -12,15 +12,15 @@ from pathlib import Path
 from offheap.errors import UserError
 from offheap.proc import status
 from offheap.recording import process
-from offheap.recording.contract import State
 from offheap.recording.info import Ended, describe, elapsed, ended
+from offheap.recording.life import Life
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
 from offheap.recording.naming import Naming
 from offheap.recording.snapshots import Snapshot, Snapshots
 from offheap.recording.store import RecordingWriter, writer
 
-# How often to look whether it is over; a look costs two reads of /proc and one of the file.
+# How often to look whether it is over: the process is waited for, and one number of the file is read.
 _POLL_SECONDS = 0.05
 
 # The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
@@ -139,14 +139,25 @@ class _Recorder:
     ) -> Outcome:
         # At once, so that whatever is there when we are killed is a recording.
         self._write_info(self._pid is not None)
+        with Life(self._pid, self._source.header.process_start) as life:
+            return self._follow(life, duration, stop, on_progress)
+
+    def _follow(
+        self,
+        life: Life,
+        duration: float | None,
+        stop: Callable[[], bool],
+        on_progress: Callable[[Progress], None] | None,
+    ) -> Outcome:
         began = time.monotonic()
         deadline = began + duration if duration is not None else float("inf")
         due = began
         while True:
             # Asked before the file is read: what the process wrote before it ended is then read below.
-            over = self._over() or time.monotonic() >= deadline or stop()
+            over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if not over and time.monotonic() < due:
-                time.sleep(max(0.0, min(_POLL_SECONDS, due - time.monotonic(), deadline - time.monotonic())))
+                now = time.monotonic()
+                life.over_within(max(0.0, min(_POLL_SECONDS, due - now, deadline - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
             snapshot = self._write(final=over)
@@ -158,15 +169,9 @@ class _Recorder:
             self._look(started - began)
             due = started + max(self._every or _cadence(started - began), cost / self._share)
 
-    def _over(self) -> bool:
-        header = self._source.refresh()
-        if header.state in (State.STOPPED, State.EXITED):
-            return True
-        return self._pid is None or not process.alive(self._pid, header.process_start)
-
     def _write(self, *, final: bool) -> Snapshot:
         """One snapshot.  Each table before those that refer to it: killed anywhere, nothing dangles."""
-        header = self._source.header
+        header = self._source.refresh()
         alive = self._pid is not None and process.alive(self._pid, header.process_start)
         now = elapsed(header, alive)
         # A killed process's heartbeat lies before its last blocks, and maybe before our last look.

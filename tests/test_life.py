@@ -1,0 +1,66 @@
+"""Whether the recorded process lives: by its descriptor, and where the kernel gives none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from offheap.proc import status
+from offheap.recording.life import Life
+from seccomp import forbid
+
+PIDFD_OPEN = 434  # of all architectures
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def seen_to_end(pid: int, start_ticks: int) -> tuple[bool, bool, bool]:
+    """Over at first; over when waited for a moment; over within 30 s of being killed."""
+    with Life(pid, start_ticks) as life:
+        first, moment = life.over, life.over_within(0.05)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while not life.over_within(0.05) and time.monotonic() < deadline:
+            pass
+        return first, moment, life.over
+
+
+def test_the_end_is_seen(sleeper: subprocess.Popen[bytes]) -> None:
+    assert seen_to_end(sleeper.pid, status.read(sleeper.pid).start_ticks) == (False, False, True)
+
+
+def test_the_end_is_seen_without_a_descriptor_of_the_process(sleeper: subprocess.Popen[bytes]) -> None:
+    """As on Linux before 5.3, or where seccomp forbids it."""
+    with ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=forbid, initargs=([PIDFD_OPEN],)
+    ) as elsewhere:
+        assert elsewhere.submit(_refused).result(60)
+        seen = elsewhere.submit(seen_to_end, sleeper.pid, status.read(sleeper.pid).start_ticks).result(60)
+    assert seen == (False, False, True)
+
+
+def _refused() -> bool:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except PermissionError:
+        return True
+    return False
+
+
+def test_who_is_gone_or_another_is_over_at_once(sleeper: subprocess.Popen[bytes]) -> None:
+    start = status.read(sleeper.pid).start_ticks
+    for pid, start_ticks in ((None, 0), (sleeper.pid, start - 1), (2**22 + 1, start)):
+        with Life(pid, start_ticks) as life:
+            assert life.over
