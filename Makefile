@@ -29,8 +29,8 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 BENCH_ARGS ?= --write
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, churn_profile 2, accuracy 6, footprint 7, application 10; --quick: 4 in all."
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 45 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
+	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, churn_profile 2, accuracy 6, footprint 7, application 10 and its profile 5; --quick: 5 in all."
 	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
@@ -38,6 +38,7 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 40 minu
 	$(BIN)/python benchmarks/accuracy.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/application.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/application_profile.py $(BENCH_ARGS)
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write

@@ -94,10 +94,7 @@ class Bench:
     def one_jvm(self, count: int) -> Iterator[dict[str, Stretch]]:
         """A new JVM, and in it so many rounds: a stretch of each variant, beginning with another one."""
         names = [BASE, *OFFHEAP]
-        with self._server() as (pid, port):
-            # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
-            while jvm_churn.cpu_ns(pid) < self.warm_up * 1e9:
-                drive(pid, port, 2)
+        with self.server() as (pid, port):
             for turn in range(count):
                 order = names[turn % len(names) :] + names[: turn % len(names)]
                 with tempfile.TemporaryDirectory(dir=self.scratch) as name:
@@ -107,8 +104,8 @@ class Bench:
                 yield found
 
     @contextlib.contextmanager
-    def _server(self) -> Iterator[tuple[int, int]]:
-        """(PID, port)."""
+    def server(self) -> Iterator[tuple[int, int]]:
+        """(PID, port), warm."""
         with subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,
@@ -121,6 +118,9 @@ class Bench:
                 port = re.fullmatch(r"listening (\d+) \d+\n", server.stdout.readline())
                 if port is None:
                     sys.exit(f"the server did not start: {' '.join(self.command)}")
+                # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
+                while jvm_churn.cpu_ns(server.pid) < self.warm_up * 1e9:
+                    drive(server.pid, int(port[1]), 2)
                 yield server.pid, int(port[1])
             finally:
                 server.kill()
@@ -130,19 +130,8 @@ class Bench:
             load = drive(pid, port, self.seconds)
             return Stretch(load.requests / load.server)
         output = folder / f"{variant}.offheap"
-        attach = zoo_programs.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
-        with subprocess.Popen(
-            attach, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        ) as recorder:
-            try:
-                _await(output, recorder)
-                load = drive(pid, port, self.seconds, recorder.pid)
-                recorder.send_signal(signal.SIGINT)
-                _, errors = recorder.communicate(timeout=START_SECONDS)
-            finally:
-                recorder.kill()
-        if recorder.returncode != 0:
-            sys.exit(f"offheap attach failed: {errors}")
+        with recorded(pid, variant, output) as recorder:
+            load = drive(pid, port, self.seconds, recorder)
         # A probe that recorded nothing would cost nothing.
         samples = totals.samples(recording.load(output))
         return Stretch(load.requests / load.server, load.recorder / load.server, samples / load.requests)
@@ -153,6 +142,22 @@ class Bench:
         AttachedVM(pid).execute("load", str(self.peer), "true", start)
         load = drive(pid, port, self.seconds)
         return Stretch(load.requests / load.server)
+
+
+@contextlib.contextmanager
+def recorded(pid: int, variant: str, output: Path) -> Iterator[int]:
+    """offheap attached, until the context is closed; the recorder's PID."""
+    attach = zoo_programs.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
+    with subprocess.Popen(attach, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as recorder:
+        try:
+            _await(output, recorder)
+            yield recorder.pid
+            recorder.send_signal(signal.SIGINT)
+            _, errors = recorder.communicate(timeout=START_SECONDS)
+        finally:
+            recorder.kill()
+    if recorder.returncode != 0:
+        sys.exit(f"offheap attach failed: {errors}")
 
 
 def _await(output: Path, recorder: subprocess.Popen[str]) -> None:
@@ -229,6 +234,20 @@ def table(measured: Sequence[dict[str, Stretch]]) -> list[str]:
     return document.table(header, rows)
 
 
+@contextlib.contextmanager
+def bench_or_lack(jdk: int, seconds: float, warm_up: float) -> Iterator[Bench | str]:
+    """The benchmark, or what the machine lacks for it."""
+    peer = variants.fetch_async_profiler(ROOT / "build" / "peers")
+    jars = maven.fetch_with_dependencies(ARTIFACTS, ROOT / "build" / "application")
+    homes, java = zoo_programs.jdk_homes(), zoo_programs.java(jdk)
+    if lacks := missing(jars, homes, java):
+        yield lacks
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
+        scratch = Path(name)
+        yield Bench(prepare(jars, java, homes[min(homes)], scratch), scratch, peer, seconds, warm_up)
+
+
 def missing(jars: Sequence[Path], homes: dict[int, Path], java: Path) -> str:
     """What the benchmark lacks on this machine; empty if nothing."""
     lacks = []
@@ -260,29 +279,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.quick:
         jvms, count, seconds, warm_up = 1, 1, 2.0, 4.0
 
-    peer = variants.fetch_async_profiler(ROOT / "build" / "peers")
-    jars = maven.fetch_with_dependencies(ARTIFACTS, ROOT / "build" / "application")
-    homes, java = zoo_programs.jdk_homes(), zoo_programs.java(options.jdk)
     lines = [
         f"`python benchmarks/application.py --jvms {jvms} --rounds {count} --seconds {seconds:g}`: "
         f"{document.machine()}, {document.load()}; "
         f"JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
         "",
     ]
-    if lacks := missing(jars, homes, java):
-        lines.append(f"*absent*: the machine lacks {lacks}.")
-    else:
-        with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
-            scratch = Path(name)
-            command = prepare(jars, java, homes[min(homes)], scratch)
-            bench = Bench(command, scratch, peer, seconds, warm_up)
+    with bench_or_lack(options.jdk, seconds, warm_up) as bench:
+        if isinstance(bench, str):
+            lines.append(f"*absent*: the machine lacks {bench}.")
+        else:
             measured = []
             for number in range(jvms):
                 for one in bench.one_jvm(count):
                     measured.append(one)
                     figures = (f"{variant} {stretch.requests:,.0f}" for variant, stretch in one.items())
                     print(f"JVM {number + 1} of {jvms}: {', '.join(figures)}", flush=True)
-        lines += table(measured)
+            lines += table(measured)
     print("\n".join(lines))
     if options.write:
         document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")

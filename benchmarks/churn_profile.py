@@ -13,6 +13,7 @@ alternate; figures are of all rounds together.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,7 @@ PLACES = {
     "libc.so.6": "libc.so.6: malloc, free, memset",
     "libzip.so": "zlib and its JNI functions",
     "libz.so": "zlib and its JNI functions",
+    "libnetty_tcnative": "BoringSSL (Netty's)",
     "[kernel": "the kernel",
     "[vdso]": "the clock (vdso)",
 }
@@ -117,19 +119,31 @@ def once(variant: Variant, jdk: int, classes: Path, scratch: Path, seconds: floa
             while process.stdout.readline() not in ("warm\n", ""):
                 pass
             data = folder / "perf.data"
-            record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o", str(data)]
-            with subprocess.Popen([*record, "-p", str(process.pid)], stderr=subprocess.DEVNULL) as perf:
-                time.sleep(0.5)  # until it watches all threads; what it sees before the start is nothing
+            with perf_record(process.pid, data):
                 before = jvm_churn.cpu_ns(process.pid)
                 process.stdin.write("\n")
                 process.stdin.flush()
                 into.iterations += int(process.stdout.readline())
                 into.ns += jvm_churn.cpu_ns(process.pid) - before
-                perf.send_signal(signal.SIGINT)
             process.stdin.write("\n")
             process.stdin.flush()
-        script = ["perf", "script", "-i", str(data), "-F", "ip,sym,dso"]
-        text = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+        count(data, into)
+
+
+@contextlib.contextmanager
+def perf_record(pid: int, data: Path) -> Iterator[None]:
+    """All threads of the process, while the context is open."""
+    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o", str(data)]
+    with subprocess.Popen([*record, "-p", str(pid)], stderr=subprocess.DEVNULL) as perf:
+        time.sleep(0.5)  # until it watches all threads
+        yield
+        perf.send_signal(signal.SIGINT)
+
+
+def count(data: Path, into: Spent) -> None:
+    """Adds the samples that perf has written, by place and function."""
+    script = ["perf", "script", "-i", str(data), "-F", "ip,sym,dso"]
+    text = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     for line in text.splitlines():
         found = SAMPLE.fullmatch(line)
         if found:
@@ -140,12 +154,17 @@ def once(variant: Variant, jdk: int, classes: Path, scratch: Path, seconds: floa
 
 
 def by_place(spent: dict[str, Spent]) -> list[list[str]]:
-    places = dict.fromkeys([*PLACES.values(), JAVA])
+    """ns an iteration; places where nothing was ever met are left out."""
+    places = [
+        place
+        for place in dict.fromkeys([*PLACES.values(), JAVA])
+        if any(s.places[place] for s in spent.values())
+    ]
     rows = [[place, *(f"{s.of(s.places[place]):,.0f}" for s in spent.values())] for place in places]
     return [*rows, ["**together**", *(f"{s.ns / s.iterations:,.0f}" for s in spent.values())]]
 
 
-def by_function(spent: dict[str, Spent]) -> list[list[str]]:
+def by_function(spent: dict[str, Spent], most: int = MOST_FUNCTIONS) -> list[list[str]]:
     """Those that take most more than with nothing, in any variant."""
     base = spent[variants.BASE.name]
     more: dict[tuple[str, str], float] = {}
@@ -155,7 +174,7 @@ def by_function(spent: dict[str, Spent]) -> list[list[str]]:
                 continue
             gained = one.of(samples) - base.of(base.functions[function])
             more[function] = max(more.get(function, 0.0), gained)
-    largest = sorted(more, key=lambda function: -more[function])[:MOST_FUNCTIONS]
+    largest = sorted(more, key=lambda function: -more[function])[:most]
     return [
         [
             f"`{name}`, {place.partition(':')[0]}",

@@ -90,3 +90,18 @@ def test_a_server_answers_under_offheap() -> None:
         assert int(requests.replace(",", "")) > 0, name
         # A Deflater of 268 KB a request is in half of them a sample each 512 KiB.
         assert float(samples) > 0.1, name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Server.java with")
+@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+@pytest.mark.skipif(not shutil.which("wrk") or not shutil.which("mvn"), reason="no wrk, or no mvn for Netty")
+@pytest.mark.skipif(not shutil.which("perf"), reason="no perf (Debian's linux-perf)")
+def test_the_probe_is_in_the_profile_of_a_server() -> None:
+    output = bench("application_profile.py")
+    assert "no profile" not in output
+    cells = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
+    assert len(cells) == 1
+    nothing, sampled, budget = (int(cell.replace(",", "")) for cell in cells[0])
+    assert nothing == 0
+    assert min(sampled, budget) > 0

@@ -1,0 +1,93 @@
+"""Where the time of a request goes, of the server of application.py, with and without offheap.
+
+    .venv/bin/python benchmarks/application_profile.py            print the tables, four minutes
+    .venv/bin/python benchmarks/application_profile.py --write    and put them into docs/benchmarks.md
+    .venv/bin/python benchmarks/application_profile.py --quick    one short round
+
+As churn_profile.py: `perf record` samples the server's CPU time, and the columns of the first table add up to
+the CPU of a request.  offheap is attached and taken out again in one warm JVM, in changing order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import application
+import churn_profile
+import document
+from churn_profile import Spent
+
+WRITER = "benchmarks/application_profile.py"
+MOST_FUNCTIONS = 8
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="where the time of a request goes, by library and function")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=8.0, help="under load, of each variant in a round")
+    parser.add_argument("--warm-up", type=float, default=40.0, metavar="SECONDS", help="of CPU")
+    parser.add_argument("--jdk", type=int, default=17)
+    parser.add_argument("--quick", action="store_true", help="one round of 2 s; says only that it runs")
+    parser.add_argument("--write", action="store_true", help=f"put them into {application.DOCUMENT.name}")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.rounds, options.seconds, options.warm_up = 1, 2.0, 4.0
+    if not shutil.which("perf"):
+        print("no profile: perf is missing (Debian's linux-perf)", file=sys.stderr)
+        return 0
+    with application.bench_or_lack(options.jdk, options.seconds, options.warm_up) as bench:
+        if isinstance(bench, str):
+            print(f"no profile: the machine lacks {bench}", file=sys.stderr)
+            return 0
+        spent = profile(bench, options.rounds)
+    lines = [
+        f"`python benchmarks/application_profile.py --rounds {options.rounds} --jdk {options.jdk}`: "
+        f"{document.machine()}, {document.load()}; ns of the server's CPU for a request.",
+        "",
+        *document.table(["where", *spent], churn_profile.by_place(spent)),
+        "",
+        *document.table(["function", *spent], churn_profile.by_function(spent, MOST_FUNCTIONS)),
+    ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(application.DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+def profile(bench: application.Bench, rounds: int) -> dict[str, Spent]:
+    names = [application.BASE, *application.OFFHEAP]
+    spent = {name: Spent() for name in names}
+    with bench.server() as (pid, port):
+        for turn in range(rounds):
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                with tempfile.TemporaryDirectory(dir=bench.scratch) as folder:
+                    once(name, pid, port, bench.seconds, Path(folder), spent[name])
+            print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
+    return spent
+
+
+def once(name: str, pid: int, port: int, seconds: float, folder: Path, into: Spent) -> None:
+    """Adds one stretch's time and samples."""
+    data = folder / "perf.data"
+
+    def load() -> None:
+        with churn_profile.perf_record(pid, data):
+            driven = application.drive(pid, port, seconds)
+        into.iterations += driven.requests
+        into.ns += driven.server * 1e9
+
+    if name == application.BASE:
+        load()
+    else:
+        with application.recorded(pid, name, folder / "server.offheap"):
+            load()
+    churn_profile.count(data, into)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
