@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -13,6 +16,7 @@ from multiprocessing import get_context
 import pytest
 
 from offheap.proc import status
+from offheap.recording import process
 from offheap.recording.life import Life
 from seccomp import forbid
 
@@ -57,6 +61,28 @@ def _refused() -> bool:
     except PermissionError:
         return True
     return False
+
+
+def test_too_many_open_files_are_no_end(sleeper: subprocess.Popen[bytes]) -> None:
+    """A recorder that took it for one would remove the live file of a process that lives."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as elsewhere:
+        start = status.read(sleeper.pid).start_ticks
+        assert elsewhere.submit(_alive_without_descriptors, sleeper.pid, start).result(60) == errno.EMFILE
+
+
+def _alive_without_descriptors(pid: int, start_ticks: int) -> bool | int | None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        return process.alive(pid, start_ticks)
+    except OSError as error:
+        return error.errno
+    finally:
+        for each in held:
+            os.close(each)
 
 
 def test_who_is_gone_or_another_is_over_at_once(sleeper: subprocess.Popen[bytes]) -> None:

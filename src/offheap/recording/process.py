@@ -8,6 +8,10 @@ from pathlib import Path
 from offheap.proc import cgroup, status
 from offheap.recording.live_file import Header
 
+# Where /proc hides other users' processes their files may not be read.  Any other error is our own trouble,
+# too many open files say: taken for the end of the process it would have its live file removed.
+_GONE = (ProcessLookupError, PermissionError, ValueError)
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -27,10 +31,13 @@ def find(header: Header) -> int | None:
 
 
 def alive(pid: int, process_start: int) -> bool:
-    """Whether the process with this PID (as we see it) is the one that started then, and no zombie."""
+    """Whether the process with this PID (as we see it) is the one that started then, and no zombie.
+
+    OSError when it cannot be told.
+    """
     try:
         now = status.read(pid)
-    except (ProcessLookupError, ValueError, OSError):
+    except _GONE:
         return False
     return now.alive and now.start_ticks == process_start
 
@@ -39,7 +46,7 @@ def size(pid: int) -> Size | None:
     """RSS and threads; None when the process is gone."""
     try:
         now = status.read(pid)
-    except (ProcessLookupError, ValueError, OSError):
+    except _GONE:
         return None
     return Size(now.rss_bytes, now.threads) if now.alive else None
 
@@ -53,7 +60,7 @@ def memory_limit(pid: int | None) -> int:
 def _matches(pid: int, header: Header) -> bool:
     try:
         now = status.read(pid)
-    except (ProcessLookupError, ValueError, OSError):
+    except _GONE:
         return False
     return now.alive and now.start_ticks == header.process_start and now.namespace_pid == header.pid
 
