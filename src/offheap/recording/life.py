@@ -23,7 +23,8 @@ class Life:
         self._ends = select.poll()
         self._fd = -1
         if pid is not None:
-            with contextlib.suppress(OSError):
+            # A Python that was built against older headers has no such function.
+            with contextlib.suppress(OSError, AttributeError):
                 self._fd = os.pidfd_open(pid)
                 self._ends.register(self._fd, select.POLLIN)
             # Asked after: what was opened is that process if it still lives now, and no later one.
