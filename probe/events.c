@@ -82,7 +82,29 @@ void events_await_vm(void) { jvmti_set_event(jvmti, JVMTI_ENABLE, JVMTI_VM_INIT)
 
 static const enum jvmti_event while_recording[] = {JVMTI_VM_DEATH, JVMTI_CLASS_LOAD, JVMTI_CLASS_PREPARE,
                                                    JVMTI_THREAD_START};
-enum { EVENTS = sizeof while_recording / sizeof *while_recording };
+enum {
+    EVENTS = sizeof while_recording / sizeof *while_recording,
+    MOST_LOCAL_REFERENCES = 65536, /* HotSpot refuses more (MaxJNILocalCapacity) */
+};
+
+/* After the events are on: a class that is loaded in between is met twice rather than never. */
+static void make_all_method_ids(JNIEnv *env) {
+    jint count;
+    jclass *classes;
+    /* JVMTI makes a local reference of each.  -Xcheck:jni of JDK 11 and 17 complains on stdout of more than were
+     * asked for; it is but a number. */
+    bool framed = jni_push_local_frame(env, MOST_LOCAL_REFERENCES) == JNI_OK;
+    if (!framed) jni_exception_clear(env);
+    if (jvmti_loaded_classes(jvmti, &count, &classes) == JNI_OK) {
+        for (jint i = 0; i < count; i++) {
+            make_method_ids(jvmti, classes[i]);
+            /* A local reference keeps its class from being unloaded. */
+            jni_delete_local_ref(env, classes[i]);
+        }
+        jvmti_deallocate(jvmti, classes);
+    }
+    if (framed) jni_pop_local_frame(env, NULL);
+}
 
 bool events_on(JNIEnv *env) {
     for (int i = 0; i < EVENTS; i++)
@@ -90,16 +112,7 @@ bool events_on(JNIEnv *env) {
             events_off();
             return false;
         }
-    /* After the events: a class that is loaded in between is met twice rather than never. */
-    jint count;
-    jclass *classes;
-    if (jvmti_loaded_classes(jvmti, &count, &classes) != JNI_OK) return true;
-    for (jint i = 0; i < count; i++) {
-        make_method_ids(jvmti, classes[i]);
-        /* A local reference keeps its class from being unloaded. */
-        jni_delete_local_ref(env, classes[i]);
-    }
-    jvmti_deallocate(jvmti, classes);
+    make_all_method_ids(env);
     /* The thread at hand (the main thread of a preloaded JVM) has started already. */
     rename_current_thread(jvmti);
     return true;

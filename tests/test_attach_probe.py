@@ -22,7 +22,7 @@ from offheap.errors import UserError
 from offheap.jvm import discovery, library, probe
 from offheap.jvm.attach_listener import TargetGone
 from offheap.proc import maps, status
-from waiting_jvm import NOBODY, waiting_jvm
+from waiting_jvm import NOBODY, read_line, waiting_jvm
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 
@@ -229,6 +229,22 @@ def test_small_java_threads_may_have_the_stack_of_the_probes(
             probe.start(jvm.pid, "interval=4096").live_file.unlink()
             assert probe.detach(jvm.pid).state == "stopped"
             assert jvm.answers(), f"it ended: {jvm.process.wait(10)}"
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    """Its complaints go to the program's own output."""
+    with waiting_jvm(jre(version), waiting_classes, "-Xcheck:jni") as jvm:
+        for _ in range(2):
+            probe.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert probe.detach(jvm.pid).state == "stopped"
+        assert jvm.process.stdin
+        assert jvm.process.stdout
+        jvm.process.stdin.write(b"\n")
+        jvm.process.stdin.flush()
+        assert read_line(jvm.process, 20.0) == b"alive\n"
 
 
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:
