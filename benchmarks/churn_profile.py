@@ -135,9 +135,12 @@ def perf_record(pid: int, data: Path) -> Iterator[None]:
     """All threads of the process, while the context is open."""
     record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o", str(data)]
     with subprocess.Popen([*record, "-p", str(pid)], stderr=subprocess.DEVNULL) as perf:
-        time.sleep(0.5)  # until it watches all threads
-        yield
-        perf.send_signal(signal.SIGINT)
+        try:
+            time.sleep(0.5)  # until it watches all threads
+            yield
+        finally:
+            # Or it would be waited for as long as the process lives.
+            perf.send_signal(signal.SIGINT)
 
 
 def count(data: Path, into: Spent) -> None:

@@ -91,8 +91,8 @@ enum {
 static void make_all_method_ids(JNIEnv *env) {
     jint count;
     jclass *classes;
-    /* JVMTI makes a local reference of each.  -Xcheck:jni of JDK 11 and 17 complains on stdout of more than were
-     * asked for; it is but a number. */
+    /* JVMTI makes a local reference of each, and -Xcheck:jni of JDK 11 and 17 complains on stdout of more than were
+     * asked for.  To ask for many costs nothing: HotSpot only notes the number. */
     bool framed = jni_push_local_frame(env, MOST_LOCAL_REFERENCES) == JNI_OK;
     if (!framed) jni_exception_clear(env);
     if (jvmti_loaded_classes(jvmti, &count, &classes) == JNI_OK) {
