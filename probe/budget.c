@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "arithmetic.h"
 #include "live_file.h"
@@ -11,8 +12,9 @@
 #include "system.h"
 
 enum {
-    MOST_BYTES = 64 << 20, /* the interval's upper bound, unless it starts above it */
+    MOST_BYTES = 1 << 30, /* the interval's upper bound, unless it starts above it */
     PERIOD_NS = 100000000,
+    LATELY_NS = 800000000,
     /* A thread that was preempted in a sample has not spent that time: nothing counts for more. */
     LONGEST_NS = 64000,
     /* A process is granted at least what is due to this part of a CPU: one that hardly computes would be
@@ -25,6 +27,10 @@ enum {
     CREDIT_NS = 50000000,
     /* Of the time granted and spent alike: so few samples prove nothing, and the interval hardly moves. */
     PRIOR_NS = 20000,
+    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed: the
+     * drawing of the next and the look at the clock.  A part of the grant is theirs, one in so many. */
+    PASSED_OVER_NS = 60,
+    PASSED_OVER_PART = 8,
     OCTAVE = 8,           /* interval codes (sampler_mean) */
     RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
     FALL = OCTAVE,        /* in a period */
@@ -36,8 +42,16 @@ static struct {
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
     _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
-    uint64_t cpu, spent, lost; /* as of then; these and the next belong to whoever is looking */
-    uint64_t credit;           /* ns left of CREDIT_NS */
+    struct {
+        _Atomic uint64_t spent; /* ns since the last look, of each sample USUAL_NS at most */
+        double potential;       /* ns a second that it would spend of late under code 1 */
+        double inverse_seconds; /* integral of 1/interval, as of then */
+        uint8_t code;
+    } classes[SAMPLER_CLASSES];
+    /* All as of the last look; these and the classes' codes belong to whoever is looking. */
+    uint64_t cpu, lost, passed_over;
+    uint64_t credit; /* ns left of CREDIT_NS */
+    uint8_t code;    /* of the countdowns */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
@@ -55,8 +69,14 @@ void budget_describe(struct offheap_header *header, const struct options *option
 
 void budget_start(void) {
     budget.on = live->budget_ppm != 0;
-    budget.cpu = budget.spent = budget.lost = 0;
+    budget.cpu = budget.lost = budget.passed_over = 0;
     budget.credit = CREDIT_NS;
+    budget.code = (uint8_t)live->interval_code;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        atomic_store(&budget.classes[i].spent, 0);
+        budget.classes[i].inverse_seconds = budget.classes[i].potential = 0;
+        budget.classes[i].code = budget.code;
+    }
     atomic_store(&budget.unusual, 0);
     budget.cpu_at_start = system_cpu_ns();
     atomic_store(&budget.looked, system_coarse_ns());
@@ -66,20 +86,29 @@ void budget_start(void) {
 
 uint64_t budget_clock(void) { return budget.on ? system_monotonic_ns() : 0; }
 
-void budget_spend(uint64_t began) {
+void budget_spend(uint64_t began, size_t size) {
     if (!began) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > LONGEST_NS) spent = LONGEST_NS;
     __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
-    if (spent > USUAL_NS) atomic_fetch_add_explicit(&budget.unusual, spent - USUAL_NS, memory_order_relaxed);
+    if (spent > USUAL_NS) {
+        atomic_fetch_add_explicit(&budget.unusual, spent - USUAL_NS, memory_order_relaxed);
+        spent = USUAL_NS;
+    }
+    atomic_fetch_add_explicit(&budget.classes[sampler_class(size)].spent, spent, memory_order_relaxed);
 }
 
 /* What has passed since the last look goes into the live file. */
 static uint64_t account(uint64_t now) {
     uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
     uint64_t passed = now > before ? now - before : 0;
-    double sum = live->inverse_seconds + (double)passed * 1e-9 / (double)live->intervals[live->interval_code];
-    __atomic_store(&live->inverse_seconds, &sum, __ATOMIC_RELAXED);
+    double rarest = 0;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        double *sum = &budget.classes[i].inverse_seconds;
+        *sum += (double)passed * 1e-9 / (double)live->intervals[budget.classes[i].code];
+        if (i == 0 || *sum < rarest) rarest = *sum;
+    }
+    __atomic_store(&live->inverse_seconds, &rarest, __ATOMIC_RELAXED);
     __atomic_store_n(&live->cpu_ns, system_cpu_ns() - budget.cpu_at_start, __ATOMIC_RELAXED);
     __atomic_store_n(&live->looked_ns, now, __ATOMIC_RELAXED);
     atomic_store_explicit(&budget.looked, now, memory_order_relaxed);
@@ -105,30 +134,90 @@ static bool crowded(void) {
     return more;
 }
 
+/* Probability of a block in the middle of its class, whose countdown is under this code. */
+static double probability(unsigned size_class, uint8_t code) {
+    return one_minus_exp(1.5 * (double)(UINT64_C(1) << size_class) / (double)live->intervals[code]);
+}
+
+/* Between two looks a class has few samples, so it is taken for what it was lately, unless it has burst out. */
+static void estimate_potential(unsigned size_class, uint64_t passed) {
+    double *potential = &budget.classes[size_class].potential;
+    double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
+    double now = spent / ((double)passed * 1e-9) * probability(size_class, 1) /
+                 probability(size_class, budget.classes[size_class].code);
+    *potential = now > 4 * *potential ? now : *potential + (now - *potential) * one_minus_exp((double)passed / LATELY_NS);
+}
+
+static double spending(unsigned size_class, uint8_t code) {
+    return budget.classes[size_class].potential * probability(size_class, code) / probability(size_class, 1);
+}
+
+/* A class may spend what it does when it is sampled as finely as the countdowns, a square of `roots`.  Where all
+ * together would spend more than is granted, each may spend a factor times the root of it, if that is less: the
+ * factor.  Equal parts would take from a class that churns what shows a leak in it; parts by what they would
+ * spend, as one interval for all gives them, leave next to nothing to the others. */
+static double factor_of(double granted, const double *roots) {
+    double low = 0, high = 0;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++)
+        if (roots[i] > high) high = roots[i];
+    for (int round = 0; round < 30; round++) {
+        double factor = (low + high) / 2, sum = 0;
+        for (unsigned i = 0; i < SAMPLER_CLASSES; i++) sum += roots[i] * (roots[i] < factor ? roots[i] : factor);
+        if (sum > granted) high = factor;
+        else low = factor;
+    }
+    return high;
+}
+
+static uint8_t bounded(int code, uint8_t least) {
+    if (code < least) code = least;
+    while (code > 255 || (code > least && live->intervals[code] == 0)) code--;
+    return (uint8_t)code;
+}
+
+/* granted: ns, for what has passed; passing_over: of them, spent on countdowns that ended without a sample. */
+static void move(double granted, double passing_over, uint64_t passed) {
+    double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        estimate_potential(i, passed);
+        roots[i] = square_root(spending(i, budget.code));
+    }
+    double factor = factor_of(passing_over < granted ? (granted - passing_over) / seconds : 0, roots);
+    int least = crowded() ? OCTAVE : -255;
+    uint8_t greatest = 1;
+    int steps = step(passing_over, granted / PASSED_OVER_PART, passed);
+    budget.code = bounded(budget.code + (steps > least ? steps : least), 1);
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        uint8_t code = budget.classes[i].code;
+        double may = roots[i] > factor ? factor * roots[i] * seconds : granted;
+        steps = step(spending(i, code) * seconds, may, passed);
+        code = bounded(code + (steps > least ? steps : least), budget.code);
+        budget.classes[i].code = code;
+        if (code > greatest) greatest = code;
+        sampler_move_class(i, code);
+    }
+    sampler_move(budget.code);
+    __atomic_store_n(&live->interval_code, greatest, __ATOMIC_RELAXED);
+    if (greatest > live->greatest_code) __atomic_store_n(&live->greatest_code, greatest, __ATOMIC_RELAXED);
+    if (budget.code < live->least_code) __atomic_store_n(&live->least_code, budget.code, __ATOMIC_RELAXED);
+}
+
 static void look(uint64_t now) {
     uint64_t passed = account(now);
-    uint64_t cpu = live->cpu_ns, spent = __atomic_load_n(&live->spent_ns, __ATOMIC_RELAXED);
-    uint64_t used = cpu - budget.cpu;
+    if (!passed) return;
+    uint64_t cpu = live->cpu_ns, used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
     double granted = (double)used * 1e-6 * (double)live->budget_ppm;
-    uint64_t spending = spent - budget.spent;
-    uint64_t credited = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
-    /* A sample that ends right now may be in one of the two sums and not yet in the other. */
-    if (credited > spending) credited = spending;
-    if (credited > budget.credit) credited = budget.credit;
+    uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
+    uint64_t credited = unusual < budget.credit ? unusual : budget.credit;
     budget.credit -= credited;
-    int steps = step((double)(spending - credited), granted, passed);
-    if (crowded() && steps < OCTAVE) steps = OCTAVE;
-    int code = (int)live->interval_code + steps;
-    if (code < 1) code = 1;
-    while (code > 255 || (code > 1 && live->intervals[code] == 0)) code--;
+    double beyond = (double)(unusual - credited);
+    granted = beyond < granted ? granted - beyond : 0;
+    uint64_t passed_over = sampler_passed_over(), lately = passed_over - budget.passed_over;
+    __atomic_fetch_add(&live->spent_ns, lately * PASSED_OVER_NS, __ATOMIC_RELAXED);
+    budget.passed_over = passed_over;
     budget.cpu = cpu;
-    budget.spent = spent;
-    __atomic_store_n(&live->interval_code, (uint32_t)code, __ATOMIC_RELAXED);
-    if ((uint32_t)code > live->greatest_code)
-        __atomic_store_n(&live->greatest_code, (uint32_t)code, __ATOMIC_RELAXED);
-    if ((uint32_t)code < live->least_code) __atomic_store_n(&live->least_code, (uint32_t)code, __ATOMIC_RELAXED);
-    sampler_move((uint8_t)code);
+    move(granted, (double)(lately * PASSED_OVER_NS), passed);
 }
 
 void budget_look(void) {

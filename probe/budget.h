@@ -1,6 +1,11 @@
 /*
- * The CPU that sampling may take: how much it takes is measured, and the mean interval moves so that
+ * The CPU that sampling may take: how much it takes is measured, and the mean intervals move so that
  * it stays below the budget, and no further.  What stacks take when they are met first is granted once.
+ *
+ * Blocks of each size class (sampler.h, an octave) have an interval of their own.  Classes that could all
+ * be sampled finely are; what is left of the budget the others share alike.  So a few megabytes of small
+ * blocks that stay are seen beside gigabytes of large ones that come and go: of those more samples would
+ * tell nothing new.
  *
  * Every sample is timed by two reads of the monotonic clock (vdso, some 25 ns of the 1-2 us it
  * takes).  Ten times a second at most, whichever thread comes by sets that against the CPU time of
@@ -9,6 +14,7 @@
 #ifndef OFFHEAP_BUDGET_H
 #define OFFHEAP_BUDGET_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "options.h"
@@ -23,8 +29,8 @@ void budget_start(void);
 
 /* Before a sample is taken: the time, 0 without a budget. */
 uint64_t budget_clock(void);
-/* After it. */
-void budget_spend(uint64_t began);
+/* After it; of a block of `size` bytes. */
+void budget_spend(uint64_t began, size_t size);
 /* Moves the interval when it is time to; after whatever was not on the fast path. */
 void budget_look(void);
 

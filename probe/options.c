@@ -8,8 +8,8 @@ enum {
     DEFAULT_INTERVAL = 512 * 1024,
     DEFAULT_BUDGET = 10000, /* millionths, where no interval is stated */
     SAMPLED_BLOCKS = 1 << 16, /* 32 GiB of live small blocks at 512 KiB */
-    LEAST_INTERVAL = 64 << 10, /* of a budget alone; a power of two below the default */
-    BUDGET_BLOCKS = 1 << 17, /* 8 GiB at that; when they are all used, the interval rises */
+    LEAST_INTERVAL = 32 << 10, /* of a budget alone; a power of two below the default */
+    BUDGET_BLOCKS = 1 << 17, /* 4 GiB at that; when they are all used, the intervals rise */
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,

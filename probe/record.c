@@ -43,7 +43,7 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
         stack_count(stack, size);
         if (!table_insert(block, value)) live_lose(OFFHEAP_LOST_BLOCKS);
         beat(value.birth);
-        budget_spend(began);
+        budget_spend(began, size);
     }
     budget_look();
     probe_leave();
@@ -86,7 +86,7 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
         stack_count(range.stack, length);
         if (!ranges_insert(&range)) live_lose(OFFHEAP_LOST_RANGES);
         beat(live_tick());
-        budget_spend(began);
+        budget_spend(began, length);
     }
     budget_look();
     probe_leave();

@@ -131,9 +131,10 @@ struct offheap_header {
     uint64_t cpu_ns;           /* 2824  the process's CPU since the start, at the last look */
     uint64_t spent_ns;         /* 2832  of it, in taking samples */
     uint64_t looked_ns;        /* 2840  CLOCK_MONOTONIC of the last look */
-    double inverse_seconds;    /* 2848  integral of 1/interval over time up to then, seconds/byte */
-    uint32_t interval_code;    /* 2856  in force since */
-    uint32_t greatest_code;    /* 2860  that ever was */
+    double inverse_seconds;    /* 2848  integral of 1/interval over time up to then, seconds/byte, of the
+                                        size class where it is least */
+    uint32_t interval_code;    /* 2856  in force since, of the class sampled most rarely */
+    uint32_t greatest_code;    /* 2860  that ever was, of any class */
     uint32_t least_code;       /* 2864  that ever was */
     uint32_t reserved_word;    /* 2868 */
     uint64_t reserved[153];    /* 2872 */

@@ -25,6 +25,8 @@ static struct {
     _Atomic uint32_t session; /* odd while recording */
     _Atomic uint64_t threads; /* seeded in this session */
     _Atomic uint64_t idle;    /* bytes */
+    _Atomic uint64_t passed_over;
+    _Atomic uint8_t codes[SAMPLER_CLASSES];
 } common;
 
 /* xorshift64*; never 0. */
@@ -37,9 +39,11 @@ static uint64_t next_random(void) {
     return x * UINT64_C(0x2545F4914F6CDD1D);
 }
 
+/* (0, 1] */
+static double next_uniform(void) { return (double)((next_random() >> 11) + 1) * 0x1p-53; }
+
 static uint64_t draw(uint64_t interval) {
-    double uniform = (double)((next_random() >> 11) + 1) * 0x1p-53; /* (0, 1] */
-    double bytes = -natural_log(uniform) * (double)interval;
+    double bytes = -natural_log(next_uniform()) * (double)interval;
     return bytes < 1 ? 1 : (uint64_t)bytes + 1;
 }
 
@@ -82,10 +86,18 @@ void sampler_start(uint64_t least, uint8_t code, uint64_t seed) {
     atomic_store(&common.code, code ? code : 1);
     atomic_store(&common.seed, seed ? seed : system_monotonic_ns() ^ (uint64_t)getpid() << 32);
     atomic_store(&common.threads, 0);
+    atomic_store(&common.passed_over, 0);
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) atomic_store(&common.codes[i], code ? code : 1);
     atomic_fetch_add(&common.session, 1);
 }
 
 void sampler_move(uint8_t code) { atomic_store_explicit(&common.code, code, memory_order_relaxed); }
+
+void sampler_move_class(unsigned size_class, uint8_t code) {
+    atomic_store_explicit(&common.codes[size_class], code, memory_order_relaxed);
+}
+
+uint64_t sampler_passed_over(void) { return atomic_load_explicit(&common.passed_over, memory_order_relaxed); }
 
 void sampler_stop(void) { atomic_fetch_add(&common.session, 1); }
 
@@ -100,6 +112,21 @@ void sampler_join(void) {
     sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
     sampler.countdown = sampler.beyond = 0;
     if (interval) draw_countdown(interval);
+}
+
+static double probability(size_t size, uint64_t interval, uint8_t code) {
+    return one_minus_exp((double)(size ? size : 1) / (double)sampler_mean(interval, code));
+}
+
+/* Of a block in which a countdown ran out: sampled under its class's mean as well? */
+static bool class_takes(size_t size, uint64_t interval) {
+    uint8_t counted = sampler.code;
+    uint8_t code = atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
+    sampler.taken = code > counted ? code : counted;
+    if (code <= counted) return true;
+    if (next_uniform() * probability(size, interval, counted) <= probability(size, interval, code)) return true;
+    atomic_fetch_add_explicit(&common.passed_over, 1, memory_order_relaxed);
+    return false;
 }
 
 bool sampler_takes(size_t size) {
@@ -120,9 +147,9 @@ bool sampler_takes(size_t size) {
         else draw_countdown(interval);
         return false;
     }
-    sampler.taken = sampler.code;
+    bool takes = class_takes(size, interval);
     draw_countdown(interval);
-    return true;
+    return takes;
 }
 
 uint8_t sampler_code(void) {
@@ -132,7 +159,5 @@ uint8_t sampler_code(void) {
 double sampler_weight(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     if (interval == 0) return 1;
-    double mean = (double)sampler_mean(interval, sampler.taken);
-    double probability = one_minus_exp((double)(size ? size : 1) / mean);
-    return 1 / probability;
+    return 1 / probability(size, interval, sampler.taken);
 }

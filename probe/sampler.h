@@ -13,6 +13,11 @@
  * size or fate: 1/p stays unbiased.  So that a thread does not go on for long with a mean from
  * busier times, a long countdown is interrupted and, if the mean has moved, drawn anew: the rest of
  * an exponential is as long as a whole one.
+ *
+ * A mean of their own have blocks of each size class, too, an octave wide.  The countdown has the mean of
+ * the class that is sampled most finely.  A block of another class in which it runs out is sampled with the
+ * probability that its own mean gives it over the one it has had so far, so what nobody is interested in
+ * costs no stack.
  */
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
@@ -59,8 +64,15 @@ static inline bool sampler_passes(size_t size) {
 void sampler_start(uint64_t least, uint8_t code, uint64_t seed);
 /* The mean of an interval code from 1 on where code 1 is `least`: eight codes to the octave. */
 uint64_t sampler_mean(uint64_t least, unsigned code);
-/* From their next draws on, threads sample under this code. */
+enum { SAMPLER_CLASSES = 64 };
+static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__builtin_clzl(size | 1); }
+
+/* From their next draws on, threads count down under this code; a class of a lower code is sampled so, too. */
 void sampler_move(uint8_t code);
+/* From now on, blocks of a size class are sampled under this code. */
+void sampler_move_class(unsigned size_class, uint8_t code);
+/* How many countdowns ran out in blocks that were not sampled then, in this recording. */
+uint64_t sampler_passed_over(void);
 /* Makes the calling thread part of the present recording, if it is not yet. */
 void sampler_join(void);
 /* Nothing records: threads look again only now and then. */

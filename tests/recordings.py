@@ -294,7 +294,7 @@ class Process:
     def record(
         self,
         *,
-        interval: int | Callable[[Floats], Floats] = INTERVAL,
+        interval: int | Callable[[Floats, Floats], Floats] = INTERVAL,
         exact: bool = False,
         snapshots: int | None = None,
         seed: int | None = None,
@@ -302,8 +302,8 @@ class Process:
     ) -> Recording:
         """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file.
 
-        `interval` may depend on the time of birth, as under a budget; flows take its mean.  `until`: the
-        recording ends then, the process does not.  The same seed samples the same blocks.
+        `interval` may depend on the time of birth and the size, as under a budget; flows take its mean.
+        `until`: the recording ends then, the process does not.  The same seed samples the same blocks.
         """
         random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
         end = self.duration if until is None else until
@@ -311,14 +311,20 @@ class Process:
         times = np.linspace(0, end, count + 1)[1:]
         budget = None
         if callable(interval):
-            over = interval(np.linspace(0, end, 1000))
-            mean = round(1 / (1 / over).mean())
-            budget = Budget(0.01, end, 0.01 * end, round(over.min()), round(over.max()), round(over[-1]))
+            known = [blocks.sizes for blocks in self.blocks] + [
+                np.array([flow.size]) for flow in self.flows.values()
+            ]
+            times_and_sizes = np.linspace(0, end, 1000)[:, None], np.unique(np.concatenate(known))[None, :]
+            over = interval(*times_and_sizes) + np.zeros(1)
+            mean = round(float((1 / (1 / over).mean(axis=0)).max()))
+            budget = Budget(
+                0.01, end, 0.01 * end, round(over.min()), round(over.max()), round(over[-1].max())
+            )
         else:
             mean = interval
         live, series = [], []
         for number, blocks in enumerate(self.blocks):
-            means = interval(blocks.births) if callable(interval) else interval
+            means = interval(blocks.births, blocks.sizes) if callable(interval) else interval
             probabilities = np.ones(len(blocks.sizes)) if exact else -np.expm1(-blocks.sizes / means)
             taken = random.random(len(blocks.sizes)) < probabilities
             births, deaths = np.round(blocks.births[taken], 2), blocks.deaths[taken]
@@ -334,7 +340,13 @@ class Process:
             if number in self.flows:
                 # Drawn last, so that what the flow hides stays the same whatever the recording's length.
                 extra = np.random.default_rng((self.seed, number, int(end)))
-                live.append(_flow(self.flows[number], number, times, mean * (not exact), series, extra))
+                flow = self.flows[number]
+                its = mean
+                if callable(interval):
+                    its = round(
+                        1 / float((1 / interval(np.linspace(0, end, 1000), np.array(flow.size))).mean())
+                    )
+                live.append(_flow(flow, number, times, its * (not exact), series, extra))
         rows = np.concatenate(series)
         rows = rows[np.argsort(rows["time"], kind="stable")]
         live_rows = np.concatenate(live)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,6 +105,21 @@ def test_counts_of_moderate_mixtures_are_covered(name: str) -> None:
         _, in_blocks, samples = coverage(mixture(name, blocks), 200)
         if samples >= 10:
             assert in_blocks >= 0.89, f"{blocks} blocks"
+
+
+def test_counts_are_covered_while_the_interval_moves() -> None:
+    """Of small blocks hardly one is met where the interval is coarse, and of large ones many."""
+    random = np.random.default_rng(4)
+    sizes = np.tile([4_099.0, 65_552.0], 4_000)
+    probabilities = -np.expm1(-sizes / np.where(np.arange(len(sizes)) < 2_000, INTERVAL, 128 * INTERVAL))
+    covered = 0
+    for _ in range(RUNS):
+        sampled = random.random(len(sizes)) < probabilities
+        groups = np.zeros(int(sampled.sum()), np.int64)
+        count = estimates.of_counts(groups, sizes[sampled], probabilities[sampled], 1).at(0)
+        assert math.isfinite(count.high)
+        covered += count.low <= len(sizes) <= count.high
+    assert covered / RUNS > 0.93
 
 
 def test_counts_of_extreme_mixtures_are_covered_less() -> None:

@@ -307,6 +307,12 @@ def test_sections_that_lie_outside(tmp_path: Path, section: Section, field: str,
 # Fuzzing.  One symbolizer for all: what its tables hold is no part of this.
 
 GOOD = example().bytes()
+# The header and the beginnings of the sections: the rest is unused rows.
+PLACES = [
+    *range(768),
+    *range(2816, 2864),
+    *(at + n for at in range(4096, len(GOOD), 4096) for n in range(200)),
+]
 
 
 def read_all(path: Path) -> None:
@@ -326,13 +332,7 @@ def read_all(path: Path) -> None:
 @given(st.data())
 def test_flipped_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     raw = bytearray(GOOD)
-    # The header and the beginnings of the sections: the rest is unused rows.
-    places = [
-        *range(768),
-        *range(2816, 2864),
-        *(at + n for at in range(4096, len(raw), 4096) for n in range(200)),
-    ]
-    for at in data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=8)):
+    for at in data.draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=8)):
         raw[at] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.getbasetemp() / "flipped.live"
     path.write_bytes(raw)

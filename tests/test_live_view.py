@@ -160,6 +160,22 @@ def test_a_hostile_name_does_not_steer_the_terminal(tmp_path: Path) -> None:
     drive(*unfinished(process), steps, tmp_path)
 
 
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_a_hostile_name_is_no_formula(start: str, tmp_path: Path) -> None:
+    process = Process(duration=60.0, seed=3)
+    process.add(native_stack(f'{start}HYPERLINK("http://evil","a,b")'), Leak(rate=50, size=9000))
+
+    async def steps(app: Driven) -> None:
+        await app.press("e")
+        (path,) = app.folder.glob("live-*.csv")
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert rows[0]["site"] == f'\'{start}HYPERLINK("http://evil","a,b")'
+        assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "@"))]
+
+    drive(*unfinished(process), steps, tmp_path)
+
+
 def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -> None:
     over = OwnersOverTime(
         np.arange(40.0),

@@ -16,6 +16,7 @@ UNITS = {
     "ranges_model": ["ranges.c", "system.c"],
     "sampler_rates": ["sampler.c", "system.c"],
     "sampler_moves": ["sampler.c", "system.c"],
+    "budget_shares": ["budget.c", "sampler.c"],
     "table_patterns": ["table.c", "system.c"],
     "system_copies": ["system.c"],
 }

@@ -19,7 +19,8 @@ distribution with the same two moments.  So, with G(mean, variance) the gamma di
     high = seen + 97.5 % quantile of G(unseen + m',  variance + v')  + block/2
 
 where m, v are the mean and variance that one more block adds: x (1-p)/p and x^2 (1-p)/p^2, for m, v
-of a typical block, for m', v' of the one of which most is unseen; block/2 is the continuity
+of a typical block, for m', v' of the one of which most is unseen (where the interval moves, of the
+smallest under the coarsest interval that were met, not always together); block/2 is the continuity
 correction (the unseen come in whole blocks).  For small p and equal
 blocks this is the interval of a Poisson count, and for several sizes the gamma interval of a weighted
 sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997) whose low end is of mid-P form
@@ -139,10 +140,17 @@ def of_blocks(amounts: Floats, probabilities: Floats) -> Estimate:
     return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1).at(0)
 
 
-def of_groups(groups: NDArray[np.integer], amounts: Floats, probabilities: Floats, count: int) -> Estimates:
+def of_groups(
+    groups: NDArray[np.integer],
+    amounts: Floats,
+    probabilities: Floats,
+    count: int,
+    least: Floats | None = None,
+) -> Estimates:
     """of_blocks for each group 0..count-1; `groups` has the group of every sampled block.
 
-    Quickest where they come sorted by group.
+    `least`: by group, the probability of a block of its least amount that might have been there; if None,
+    that of those that were sampled.  Quickest where they come sorted by group.
     """
     if not len(groups):
         return zeros(count)
@@ -153,12 +161,16 @@ def of_groups(groups: NDArray[np.integer], amounts: Floats, probabilities: Float
     missing = amounts * (1 - probabilities) / probabilities
     variances = missing * amounts / probabilities
     unseen = np.add.reduceat(missing, starts)
+    most = np.maximum.reduceat(missing, starts), np.maximum.reduceat(variances, starts)
+    if least is not None:
+        amount, p = np.minimum.reduceat(amounts, starts), least[groups[starts]]
+        most = np.maximum(most[0], amount * (1 - p) / p), np.maximum(most[1], amount**2 * (1 - p) / p**2)
     found = _intervals(
         np.add.reduceat(amounts, starts),
         unseen,
         np.add.reduceat(variances, starts),
         np.add.reduceat(missing * amounts, starts) / np.where(unseen > 0, unseen, 1.0),
-        (np.maximum.reduceat(missing, starts), np.maximum.reduceat(variances, starts)),
+        most,
     )
     result = zeros(count)
     members = groups[starts]
@@ -177,10 +189,14 @@ def of_counts(groups: NDArray[np.integer], sizes: Floats, probabilities: Floats,
     `high` is infinite where something is unseen and the sampled sizes differ more than SIZES times: a
     place that allocates both much and little may have made any number of blocks too small to be sampled.
     """
-    found = of_groups(groups, np.ones(len(sizes)), probabilities, count)
-    largest, smallest = np.zeros(count), np.full(count, np.inf)
+    largest, smallest, coarsest = np.zeros(count), np.full(count, np.inf), np.zeros(count)
     np.maximum.at(largest, groups, sizes)
     np.minimum.at(smallest, groups, sizes)
+    rare = probabilities < 0.99  # else rounding hides the interval
+    np.maximum.at(coarsest, groups[rare], -sizes[rare] / np.log1p(-probabilities[rare]))
+    with np.errstate(divide="ignore"):
+        least = -np.expm1(-smallest / coarsest)
+    found = of_groups(groups, np.ones(len(sizes)), probabilities, count, least)
     open_ended = (largest > SIZES * smallest) & (found.high > found.estimate)
     return Estimates(found.estimate, found.low, np.where(open_ended, np.inf, found.high))
 

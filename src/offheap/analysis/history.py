@@ -51,7 +51,7 @@ class Histories:
     def end(self) -> int:
         return len(self.times) - 1
 
-    def at(self, share: float) -> Boundaries:
+    def at(self, share: float | Floats) -> Boundaries:
         """The boundary nearest to this share of each site's own time, from `first` to the end."""
         start = self.times[self.first]
         target = start + share * (self.times[-1] - start)
@@ -248,25 +248,46 @@ def _exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block
     """
     widths = np.broadcast_to(np.diff(times), (len(block_bytes), len(times) - 1))
     if recording.info.budget is not None:
-        intervals = _intervals(recording, era, len(times) - 1)
         size = np.where(block_bytes > 0, block_bytes, 1.0)
+        intervals = _intervals(recording, era, len(times) - 1, size_class(size))
         probability = -np.expm1(-size[:, None] / intervals)
         widths = widths * probability / probability.max(axis=1, keepdims=True)
     exposure: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
     return exposure
 
 
-def _intervals(recording: Recording, era: NDArray[np.int64], eras: int) -> Floats:
-    """The mean interval of sampling in each era, as its survivors tell it, and else those of eras beside."""
+def size_class(size: Floats) -> NDArray[np.int64]:
+    """Blocks of one class are sampled under one interval at a time, probe/budget.h: a class an octave."""
+    return np.log2(np.maximum(size, 1.0)).astype(np.int64)
+
+
+def _intervals(recording: Recording, era: NDArray[np.int64], eras: int, classes: NDArray[np.int64]) -> Floats:
+    """The mean interval in each era (a column) of a size class (a row, as asked for).
+
+    As survivors tell it, the eras without one as those beside; a class without survivors as all together.
+    """
     live = recording.live
-    told = live["probability"] < 0.99  # else rounding hides the interval
-    inverse = -np.log1p(-live["probability"][told]) / live["size"][told]
-    count = np.bincount(era[told], minlength=eras)
-    known = np.flatnonzero(count)
-    if not len(known):
-        return np.full(eras, float(max(recording.info.interval_bytes, 1)))
-    mean = np.bincount(era[told], weights=inverse, minlength=eras)[known] / count[known]
-    return 1 / np.interp(np.arange(eras), known, mean)
+    # Rounding hides the interval of blocks that are nearly sure to be sampled, and hardly matters to them.
+    told = live["probability"] < 0.99
+    size = np.maximum(live["size"].astype(np.float64), 1.0)  # a block of 0 bytes is sampled as one of 1
+    inverse = -np.log1p(-np.minimum(live["probability"], 0.99)) / size
+    of = size_class(size)
+
+    def over_eras(chosen: NDArray[np.bool_]) -> Floats:
+        count = np.bincount(era[chosen], minlength=eras)
+        known = np.flatnonzero(count)
+        if not len(known):
+            return np.full(eras, 1 / max(recording.info.interval_bytes, 1))
+        mean = np.bincount(era[chosen], weights=inverse[chosen], minlength=eras)[known] / count[known]
+        interpolated: Floats = np.interp(np.arange(eras), known, mean)
+        return interpolated
+
+    together = over_eras(told)
+    rows = {}
+    for number in np.unique(of).tolist():
+        its = of == number
+        rows[number] = over_eras(its & told if (its & told).any() else its)
+    return 1 / np.array([rows.get(number, together) for number in classes.tolist()])
 
 
 def _boundaries(recording: Recording) -> tuple[Floats, bool]:

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         type=parse_size,
         metavar="SIZE",
         help=f"{condition}fixed mean bytes between samples, such as 512KiB; "
-        "with --budget the least (64KiB if not given)",
+        "with --budget the least (32KiB if not given)",
     )
     size.add_argument("--exact", action="store_true", help=f"{condition}record every block")
     parser.add_argument(
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         type=parse_share,
         metavar="PERCENT",
         help=f"{condition}CPU that sampling may take of the process's (default 1%%): "
-        "the interval moves, to be as fine as that allows",
+        "the intervals move, to be as fine as that allows",
     )
 
 

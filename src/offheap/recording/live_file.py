@@ -58,7 +58,7 @@ class Header:
     sections: Rows  # (16,) of contract.SECTION, checked against the file's length
     budget: Budget | None
     looked_monotonic: float  # under a budget: the last time the interval may have moved
-    inverse_seconds: float  # integral of 1/interval over time up to then
+    inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
 
     @property
     def interval_bytes(self) -> int:

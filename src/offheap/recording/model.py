@@ -55,9 +55,9 @@ class Budget:
     share: float  # granted, of the process's CPU time
     cpu_seconds: float  # of the process while it was recorded
     spent_seconds: float  # of these, its threads in taking samples
-    least_interval_bytes: int  # that the mean ever was
-    greatest_interval_bytes: int  # that the mean ever had
-    last_interval_bytes: int
+    least_interval_bytes: int  # the mean that any size class ever had
+    greatest_interval_bytes: int
+    last_interval_bytes: int  # of the class sampled most rarely
 
     @property
     def spent_share(self) -> float:
@@ -71,7 +71,7 @@ class Info:
     path: str
     pid: int
     mode: Literal["sampled", "exact"]
-    interval_bytes: int  # 0 when exact; under a budget the harmonic mean over time
+    interval_bytes: int  # 0 when exact; under a budget the mean over time of the class sampled most rarely
     start: float
     duration_seconds: float
     ended: Literal["recording", "detached", "exited", "killed"]

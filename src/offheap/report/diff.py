@@ -12,7 +12,7 @@ from offheap.analysis.answer import short, through
 from offheap.analysis.results_diff import Change, Diff, Difference, Side
 from offheap.quantities import format_count, format_duration, format_rate, format_size
 from offheap.recording.model import Frame
-from offheap.report import json
+from offheap.report import json, wording
 from offheap.report.text import place, printable
 
 _STYLES: dict[Change, str] = {
@@ -178,8 +178,8 @@ def _amount(diff: Diff, amount: float) -> str:
 def _side(side: Side) -> str:
     info = side.info
     java = f"Java {info.java_version}" if info.java_version else "no JVM"
-    mode = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
-    parts = [info.path, f"pid {info.pid}", java, *([info.main_class] if info.main_class else []), mode]
+    main_class = [info.main_class] if info.main_class else []
+    parts = [info.path, f"pid {info.pid}", java, *main_class, wording.sampling(info)]
     when = "at" if side.time is not None else "for"
     return printable(f"{', '.join(parts)}, {when} {format_duration(side.seconds)}")
 

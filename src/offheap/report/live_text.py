@@ -14,6 +14,7 @@ from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.watched import Row, Sort, View
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
+from offheap.report import wording
 from offheap.report.text import place, printable
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -176,9 +177,10 @@ def short_duration(seconds: float | None) -> str:
 
 def title(info: Info, room: int) -> str:
     """The process, and how it is recorded; what does not fit is left out from the end."""
-    mode = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
     java = f"Java {info.java_version}" if info.java_version else ""
-    parts = [printable(part) for part in (f"PID {info.pid}", info.main_class, java, mode) if part]
+    parts = [
+        printable(part) for part in (f"PID {info.pid}", info.main_class, java, wording.sampling(info)) if part
+    ]
     while len("  ".join(parts)) > room and len(parts) > 2:
         parts.pop()
     return clipped("  ".join(parts), room)
@@ -284,7 +286,7 @@ def table_csv(view: View, order: Sequence[int]) -> str:
         writer.writerow(
             (
                 row.suspect.verdict,
-                printable(row.suspect.blamed.name),
+                _cell(row.suspect.blamed.name),
                 row.suspect.site.kind,
                 round(row.live_bytes),
                 round(row.live_blocks),
@@ -293,10 +295,16 @@ def table_csv(view: View, order: Sequence[int]) -> str:
                 f"{row.growth.high:.1f}" if math.isfinite(row.growth.high) else "",
                 "" if row.age is None else f"{row.age:.2f}",
                 round(row.allocated),
-                "; ".join(printable(frame.name) for frame in row.suspect.site.stack),
+                _cell("; ".join(frame.name for frame in row.suspect.site.stack)),
             )
         )
     return out.getvalue()
+
+
+def _cell(name: str) -> str:
+    """A spreadsheet takes what begins like this for a formula, and may run it; a class may be called so."""
+    text = printable(name)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def stack_text(view: View, site: int) -> str:

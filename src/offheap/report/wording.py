@@ -24,23 +24,31 @@ def process(info: Info) -> str:
 
 def mode(info: Info) -> str:
     """`sampled every 512 KiB, 20.0 s until the process exited`."""
-    how = "every block" if info.mode == "exact" else f"sampled every {format_size(info.interval_bytes)}"
     ended = {
         "recording": "still recording",
         "detached": "then detached",
         "exited": "until the process exited",
         "killed": "until the process was killed",
     }[info.ended]
-    return f"{how}, {format_duration(info.duration_seconds)} {ended}"
+    return f"{sampling(info)}, {format_duration(info.duration_seconds)} {ended}"
+
+
+def sampling(info: Info) -> str:
+    """`every block`, `sampled every 512 KiB`; under a budget that is of the sizes sampled most rarely."""
+    if info.mode == "exact":
+        return "every block"
+    return f"sampled every {format_size(info.interval_bytes)}{' or less' if info.budget else ''}"
 
 
 def budget(value: Budget) -> str:
-    """What was granted, what was spent, and how the interval moved for it."""
+    """What was granted, what was spent, and how the intervals moved for it."""
     least, greatest = format_size(value.least_interval_bytes), format_size(value.greatest_interval_bytes)
     spent = f"{value.spent_share:.2%} of {format_duration(value.cpu_seconds)} of CPU"
-    moved = f"every {least}" if least == greatest else f"every {least} to {greatest}"
+    moved = f"every {least}" if least == greatest else f"every {least} to {greatest}, by load and size"
     last = format_size(value.last_interval_bytes)
-    return f"{format_share(value.share)}; taking samples took {spent}, one {moved}, {last} at last"
+    return (
+        f"{format_share(value.share)}; taking samples took {spent}, one {moved}; at last every {last} or less"
+    )
 
 
 def amount(value: Estimate, write: Callable[[float], str]) -> str:

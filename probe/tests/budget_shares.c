@@ -1,0 +1,140 @@
+/* How the budget is shared among size classes, with clocks that stand still unless the load moves them: what is
+ * sampled of blocks that churn and of small ones that stay beside them, and what all of it costs. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "budget.h"
+#include "live_file.h"
+#include "sampler.h"
+#include "system.h"
+
+enum { LEAST = 32 << 10, SAMPLE_NS = 1500, PASS_NS = 60 };
+
+static struct offheap_header header;
+struct offheap_header *live = &header;
+static uint64_t now = 1000000000, cpu;
+
+uint64_t system_monotonic_ns(void) { return now; }
+uint64_t system_coarse_ns(void) { return now; }
+uint64_t system_cpu_ns(void) { return cpu; }
+
+static struct {
+    double samples, blocks, estimated, variance;
+} seen[SAMPLER_CLASSES];
+
+static void spend(uint64_t ns) {
+    now += ns;
+    cpu += ns;
+}
+
+/* As record_block does it. */
+static void allocate(size_t size) {
+    seen[sampler_class(size)].blocks++;
+    if (sampler_passes(size)) return;
+    if (sampler_takes(size)) {
+        uint64_t began = budget_clock();
+        double weight = sampler_weight(size);
+        seen[sampler_class(size)].samples++;
+        seen[sampler_class(size)].estimated += weight;
+        seen[sampler_class(size)].variance += weight * (weight - 1);
+        spend(SAMPLE_NS);
+        budget_spend(began, size);
+    } else spend(PASS_NS);
+    budget_look();
+}
+
+/* A second's load: `large` blocks of 64 KiB, `small` ones of 1,000 bytes, taking so much CPU without the probe. */
+static void second(int large, int small, double share_of_cpu) {
+    uint64_t end = now + 1000000000, busy = (uint64_t)(1e9 * share_of_cpu) / (uint64_t)(large + small);
+    uint64_t idle = (uint64_t)(1e9 * (1 - share_of_cpu)) / (uint64_t)(large + small);
+    double due = 0;
+    for (int i = 0; i < large + small; i++) {
+        due += (double)small / (large + small);
+        bool its = due >= 1;
+        due -= its;
+        allocate(its ? 1000 : 65536);
+        spend(busy);
+        if (now < end) now += idle;
+    }
+}
+
+static double interval(size_t size) {
+    /* What a block of this size states that is sampled now. */
+    do sampler.countdown = 0;
+    while (!sampler_takes(size));
+    return (double)sampler_mean(LEAST, sampler_code());
+}
+
+static void begin(void) {
+    static bool before;
+    if (before) sampler_stop();
+    before = true;
+    struct options options = {.interval = 512 << 10, .least = LEAST, .budget = 10000};
+    memset(&header, 0, sizeof header);
+    memset(seen, 0, sizeof seen);
+    header.intervals[1] = LEAST;
+    cpu = 0;
+    budget_describe(&header, &options);
+    budget_start();
+    sampler_start(LEAST, (uint8_t)header.interval_code, 7);
+    sampler_join();
+}
+
+static int failures;
+
+static void check(const char *what, double value, double least, double most) {
+    bool holds = value >= least && value <= most;
+    printf("%-60s %12.4g  (%.4g to %.4g) %s\n", what, value, least, most, holds ? "" : "FAILED");
+    failures += !holds;
+}
+
+static void check_estimates(const char *load) {
+    static const unsigned classes[] = {9, 16};
+    for (int i = 0; i < 2; i++) {
+        if (seen[classes[i]].samples < 30) continue; /* too few for a normal distribution */
+        double error = seen[classes[i]].estimated - seen[classes[i]].blocks;
+        printf("%s: ", load);
+        check("z of the estimated number of blocks", error / sqrt(seen[classes[i]].variance + 1), -4, 4);
+    }
+}
+
+int main(void) {
+    begin();
+    second(15000, 10, 0.3);
+    double spent = (double)header.spent_ns, used = (double)cpu;
+    for (int i = 0; i < 60; i++) second(15000, 10, 0.3);
+    check("1 GB/s of large blocks: part of the CPU that is spent", ((double)header.spent_ns - spent) / ((double)cpu - used),
+          0.008, 0.0105);
+    check("interval of the large, KiB", interval(65536) / 1024, 300, 900);
+    check("of the small: finer by", interval(65536) / interval(1000), 3, 20);
+    check("is at most what the header states", interval(65536) / (double)header.intervals[header.interval_code], 0, 1);
+    check_estimates("1 GB/s");
+
+    spent = (double)header.spent_ns, used = (double)cpu;
+    for (int i = 0; i < 30; i++) second(15000, i % 2 ? 100000 : 10, i % 2 ? 0.9 : 0.3);
+    check("now and then small ones as well: spent", ((double)header.spent_ns - spent) / ((double)cpu - used), 0.006,
+          0.012);
+    check_estimates("waves");
+
+    for (int i = 0; i < 20; i++) second(20, 10, 0.01);
+    check("nearly idle: interval of the large", interval(65536), LEAST, LEAST);
+    check("of the small", interval(1000), LEAST, LEAST);
+
+    begin();
+    for (int i = 0; i < 30; i++) second(15, 20000, 0.3);
+    check("20 MB/s of small blocks: their interval", interval(1000), LEAST, LEAST);
+    check("spent", (double)header.spent_ns / (double)cpu, 0.0001, 0.0105);
+    check_estimates("20 MB/s");
+
+    begin();
+    for (int i = 0; i < 30; i++) second(1000000, 10, 0.9);
+    spent = (double)header.spent_ns, used = (double)cpu;
+    for (int i = 0; i < 30; i++) second(1000000, 10, 0.9);
+    check("64 GB/s of large blocks: spent", ((double)header.spent_ns - spent) / ((double)cpu - used), 0.008, 0.0105);
+    check("of the small: finer by", interval(65536) / interval(1000), 2, 20);
+    check_estimates("64 GB/s");
+    return failures != 0;
+}
