@@ -30,6 +30,7 @@ import scenarios  # noqa: E402
 from scenarios import Scenario  # noqa: E402
 
 from offheap.analysis.estimates import Floats  # noqa: E402
+from offheap.analysis.history import size_class  # noqa: E402
 from offheap.analysis.leaks import suspects  # noqa: E402
 from offheap.quantities import format_duration, format_rate  # noqa: E402
 from recordings import INTERVAL, Process  # noqa: E402
@@ -41,10 +42,13 @@ EARLY = (10.0, 15.0, 20.0, 30.0)  # seconds, all of them of a program's start
 LOOKS = (10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 RATES = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8, 1e9)  # bytes a second allocated and freed beside it
+CHURN = {"own": "own site", "same": "same site", "alike": "same site and size"}  # scenarios.leaks
 MODES = ("budget 1 %", "512 KiB", "exact")
 # Of docs/benchmarks.md: of a sample in the server, and of a byte where 8 KB blocks are packed.
 SAMPLE_SECONDS, BYTE_SECONDS = 1.55e-6, 0.28e-9
-LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 64 << 10, 64 << 20, 0.1, 0.1  # probe/budget.c
+# probe/budget.c
+LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
+PASSED_OVER_SECONDS, PASSED_OVER_PART = 60e-9, 1 / 8
 
 
 @dataclass(frozen=True)
@@ -81,17 +85,33 @@ class Judged:
         return [said for said in every if said.verdict == "leak" and not said.leaks]
 
 
-def budgeted(process: Process, duration: float) -> Callable[[Floats], Floats]:
-    """The mean interval over time that 1 % of this program's CPU allows."""
-    allocated = sum(float(blocks.sizes.sum()) for blocks in process.blocks) / duration
-    allocated += sum(flow.rate * flow.size for flow in process.flows.values())
-    samples = 0.01 * max(IDLE_CPU, allocated * BYTE_SECONDS) / SAMPLE_SECONDS
-    reached = min(max(allocated / samples, LEAST_INTERVAL), MOST_INTERVAL)
+def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Floats]:
+    """The mean interval by time and size that 1 % of a program's CPU allows, as probe/budget.c shares it."""
+    rates = np.zeros(64)  # bytes a second by size class
+    for blocks in process.blocks:
+        np.add.at(rates, size_class(blocks.sizes), blocks.sizes / duration)
+    for flow in process.flows.values():
+        rates[size_class(np.array(flow.size))] += flow.rate * flow.size
+    granted = 0.01 * max(IDLE_CPU, rates.sum() * BYTE_SECONDS)
+    counted = rates.sum() * PASSED_OVER_SECONDS / (granted * PASSED_OVER_PART)
+    counted = min(max(counted, LEAST_INTERVAL), MOST_INTERVAL)
+    samples = (granted - rates.sum() / counted * PASSED_OVER_SECONDS) / SAMPLE_SECONDS
+    size = 1.5 * 2 ** np.arange(64.0)
+    most = rates / size * -np.expm1(-size / counted)  # samples a second, taken as finely as can be
+    # Where that is too much, a class gets a share that grows as the root of it, and no more than it can take.
+    root = np.sqrt(np.maximum(most, 1e-9))
+    low, high = 0.0, float(root.max())
+    for _ in range(50):
+        share = (low + high) / 2
+        low, high = (low, share) if np.minimum(most, share * root).sum() > samples else (share, high)
+    part = np.minimum(1.0, high / root)
+    reached = np.clip(counted / part, counted, MOST_INTERVAL)
     octaves = np.log2(reached / INTERVAL)
 
-    def interval(time: Floats) -> Floats:
-        passed = np.minimum(time / OCTAVE_SECONDS, abs(octaves))
-        result: Floats = INTERVAL * 2 ** (np.sign(octaves) * passed)
+    def interval(time: Floats, size: Floats) -> Floats:
+        its = octaves[size_class(size)]
+        passed = np.minimum(time / OCTAVE_SECONDS, abs(its))
+        result: Floats = INTERVAL * 2 ** (np.sign(its) * passed)
         return result
 
     return interval
@@ -170,7 +190,7 @@ def recall_table(results: Sequence[Sequence[Judged]]) -> list[str]:
         rows.append(
             [
                 format_rate(rate),
-                (format_rate(churned) + f", {where} site") if churned else "none",
+                f"{format_rate(churned)}, {CHURN[where]}" if churned else "none",
                 "yes" if due(runs[0][0].scenario) else "",
                 *shares,
                 "never" if median == float("inf") else format_duration(median),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offheap.analysis.estimates import Floats
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,
@@ -32,6 +33,9 @@ from recordings import (
 )
 
 SUBJECT = inflater("com.example.Shop.serve", "com.example.Main.main")
+COMPILED = compiler(
+    "nmethod::new_nmethod(methodHandle const&, int, int)", "C2Compiler::compile_method(ciEnv*)"
+)
 CHURN_LIFETIME = 0.05
 
 
@@ -107,6 +111,30 @@ class Collections(Behaviour):
 
 
 @dataclass(frozen=True)
+class Compilations(Behaviour):
+    """What is kept of each compiled method: ever fewer methods become hot, but now and then some at once.
+
+    rate: methods a second at the start, half of it after a minute; 0.6 of JDK 25 that runs the zoo's pools
+    """
+
+    rate: float
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        times = math.log1p(duration / 60)
+
+        def methods(count: float) -> Floats:
+            result: Floats = 60 * np.expm1(random.uniform(0, times, random.poisson(count * times)))
+            return result
+
+        starts = methods(3)
+        counts = random.integers(5, 25, len(starts))
+        bursts = np.repeat(starts, counts) + random.uniform(0, 2, counts.sum())
+        births = np.sort(np.concatenate((methods(self.rate * 60), bursts)))
+        births = births[births < duration]
+        return Blocks(births, np.full(len(births), np.inf), random.lognormal(math.log(400), 1.0, len(births)))
+
+
+@dataclass(frozen=True)
 class Scenario:
     """A program's subject: a stack, how it behaves, and the bytes it leaks a second (0: it is healthy)."""
 
@@ -164,21 +192,24 @@ def leak(rate: float, *, shape: str = "steady") -> Behaviour:
 
 
 def leaks(rates: Sequence[float], churns: Sequence[float]) -> list[Scenario]:
-    """Every rate under every churn, in bytes a second: in a site of its own, and in the churning site."""
+    """Every rate under every churn, in bytes a second.
+
+    own    the churn has another site, of larger blocks
+    same   it has the leak's site, and larger blocks
+    alike  it has the leak's site and blocks of its size
+    """
     scenarios = []
     for churn in churns:
-        flow = Flow(churn / 65_536, 65_536, CHURN_LIFETIME) if churn else None
         for rate in rates:
-            for where in ("own", "same") if flow else ("own",):
-                scenarios.append(
-                    Scenario(
-                        where,
-                        (leak(rate),),
-                        rate,
-                        flow=flow if where == "same" else None,
-                        beside=flow if where == "own" else None,
-                    )
-                )
+            leaking = leak(rate)
+            assert isinstance(leaking, Leak)
+            # Smaller leaks have blocks so small that as many bytes of them are too many to churn.
+            alike = ("alike",) if rate >= 1e4 else ()
+            for where in ("own", "same", *alike) if churn else ("own",):
+                size = leaking.size if where == "alike" else 65_536
+                flow = Flow(churn / size, size, CHURN_LIFETIME) if churn else None
+                its = flow if where != "own" else None
+                scenarios.append(Scenario(where, (leaking,), rate, flow=its, beside=None if its else flow))
     return scenarios
 
 
@@ -229,7 +260,8 @@ def healthy(random: np.random.Generator) -> list[Scenario]:
         "freed by the collector": lambda: (Collections(between(20, 200), 20_000, between(2, 15)),),
         "nothing but the JVM": lambda: (),
     }
-    return [Scenario(name, tuple(behaviours())) for name, behaviours in kinds.items()]
+    compiling = Scenario("code compiled in bursts", (Compilations(between(0.1, 1)),), stack=COMPILED)
+    return [*(Scenario(name, tuple(behaviours())) for name, behaviours in kinds.items()), compiling]
 
 
 def undecidable(random: np.random.Generator) -> list[Scenario]:

@@ -28,11 +28,41 @@ def test_leaks_are_found_within_fifteen_minutes(mode: str) -> None:
         assert not judged.alarms
 
 
+@pytest.mark.parametrize(
+    ("rate", "where", "seconds", "least"),
+    [(1e4, "same", 900.0, 10), (1e5, "same", 60.0, 8), (1e5, "own", 60.0, 8)],
+)
+def test_a_leak_of_few_samples_is_told_from_churn(
+    rate: float, where: str, seconds: float, least: int
+) -> None:
+    """Under 1 GB/s of churn: nine samples in a minute of the one, sixteen in fifteen of the other."""
+    scenario = next(one for one in scenarios.leaks((rate,), (1e9,)) if one.name == where)
+    judged = [evaluate.judge(scenario, "budget 1 %", seed, [seconds])[0] for seed in range(12)]
+    assert sum(one.found for one in judged) >= least
+    assert not any(one.alarms for one in judged)
+
+
 @pytest.mark.parametrize(("mode", "seconds"), [("budget 1 %", 60.0), ("512 KiB", 60.0), ("512 KiB", 300.0)])
 def test_healthy_programs_raise_no_alarm(mode: str, seconds: float) -> None:
     for scenario in scenarios.healthy(np.random.default_rng(int(seconds))):
         (judged,) = evaluate.judge(scenario, mode, 5, [seconds])
         assert not judged.alarms, scenario.name
+
+
+def test_what_hotspot_compiles_in_bursts_is_no_leak() -> None:
+    """A process's first minutes; recorded exactly, as by sampling none of it is seen."""
+    for seed in range(20):
+        scenario = scenarios.healthy(np.random.default_rng(seed))[-1]
+        assert scenario.stack == scenarios.COMPILED
+        for judged in evaluate.judge(scenario, "exact", seed, [45.0, 75.0, 90.0, 150.0, 240.0, 900.0]):
+            assert not judged.alarms, (seed, judged)
+
+
+def test_what_hotspot_leaks_on_a_thread_of_its_own_is_found() -> None:
+    scenario = scenarios.Scenario("of a compiler", (scenarios.leak(1e4),), 1e4, stack=scenarios.COMPILED)
+    for seed in range(3):
+        for judged in evaluate.judge(scenario, "exact", seed, [120.0, 900.0]):
+            assert judged.found, (seed, judged)
 
 
 def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:

@@ -10,9 +10,12 @@ even   Do blocks that stay keep coming at one rate, or ever more slowly?  n birt
        The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
        One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
        Less, by (age / 30 s)^3, in a process's first half minute, when nearly everything grows and will not
-       for long (docs/evaluation.md counts whom that spares).
-       Without snapshots births are known of what is alive only.  Blocks that all die in time then look like
-       births at a rising rate: the same three with c below zero are alternatives, too.
+       for long (docs/evaluation.md counts whom that spares); more after the first minute, by the root of
+       age / 60 s, since ever less of what fills is still filling.
+       What HotSpot's own threads want it wants in bursts, for minutes, since it compiles what has become hot:
+       there the half minute is ten minutes, and a rising rate is an alternative as well, the same three with
+       c below zero.  They are so, too, where there are no snapshots: births are then known of what is alive
+       only, and blocks that all die in time look like births at a rising rate.
 stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
        are alive; of those of the first third it is known, too, how many u were in use when it ended and
        freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
@@ -29,6 +32,7 @@ Many sites are judged at once, and some grow by chance: `adjusted` has what is l
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -37,15 +41,24 @@ from numpy.typing import NDArray
 from offheap.analysis.estimates import Floats
 from offheap.analysis.history import Boundaries, Histories
 
-_YOUTH = 30.0  # seconds of a process's life
-_DECLINES = np.array((1.5, 3.0, 6.0))
-_RISES = -_DECLINES
+_YOUTH, _COMPILING, _GROWN = 30.0, 600.0, 60.0  # seconds of a process's life
+_CHANGES = np.array((1.5, 3.0, 6.0, -1.5, -3.0, -6.0))  # of the rate: it falls, or rises
 _LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
 
-def even(history: Histories, start: Boundaries, end: Boundaries | int, *, age: float) -> Floats:
-    """Probability that survivors keep coming at one rate, by site, in a process that is `age` seconds old."""
+def even(
+    history: Histories,
+    start: Boundaries,
+    end: Boundaries | int,
+    unasked: NDArray[np.bool_],
+    *,
+    age: float,
+) -> Floats:
+    """Probability that survivors keep coming at one rate, by site, in a process that is `age` seconds old.
+
+    unasked: the sites of HotSpot's own threads.
+    """
     eras = np.arange(history.end)
     within = (eras >= start[:, None]) & (eras < np.broadcast_to(end, len(start))[:, None])
     counts = np.diff(history.samples) * within
@@ -55,10 +68,12 @@ def even(history: Histories, start: Boundaries, end: Boundaries | int, *, age: f
     middles = (clock[:, 1:] + clock[:, :-1]) / 2 - clock[np.arange(len(clock)), start][:, None]
     mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / length
     worth = (count / history.dispersion(start, end))[:, None]
-    changes = np.concatenate((_DECLINES, _RISES)) if history.births is None else _DECLINES
-    uneven = worth * (np.log(changes / -np.expm1(-changes)) - changes * mean[:, None])
-    likelihood: Floats = np.exp(np.minimum(uneven, 700)).mean(axis=1)
-    prior = 2 * min(1.0, age / _YOUTH) ** 3
+    uneven = worth * (np.log(_CHANGES / -np.expm1(-_CHANGES)) - _CHANGES * mean[:, None])
+    likelihoods = np.exp(np.minimum(uneven, 700))
+    falling = likelihoods[:, _CHANGES > 0].mean(axis=1)
+    likelihood = np.where(unasked | (history.births is None), likelihoods.mean(axis=1), falling)
+    youth = np.where(unasked, _COMPILING, _YOUTH)
+    prior = 2 * np.minimum(1.0, age / youth) ** 3 * math.sqrt(max(1.0, age / _GROWN))
     probability: Floats = prior / (prior + likelihood)
     return probability
 

@@ -137,6 +137,11 @@ def by_jvm(stack: Sequence[Frame]) -> bool:
     return False
 
 
+def unasked(stack: Sequence[Frame]) -> bool:
+    """Whether one of HotSpot's own threads wanted the memory, and no Java method had asked for anything."""
+    return boundary(stack) is None and by_jvm(stack)
+
+
 def blamed(stack: Sequence[Frame]) -> Frame:
     """The frame a person should look at: the application's, else the JVM's, else the best there is.
 

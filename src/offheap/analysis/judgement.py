@@ -96,13 +96,18 @@ class Judgements:
     samples: Floats  # sampled and alive
 
 
-def judge(sites: SiteTable, history: Histories, by_jvm: Bools, *, age: float) -> Judgements:
-    """Every site; `by_jvm`: whether HotSpot itself wanted the memory; `age`: seconds, of the process."""
+def judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, *, age: float) -> Judgements:
+    """Every site.
+
+    by_jvm   whether HotSpot itself wanted the memory
+    unasked  whether it did so on a thread of its own, not because of what a Java method did
+    age      seconds, of the process
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _judge(sites, history, by_jvm, age)
+        return _judge(sites, history, by_jvm, unasked, age)
 
 
-def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> Judgements:
+def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, age: float) -> Judgements:
     end = history.end
     a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
     seconds = history.seconds(history.first, end)
@@ -113,52 +118,66 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, age: float) -> J
     survivors, samples = history.sampled(history.first, b), history.sampled(0, end)
     first, middle, last = _thirds(history, a, b)
     populated = _populated(history, a, late)
+    # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
+    bends = (_ratio(first.estimate, middle.estimate) < 0.7) | (_ratio(middle.estimate, last.estimate) < 0.7)
     if snapshots:
         # Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.
-        layer, ordered = _layer(history, a, b, late)
-        drowned = ~((growth.low > 0) & (last.low > 0)) & (allocated.estimate > 5 * live.estimate)
+        used = _in_use(history, allocated)
+        layer, thirds, ordered = _layer(history, a, b, used)
+        sharper = layer.high - layer.low < growth.high - growth.low
+        drowned = sharper | ~((growth.low > 0) & (last.low > 0))
+        drowned &= allocated.estimate > 5 * live.estimate
         fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
         stays = evidence.stays(history, a, b)
-        even = evidence.even(history, a, np.where(drowned, late, end), age=age)
+        even = evidence.even(history, a, np.where(drowned, used, end), unasked, age=age)
         goes_on, dies = np.minimum(stays, even), stays <= _LIKELY
         # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
         lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
+        uneven = (_ratio(thirds[0], thirds[1]) < 0.7) | (_ratio(thirds[1], thirds[2]) < 0.7)
+        bends = np.where(layered, uneven, bends)
     else:
-        goes_on = evidence.even(history, history.first, late, age=age)
+        goes_on = evidence.even(history, history.first, late, unasked, age=age)
         dies = np.zeros(len(seconds), np.bool_)
 
     # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
     grows = growth.low > 0
     if snapshots:
         grows &= _normal(last.estimate, last.low) > 0.9
+    freed_nothing = (sites.samples <= samples) & ~by_jvm
+    sign = _normal(growth.estimate, growth.low)
+    if snapshots and history.interval_bytes:
+        # A few samples do not tell how fast it grows, but that it does, if none of them was freed: had as
+        # many been freed as were born since, n, the chance to see none of it would be e^-n.
+        since = history.sampled(a, end)
+        certain = freed_nothing & (since >= _FEWEST_SURVIVORS) & (history.sampled(b, end) >= 2)
+        grows |= certain
+        none_freed = -np.expm1(-since / history.dispersion(a, end))
+        sign = np.where(certain, np.maximum(sign, none_freed), sign)
     stalled = last.high < 0.5 * growth.estimate
     slows = _fades(middle, last, _SLOWING) | (
-        (_ratio(first, middle) < 0.4) & (_ratio(middle, last) < _SLOWING)
+        (_ratio(first.estimate, middle.estimate) < 0.4) & (_ratio(middle.estimate, last.estimate) < _SLOWING)
     )
     early_share = _share(history.survivors(0, a).estimate, live.estimate)
     fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
-    sure = evidence.adjusted(_normal(growth.estimate, growth.low), survivors >= fewest)
+    sure = evidence.adjusted(sign, survivors >= fewest)
 
     # Old blocks that had gone before the middle third speak against a leak: this site does free.
     keeps = ~_fades(middle, first, 0.25)
-    # HotSpot's own tables and arenas grow as the logarithm of time: only a straight line is a leak.
-    bends = (_ratio(first, middle) < 0.7) | (_ratio(middle, last) < 0.7)
     slows |= by_jvm & grows & bends
     if snapshots:
         # Unless they were few from the start: who was alive after the first third still is.
         keeps |= _few_from_the_start(history, a, b)
     else:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
-        keeps &= ~_fades(last, middle, 0.8) & (_ratio(last, middle) > 0.5)
+        keeps &= ~_fades(last, middle, 0.8) & (_ratio(last.estimate, middle.estimate) > 0.5)
     # Who freed none of its sampled blocks did not free the oldest.
     keeps |= sites.samples <= samples
     enough = (survivors >= fewest) & (populated >= 0.4)
     rises = (middle.estimate > 0) & ~stalled
     # Who frees nothing and goes on allocating grows, however unevenly: to say that it was only the
     # start takes more than the chance that put many of a few samples there.
-    freed_nothing = (sites.samples <= samples) & ~by_jvm
     comes = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
     doubtful = freed_nothing & comes
     flat = _flat(growth, live, seconds)
@@ -245,11 +264,20 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
     return rate.within(scatter, scatter)
 
 
-def _layer(history: Histories, a: Boundaries, b: Boundaries, late: Boundaries) -> tuple[Estimates, Bools]:
-    """The rate at which survivors were born, and whether all ages have it.
+def _in_use(history: Histories, allocated: Estimates) -> Boundaries:
+    """The boundary from which on blocks may be merely in use: the youngest fifth, or less if lives are short.
 
-    The youngest fifth is left out: it is merely in use.
+    What is live over what is allocated in a second is the mean lifetime (Little's law); twenty are enough.
     """
+    assert history.live is not None
+    part = history.live.mean(axis=1) / np.maximum(allocated.estimate, 1.0)  # of the site's time
+    return history.at(np.clip(1 - 20 * part, 0.8, 0.94))
+
+
+def _layer(
+    history: Histories, a: Boundaries, b: Boundaries, late: Boundaries
+) -> tuple[Estimates, tuple[Floats, Floats, Floats], Bools]:
+    """The rate at which survivors were born until `late`, each third's, and whether all ages have it."""
     one, two, three = (
         history.survivors(start, end).estimate / np.maximum(history.seconds(start, end), 1e-9)
         for start, end in ((history.first, a), (a, b), (b, late))
@@ -259,7 +287,7 @@ def _layer(history: Histories, a: Boundaries, b: Boundaries, late: Boundaries) -
     layer = layer.within(error, error)
     ordered = (history.first < a) & (a < b) & (b < late)
     populated = (one > 0) & (two > 0) & (three > 0)
-    return layer, ordered & (layer.low > 0) & populated
+    return layer, (one, two, three), ordered & (layer.low > 0) & populated
 
 
 def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: Boundaries | int) -> Floats:
@@ -327,8 +355,8 @@ def _crowded(early: Floats, samples: Floats, third: Floats, deviations: Floats) 
     return crowded
 
 
-def _ratio(before: Estimates, after: Estimates) -> Floats:
-    return np.where(before.estimate > 0, after.estimate / before.estimate, np.inf)
+def _ratio(before: Floats, after: Floats) -> Floats:
+    return np.where(before > 0, after / before, np.inf)
 
 
 def _student(steps: NDArray[np.int64]) -> Floats:

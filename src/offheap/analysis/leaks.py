@@ -43,10 +43,12 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     `limit_bytes`: of memory; None: the container's, if the recording has one.
     """
     sites = table(recording)
-    by_jvm = np.array([frames.by_jvm(recording.stack(n)) for n in sites.shown.tolist()], np.bool_)
+    stacks = [recording.stack(number) for number in sites.shown.tolist()]
+    by_jvm = np.array([frames.by_jvm(stack) for stack in stacks], np.bool_)
+    unasked = np.array([frames.unasked(stack) for stack in stacks], np.bool_)
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
-    judgements = judge(sites, history, by_jvm, age=age)
+    judgements = judge(sites, history, by_jvm, unasked, age=age)
     order = np.lexsort(
         (
             -sites.live_bytes.estimate,
