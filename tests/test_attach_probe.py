@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,22 @@ def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
         jvm.process.stdin.write(b"\n")
         jvm.process.stdin.flush()
         assert read_line(jvm.process, 20.0) == b"alive\n"
+
+
+def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, waiting_classes: Path) -> None:
+    with waiting_jvm(jdk / "bin" / "java", waiting_classes) as jvm, ThreadPoolExecutor(1) as pool:
+        files = f"offheap-{jvm.pid}-*.live"
+
+        def kill_when_it_has_begun() -> None:
+            while not list(Path("/dev/shm").glob(files)):
+                pass
+            jvm.process.kill()
+
+        killing = pool.submit(kill_when_it_has_begun)
+        with pytest.raises(UserError, match="ended while offheap was"):
+            probe.start(jvm.pid, "interval=4096")
+        killing.result(10)
+        assert not list(Path("/dev/shm").glob(files))
 
 
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ctypes.util import find_library
@@ -122,6 +125,62 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     assert not list(tmp_path.glob("hs_err*"))
     assert attaches > 1
     assert dumps > 1
+
+
+def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
+    """jdb stops all threads, asks where they are, and lets them go on, all the while."""
+    if not (jdk / "bin" / "jdb").exists():
+        pytest.skip("the JDK has no jdb (Debian's openjdk-17-jdk-headless)")
+    jar = soak.compile_stress(jdk, tmp_path)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    agent = f"-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,quiet=y,address={address}"
+    command: list[str | Path] = [
+        jdk / "bin" / "java",
+        "-Xmx192m",
+        agent,
+        f"-javaagent:{jar}",
+        "-cp",
+        jar,
+        "Stress",
+        "50",
+        "return",
+    ]
+    with (tmp_path / "said").open("w+") as said:
+        process = start(command, tmp_path)
+        debugger = subprocess.Popen(
+            [jdk / "bin" / "jdb", "-attach", address],
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+        def debug() -> None:
+            assert debugger.stdin
+            with suppress(BrokenPipeError):
+                while process.poll() is None:
+                    print("suspend\nwhere all\nresume", file=debugger.stdin, flush=True)
+                    time.sleep(0.2)
+
+        debugging = threading.Thread(target=debug)
+        try:
+            debugging.start()
+            attaches = attach_and_detach(process)
+            rest, complaints = process.communicate(timeout=120)
+        finally:
+            for one in (process, debugger):
+                one.kill()
+                one.wait()
+            debugging.join()
+        said.seek(0)
+        seen = said.read()
+    assert process.returncode == 0, complaints
+    assert rest == printed(50)
+    assert not list(tmp_path.glob("hs_err*"))
+    assert attaches > 1
+    assert len(re.findall(r"^  \[1\] ", seen, re.M)) > 20, seen[-2000:]
 
 
 @pytest.fixture(scope="module")

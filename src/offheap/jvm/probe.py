@@ -11,7 +11,7 @@ from typing import Literal
 
 from offheap.errors import UserError
 from offheap.jvm import library, target
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.jvm.library import probe_library
 from offheap.jvm.target import Target
 from offheap.proc import maps, root, status
@@ -166,7 +166,14 @@ def _start(checked: Target, path: str, options: str) -> Started:
     code = CANNOT_CREATE
     for directory in live_directories(process.pid):
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
-        code = vm.load_agent(path, ",".join(word for word in ("start", f"file={name}", options) if word))
+        reachable = root.is_ours(process.pid, directory)
+        try:
+            code = vm.load_agent(path, ",".join(word for word in ("start", f"file={name}", options) if word))
+        except TargetGone:
+            # It may have begun: nobody knows of what it wrote.
+            if reachable:
+                Path(name).unlink(missing_ok=True)
+            raise
         if code == OK:
             return Started(process.pid, root.our_path(process.pid, name), "started", tuple(notes))
         if code == ALREADY_RECORDING:
