@@ -29,9 +29,10 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 BENCH_ARGS ?= --write
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 45 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 5 minutes, jvm_churn 12, churn_profile 2, accuracy 6, footprint 7, application 10 and its profile 5; --quick: 5 in all."
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, an hour, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
+	@echo "On two idle CPUs: malloc_pair 5 minutes, its profile 2, jvm_churn 12, churn_profile 6, accuracy 6, footprint 7, application 10 and its profile 5, budget 8; --quick: 6 in all."
 	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/pair_profile.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/churn_profile.py $(BENCH_ARGS)
@@ -39,6 +40,7 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 45 minu
 	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/application.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/application_profile.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/budget.py $(BENCH_ARGS)
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
 	$(BIN)/python benchmarks/evaluate.py --write
@@ -52,7 +54,7 @@ soak: $(VENV)/.test jres ## does every kind of JVM survive the probe? hours long
 	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.test ## damaged input for the probe's parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
+fuzz: $(VENV)/.test fuzz-packages ## damaged input for the parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
 
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
@@ -126,6 +128,15 @@ debian-packages:
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
 	    libjemalloc2 libgoogle-perftools4 libmimalloc2.0 chromium maven gradle junit4 >/dev/null; } || echo "not installed: those tests skip"; \
 	fi
+
+# libFuzzer, for C and for Python; without them `make fuzz` says so.
+.PHONY: fuzz-packages
+fuzz-packages:
+	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && ! command -v clang >/dev/null; then \
+	  echo "installing clang with apt-get, for its libFuzzer"; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends clang libclang-rt-dev >/dev/null; } || echo "not installed"; \
+	fi
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install atheris || echo "no atheris for this Python"
 
 # The peers of `make bench`; one that is missing is "absent" in the tables.
 .PHONY: bench-packages
