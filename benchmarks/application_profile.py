@@ -11,16 +11,15 @@ the CPU of a request.  offheap is attached and taken out again in one warm JVM, 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import application
-import churn_profile
 import document
-from churn_profile import Spent
+import profiles
+from profiles import Spent
 
 WRITER = "benchmarks/application_profile.py"
 MOST_FUNCTIONS = 8
@@ -37,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds, options.warm_up = 1, 2.0, 4.0
-    if not shutil.which("perf"):
-        print("no profile: perf is missing (Debian's linux-perf)", file=sys.stderr)
+    if profiles.lacking():
         return 0
     with application.bench_or_lack(options.jdk, options.seconds, options.warm_up) as bench:
         if isinstance(bench, str):
@@ -49,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"`python benchmarks/application_profile.py --rounds {options.rounds} --jdk {options.jdk}`: "
         f"{document.machine()}, {document.load()}; ns of the server's CPU for a request.",
         "",
-        *document.table(["where", *spent], churn_profile.by_place(spent)),
-        "",
-        *document.table(["function", *spent], churn_profile.by_function(spent, MOST_FUNCTIONS)),
+        *profiles.tables("where", spent, profiles.IN_A_JVM, MOST_FUNCTIONS),
     ]
     print("\n".join(lines))
     if options.write:
@@ -76,7 +72,7 @@ def once(name: str, pid: int, port: int, seconds: float, folder: Path, into: Spe
     data = folder / "perf.data"
 
     def load() -> None:
-        with churn_profile.perf_record(pid, data):
+        with profiles.perf_record(pid, data):
             driven = application.drive(pid, port, seconds)
         into.iterations += driven.requests
         into.ns += driven.server * 1e9
@@ -86,7 +82,7 @@ def once(name: str, pid: int, port: int, seconds: float, folder: Path, into: Spe
     else:
         with application.recorded(pid, name, folder / "server.offheap"):
             load()
-    churn_profile.count(data, into)
+    into.count(data, profiles.IN_A_JVM)
 
 
 if __name__ == "__main__":

@@ -105,3 +105,27 @@ def test_the_probe_is_in_the_profile_of_a_server() -> None:
     nothing, sampled, budget = (int(cell.replace(",", "")) for cell in cells[0])
     assert nothing == 0
     assert min(sampled, budget) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("perf"), reason="no perf (Debian's linux-perf)")
+def test_the_probe_is_in_the_profile_of_a_malloc() -> None:
+    output = bench("pair_profile.py")
+    assert "no profile" not in output
+    rows = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
+    assert len(rows) == 3
+    for nothing, *under_offheap, exact in rows:
+        assert nothing == "0"
+        assert all(float(figure.replace(",", "")) > 0 for figure in under_offheap)
+        assert float(exact.replace(",", "")) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile LeakUnderChurn.java with")
+@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+def test_the_budget_is_measured() -> None:
+    output = bench("budget.py")
+    assert len(re.findall(r"^\| [\d.]+% \| .* \| \d of 5 \| \d of 5 \|$", output, re.M)) == 3
+    spent = re.findall(r"^\| JDK \d+ \|.*\| ([\d.]+)% \| [^|]+ \|$", output, re.M)
+    assert spent
+    assert all(0 < float(share) < 5 for share in spent)
