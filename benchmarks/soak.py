@@ -115,8 +115,8 @@ def tables(tally: Tally, divisor: int, minutes: float) -> list[str]:
     lines = [
         document.machine(),
         "",
-        f"{tally.cells} cells in {minutes:.0f} minutes ({counts} each), {tally.attaches:,} times attached "
-        f"and detached, {len(tally.failures)} failures.  Lost and counted: {lost}.",
+        f"{tally.cells} cells in {minutes:.0f} minutes ({counts} each), {tally.attaches:,} times attached, "
+        f"{len(tally.failures)} failures.  Lost and counted: {lost}.",
         "",
         "Failed cells of those that ran:",
         "",

@@ -13,6 +13,7 @@ import re
 import subprocess
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class Cell:
 @dataclass(frozen=True)
 class Result:
     """failures   sentences; none: the cell passed
-    attaches   how often the probe came in and went out again
+    attaches   how often the probe came in
     lost       losses that the recordings state, summed by their name
     """
 
@@ -146,6 +147,7 @@ class Stress:
         if alone is None:
             with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
                 process = self._start(cell.machine, Path(folder), {})
+                _go(process)
                 alone = self._alone[cell.machine] = self._finish(process, Path(folder))
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             return (self._preload if cell.entry == "preload" else self._attach)(cell, alone, Path(name))
@@ -153,7 +155,9 @@ class Stress:
     def _preload(self, cell: Cell, alone: Ended, folder: Path) -> Result:
         options = _options(cell.exact)
         variables = {"LD_PRELOAD": str(self._library), "OFFHEAP": f"{options},dir={folder}"}
-        ended = self._finish(self._start(cell.machine, folder, variables), folder)
+        process = self._start(cell.machine, folder, variables)
+        _go(process)
+        ended = self._finish(process, folder)
         failures = [*_differences(alone, ended), *_crashes(folder)]
         lost: dict[str, int] = {}
         files = sorted(folder.glob("offheap-*.live"))
@@ -169,16 +173,19 @@ class Stress:
         thread = threading.Thread(target=attacher.work)
         thread.start()
         try:
+            # A short stress may be over before the probe has come in.
+            attacher.came_in.wait(SECONDS)
+            _go(process)
             ended = self._finish(process, folder)
         finally:
             thread.join()
         failures = [*_differences(alone, ended), *_crashes(folder), *attacher.failures]
-        if not attacher.attaches and alone.output.count("\n") > 3:
+        if not attacher.attaches and not attacher.failures:
             failures.append("the probe never came in")
         return Result(tuple(failures), attacher.attaches, attacher.lost)
 
     def _start(self, machine: Machine, folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
-        """A JVM with its stress just begun."""
+        """A JVM that is ready to begin its stress."""
         command = [
             *(str(zoo.java(machine.jdk)), "-Xmx192m", "-XX:+ExitOnOutOfMemoryError"),
             *COLLECTORS[machine.collector],
@@ -196,7 +203,7 @@ class Stress:
                 stderr=complaints,
                 text=True,
             )
-        _go(process)
+        _await_ready(process)
         return process
 
     def _finish(self, process: subprocess.Popen[str], folder: Path) -> Ended:
@@ -221,7 +228,7 @@ class _Attacher:
     def __init__(self, process: subprocess.Popen[str], *, exact: bool) -> None:
         self._process = process
         self._exact = exact
-        self._over = threading.Event()
+        self.came_in = threading.Event()
         self.attaches = 0
         self.failures: list[str] = []
         self.lost: dict[str, int] = {}
@@ -235,12 +242,14 @@ class _Attacher:
                 if self._alive():
                     self.failures.append(str(error))
                 break
+            finally:
+                self.came_in.set()
+            self.attaches += 1
             try:
-                self._over.wait(_BETWEEN_ATTACHES)
+                time.sleep(_BETWEEN_ATTACHES)
                 if self._exact and self.attaches % 4 == 3:
-                    self._over.wait(1.0)
+                    time.sleep(1.0)
                 probe.detach(pid)
-                self.attaches += 1
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))
@@ -258,12 +267,15 @@ class _Attacher:
         return False
 
 
-def _go(process: subprocess.Popen[str]) -> None:
+def _await_ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout
-    assert process.stdin
     line = process.stdout.readline()
     while line and line != "ready\n":
         line = process.stdout.readline()
+
+
+def _go(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
     try:
         process.stdin.write("\n")
         process.stdin.flush()
