@@ -321,9 +321,7 @@ static int attach_start(JavaVM *vm, const char *text) {
     return error;
 }
 
-/* "start,<options>", "stop", "status" (PROBE_OK while recording) or "trim"; called once per request. */
-EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
-    (void)reserved;
+static int answer(JavaVM *vm, const char *text) {
     if (text && strcmp(text, "stop") == 0) return probe_stop();
     if (text && strcmp(text, "status") == 0)
         return atomic_load(&probe_state) == PROBE_RECORDING ? PROBE_OK : PROBE_NOT_RECORDING;
@@ -335,6 +333,18 @@ EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
     if (text && strcmp(text, "start") == 0) return attach_start(vm, NULL);
     if (text && strncmp(text, "start,", 6) == 0) return attach_start(vm, text + 6);
     return PROBE_BAD_OPTIONS;
+}
+
+/* "start,<options>", "stop", "status" (PROBE_OK while recording) or "trim"; called once per request.
+ *
+ * HotSpot keeps 120 bytes or more, for good, of each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
+ * Arguments::add_loaded_agent), and of others nothing: it closes the handle that it opened for them.  The
+ * first record must be: by it this library stays loaded, and JDK 21 does not warn of it on stderr again. */
+EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
+    static _Atomic bool known;
+    (void)reserved;
+    int result = answer(vm, text);
+    return result == PROBE_OK && atomic_exchange(&known, true) ? PROBE_OK_AGAIN : result;
 }
 
 EXPORT void Agent_OnUnload(JavaVM *vm) {

@@ -28,6 +28,7 @@ enum probe_error {
     PROBE_CANNOT_PATCH = 107,      /* no GOT slot could be written */
     PROBE_NO_JVMTI = 108,
     PROBE_PRELOADED = 109,         /* stop: a preloaded probe stays idle, its hooks cannot be taken out */
+    PROBE_OK_AGAIN = 110,          /* OK, from all but the first successful Agent_OnAttach */
 };
 
 enum probe_state { PROBE_IDLE, PROBE_RECORDING };

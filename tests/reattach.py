@@ -199,7 +199,7 @@ def _cycle(pid: int, programs: Programs, cycle: int, kind: Kind) -> None:
     if kind == "empty":
         start = f"start,file=/dev/shm/offheap-{pid}-{cycle:016x}.live,{_SAMPLING['sampled']}"
         for options in (start, "stop"):
-            assert vm.load_agent(programs.empty_agent, options) == 0
+            assert probe.ask(vm, str(programs.empty_agent), options) == probe.OK
         return
     live_file = probe.start(pid, _SAMPLING[kind]).live_file
     try:

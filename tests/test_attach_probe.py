@@ -232,6 +232,18 @@ def test_small_java_threads_may_have_the_stack_of_the_probes(
             assert jvm.answers(), f"it ended: {jvm.process.wait(10)}"
 
 
+@pytest.mark.parametrize("version", [21, 25])
+def test_newer_jvms_warn_of_the_probe_once(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    """HotSpot warns of every agent that it has no record of."""
+    with waiting_jvm(jre(version), waiting_classes) as jvm:
+        for _ in range(3):
+            probe.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert probe.detach(jvm.pid).state == "stopped"
+        assert jvm.stderr().count("A JVM TI agent has been loaded dynamically") == 1
+
+
 @pytest.mark.parametrize("version", [11, 17, 21, 25])
 def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
@@ -405,8 +417,8 @@ def test_what_env_prints(tmp_path: Path) -> None:
 
 def test_codes_are_those_of_the_probe() -> None:
     header = (Path(__file__).parent.parent / "probe" / "probe.h").read_text()
-    codes = {int(code) for code in re.findall(r"PROBE_\w+ = (\d+),", header)} - {0}
-    assert codes == set(probe._RESULTS)
+    codes = {int(code) for code in re.findall(r"PROBE_\w+ = (\d+),", header)}
+    assert codes == set(probe._RESULTS) | {probe.OK, probe._OK_AGAIN}
     with pytest.raises(UserError, match="result 7"):
         raise probe.result_error(1, 7)
     assert issubclass(TargetGone, UserError)

@@ -18,6 +18,7 @@ import pytest
 import zoo as zoo_programs
 from native import compile_c
 from offheap import recording
+from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
 from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Frame, Recording
@@ -223,7 +224,7 @@ def test_stacks_join_after_attach_and_again(
         vm = AttachedVM(process.pid)
 
         def agent(options: str) -> int:
-            return vm.load_agent(str(probe_library), options)
+            return probe.ask(vm, str(probe_library), options)
 
         assert agent("stop") == NOT_RECORDING
         assert agent("start,nonsense=1") == BAD_OPTIONS
@@ -347,9 +348,9 @@ def test_stopping_a_preloaded_probe_and_starting_it_again(
     variables = [f"{key}={value}" for key, value in preload(probe_library, first).items()]
     with waiting(["env", *variables, *command]) as process:
         vm = AttachedVM(process.pid)
-        assert vm.load_agent(str(probe_library), "start") == ALREADY_RECORDING
-        assert vm.load_agent(str(probe_library), "stop") == PRELOADED
-        assert vm.load_agent(str(probe_library), f"start,interval=0,file={second}") == OK
+        assert probe.ask(vm, str(probe_library), "start") == ALREADY_RECORDING
+        assert probe.ask(vm, str(probe_library), "stop") == PRELOADED
+        assert probe.ask(vm, str(probe_library), f"start,interval=0,file={second}") == OK
         assert ask(process) == "done\n"
     check_allocations(recording.load(second))
 
@@ -373,10 +374,10 @@ def test_attach_hardly_stops_the_program(
         for turn in range(10):
             time.sleep(0.3)
             ask(process)
-            assert vm.load_agent(str(probe_library), f"start,file={tmp_path / str(turn)}.live") == OK
+            assert probe.ask(vm, str(probe_library), f"start,file={tmp_path / str(turn)}.live") == OK
             time.sleep(0.1)
             delays.append(int(ask(process)) / 1e6)
-            assert vm.load_agent(str(probe_library), "stop") == OK
+            assert probe.ask(vm, str(probe_library), "stop") == OK
     print(f"JDK {version}: {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms")
     assert statistics.median(delays) < 20
 
@@ -391,9 +392,9 @@ def test_methods_of_the_very_first_samples_are_named(
         vm = AttachedVM(running.pid)
         for turn in range(4):
             live_file = tmp_path / f"{turn}.live"
-            assert vm.load_agent(str(probe_library), f"start,interval=0,file={live_file}") == OK
+            assert probe.ask(vm, str(probe_library), f"start,interval=0,file={live_file}") == OK
             time.sleep(0.3)
-            assert vm.load_agent(str(probe_library), "stop") == OK
+            assert probe.ask(vm, str(probe_library), "stop") == OK
             found = recording.load(live_file)
             stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
             names = {frame.name for stack in stacks for frame in stack}

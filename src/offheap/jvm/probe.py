@@ -32,6 +32,7 @@ CANNOT_CREATE = 104
 CANNOT_MAP = 105
 NOT_RECORDING = 106
 PRELOADED = 109
+_OK_AGAIN = 110
 _RESULTS: dict[int, tuple[str, str]] = {
     101: ("does not understand the options it was given", "it may be of another version: restart the JVM"),
     ALREADY_RECORDING: ("is recording already", "record what it writes, or stop it with `offheap detach`"),
@@ -129,7 +130,7 @@ def detach(pid: int) -> Stopped:
     vm = AttachedVM(pid)
     code = NOT_RECORDING
     for path in present.libraries:
-        code = vm.load_agent(path, "stop")
+        code = ask(vm, path, "stop")
         if code != NOT_RECORDING:
             break
     if code not in (OK, PRELOADED):
@@ -144,10 +145,16 @@ def trim(pid: int) -> bool:
     present = loaded(pid)
     if present is None:
         return False
-    code = AttachedVM(pid).load_agent(present.libraries[0], "trim")
+    code = ask(AttachedVM(pid), present.libraries[0], "trim")
     if code != OK:
         raise result_error(pid, code)
     return True
+
+
+def ask(vm: AttachedVM, path: str, request: str) -> int:
+    """Sends the probe what Agent_OnAttach takes, and returns its result; success is always OK."""
+    code = vm.load_agent(path, request)
+    return OK if code == _OK_AGAIN else code
 
 
 def result_error(pid: int, code: int, where: str = "") -> UserError:
@@ -168,7 +175,7 @@ def _start(checked: Target, path: str, options: str) -> Started:
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
         reachable = root.is_ours(process.pid, directory)
         try:
-            code = vm.load_agent(path, ",".join(word for word in ("start", f"file={name}", options) if word))
+            code = ask(vm, path, ",".join(word for word in ("start", f"file={name}", options) if word))
         except TargetGone:
             # It may have begun: nobody knows of what it wrote.
             if reachable:
