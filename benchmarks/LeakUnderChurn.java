@@ -63,6 +63,7 @@ public final class LeakUnderChurn {
 
     private static void store() {
         long address = unsafe.allocateMemory(size);
+        unsafe.setMemory(address, size, (byte) 1);
         if (!forget()) {
             unsafe.freeMemory(address);
         }

@@ -6,7 +6,8 @@
 
 Each run of the first table is a C program of three seconds whose load changes tenfold every 0.12 s, so that
 the interval moves; what it leaked is set against the estimate.  Of the second it is a JVM that for a minute
-leaks a part in 50,000 of what it makes and frees on one call path.
+leaks a few MB a second of what it makes, fills and frees on one call path, as fast as it can.  Of the third
+it is one that makes 1 GB a second: what a sample takes there, and how many come of 1 % of the CPU.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ PHASES = 24
 AT_ONCE = 10
 JDKS = (11, 17, 21, 25)
 LEAK, CHURN, BLOCK = 2e6, 1e11, 16384
+STEADY_CHURN, STEADY_BLOCKS, STEADY_JDKS = 1e9, (1000, 65536), (17, 25)
 FRAMES = ("LeakUnderChurn.store", "sun.misc.Unsafe.allocateMemory")
 
 
@@ -66,6 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if zoo_programs.java(jdk).exists():
                 jvms.append(jvm_row(jdk, classes, folder, options.seconds))
                 print(f"JDK {jdk}: {', '.join(jvms[-1])}", file=sys.stderr, flush=True)
+        steady = [
+            steady_row(jdk, block, classes, folder, options.seconds)
+            for jdk in STEADY_JDKS
+            for block in STEADY_BLOCKS
+            if zoo_programs.java(jdk).exists()
+        ]
     lines = [
         f"`python benchmarks/budget.py --runs {options.runs}`: {document.machine()}, {document.load()}.",
         "",
@@ -93,6 +101,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "interval",
             ),
             jvms,
+        ),
+        "",
+        *document.table(
+            (
+                f"JVM that makes and fills {STEADY_CHURN / 1e9:g} GB a second, budget 1 %",
+                "CPU a second",
+                "CPU a block",
+                "samples a second",
+                "spent a sample",
+                "interval",
+            ),
+            steady,
         ),
     ]
     print("\n".join(lines))
@@ -126,10 +146,7 @@ def load_row(program: Path, library: Path, budget: str, runs: int, folder: Path)
 
 def jvm_row(jdk: int, classes: Path, folder: Path, seconds: float) -> list[str]:
     output = folder / f"{jdk}.offheap"
-    command = [str(zoo_programs.java(jdk)), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes)]
-    command += ["LeakUnderChurn", "unsafe", str(LEAK), str(CHURN), str(BLOCK)]
-    recorder = zoo_programs.offheap("run", "-o", output, "--", *command)
-    with zoo_programs.Running(recorder) as running:
+    with started(jdk, classes, output, LEAK, CHURN, BLOCK) as running:
         time.sleep(seconds)
         truth = running.truths(1)[-1]
         os.kill(running.pid, 15)
@@ -152,6 +169,45 @@ def jvm_row(jdk: int, classes: Path, folder: Path, seconds: float) -> list[str]:
         f"{budget['spent_share']:.2%}",
         f"{format_size(interval['least'])} to {format_size(interval['greatest'])}",
     ]
+
+
+def steady_row(jdk: int, block: int, classes: Path, folder: Path, seconds: float) -> list[str]:
+    """All but the first fifth: a recording that begins meets new stacks."""
+    output = folder / f"{jdk}-{block}.offheap"
+    with started(jdk, classes, output, 0.0, STEADY_CHURN, block) as running:
+        time.sleep(seconds / 5)
+        before = json.loads(_offheap("stats", output))
+        time.sleep(seconds * 4 / 5)
+        after = json.loads(_offheap("stats", output))
+        os.kill(running.pid, 15)
+        running.process.wait(60)
+
+    def passed(*keys: str) -> float:
+        then, now = before, after
+        for key in keys:
+            then, now = then[key], now[key]
+        return float(now) - float(then)
+
+    time_passed = passed("recording", "duration_seconds")
+    cpu = passed("recording", "budget", "cpu_seconds")
+    interval = after["recording"]["budget"]["interval_bytes"]["last"]
+    return [
+        f"JDK {jdk}, blocks of {format_size(block)}",
+        f"{cpu / time_passed:.0%}",
+        f"{cpu / passed('allocated_blocks', 'estimate') * 1e9:,.0f} ns",
+        f"{passed('samples') / time_passed:,.0f}",
+        f"{passed('recording', 'budget', 'spent_seconds') / passed('samples') * 1e9:,.0f} ns",
+        format_size(interval),
+    ]
+
+
+def started(
+    jdk: int, classes: Path, output: Path, leak: float, churn: float, block: int
+) -> zoo_programs.Running:
+    """LeakUnderChurn in a JVM under `offheap run`; rates in bytes a second."""
+    command = [str(zoo_programs.java(jdk)), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes)]
+    command += ["LeakUnderChurn", "unsafe", str(leak), str(churn), str(block)]
+    return zoo_programs.Running(zoo_programs.offheap("run", "-o", output, "--", *command))
 
 
 def _offheap(*words: object) -> str:

@@ -143,13 +143,18 @@ static double probability(unsigned size_class, uint8_t code) {
 static void estimate_potential(unsigned size_class, uint64_t passed) {
     double *potential = &budget.classes[size_class].potential;
     double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
-    double now = spent / ((double)passed * 1e-9) * probability(size_class, 1) /
-                 probability(size_class, budget.classes[size_class].code);
+    /* Nearly all classes, all the time: a look must not cost what the samples may. */
+    if (spent == 0 && *potential == 0) return;
+    double now = spent / ((double)passed * 1e-9);
+    if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
     *potential = now > 4 * *potential ? now : *potential + (now - *potential) * one_minus_exp((double)passed / LATELY_NS);
+    if (*potential < 1) *potential = 0;
 }
 
 static double spending(unsigned size_class, uint8_t code) {
-    return budget.classes[size_class].potential * probability(size_class, code) / probability(size_class, 1);
+    double potential = budget.classes[size_class].potential;
+    if (potential == 0 || code == 1) return potential;
+    return potential * probability(size_class, code) / probability(size_class, 1);
 }
 
 /* A class may spend what it does when it is sampled as finely as the countdowns, a square of `roots`.  Where all
@@ -187,10 +192,11 @@ static void move(double granted, double passing_over, uint64_t passed) {
     uint8_t greatest = 1;
     int steps = step(passing_over, granted / PASSED_OVER_PART, passed);
     budget.code = bounded(budget.code + (steps > least ? steps : least), 1);
+    int unused = step(0, granted, passed);
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
         uint8_t code = budget.classes[i].code;
         double may = roots[i] > factor ? factor * roots[i] * seconds : granted;
-        steps = step(spending(i, code) * seconds, may, passed);
+        steps = roots[i] == 0 ? unused : step(spending(i, code) * seconds, may, passed);
         code = bounded(code + (steps > least ? steps : least), budget.code);
         budget.classes[i].code = code;
         if (code > greatest) greatest = code;

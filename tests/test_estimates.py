@@ -156,6 +156,13 @@ def test_an_exact_recording_has_no_interval() -> None:
     assert estimates.none_sampled(0, 100) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
 
 
+def test_the_limits_of_a_poisson_count() -> None:
+    """Against the exact ones of Garwood's table."""
+    low, high = estimates.poisson_limits(np.array([2.0, 5.0, 10.0, 100.0]))
+    assert low == pytest.approx([0.242, 1.623, 4.795, 81.36], abs=0.02)
+    assert high == pytest.approx([7.225, 11.67, 18.39, 121.63], abs=0.02)
+
+
 def test_nothing_sampled_still_has_a_bound() -> None:
     in_bytes, in_blocks = estimates.none_sampled(INTERVAL, 1024)
     assert in_bytes == Estimate(0, 0, 3 * INTERVAL)

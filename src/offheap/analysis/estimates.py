@@ -229,6 +229,11 @@ def of_totals(total: float, variance: float, samples: float) -> Estimate:
     return of_many_totals(*(np.array([value], np.float64) for value in (total, variance, samples))).at(0)
 
 
+def poisson_limits(counts: Floats) -> tuple[Floats, Floats]:
+    """95 % limits of the mean of a Poisson variable, from a count above zero (Garwood 1936)."""
+    return _gamma_quantile(counts, counts, -_Z), _gamma_quantile(counts + 1, counts + 1, _Z)
+
+
 def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
     """Bytes of which at most so many are where not one block was sampled: what 95 % of such draws hide.
 

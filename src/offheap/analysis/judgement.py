@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import evidence
-from offheap.analysis.estimates import Estimates, Floats, zeros
+from offheap.analysis.estimates import Estimates, Floats, poisson_limits, zeros
 from offheap.analysis.history import Boundaries, Histories
 from offheap.analysis.results import Verdict
 from offheap.analysis.sites import SiteTable
@@ -129,12 +129,18 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         drowned &= allocated.estimate > 5 * live.estimate
         fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
         stays = evidence.stays(history, a, b)
-        even = evidence.even(history, a, np.where(drowned, used, end), unasked, age=age)
+        until = np.where(drowned, used, end)
+        even = np.maximum(
+            evidence.even(history, a, until, unasked, age=age),
+            # What starts up has more at first than it leaks; for all others that is a third more samples.
+            evidence.even(history, history.first, until, unasked, age=age),
+        )
         goes_on, dies = np.minimum(stays, even), stays <= _LIKELY
         # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
         lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
+        sign_of_layer = -np.expm1(-history.sampled(a, used) / history.dispersion(a, used))
         uneven = (_ratio(thirds[0], thirds[1]) < 0.7) | (_ratio(thirds[1], thirds[2]) < 0.7)
         bends = np.where(layered, uneven, bends)
     else:
@@ -155,6 +161,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         grows |= certain
         none_freed = -np.expm1(-since / history.dispersion(a, end))
         sign = np.where(certain, np.maximum(sign, none_freed), sign)
+        sign = np.where(layered, np.maximum(sign, sign_of_layer), sign)
     stalled = last.high < 0.5 * growth.estimate
     slows = _fades(middle, last, _SLOWING) | (
         (_ratio(first.estimate, middle.estimate) < 0.4) & (_ratio(middle.estimate, last.estimate) < _SLOWING)
@@ -283,8 +290,11 @@ def _layer(
         for start, end in ((history.first, a), (a, b), (b, late))
     )
     layer = history.survivors(a, late).over(np.maximum(history.seconds(a, late), 1e-9))
-    error = _births_error(history, layer, a, late)
-    layer = layer.within(error, error)
+    # Of a few samples, unlike by the normal limits of `_births_error`, some are sure.
+    count = np.maximum(history.sampled(a, late) / history.dispersion(a, late), 1.0)
+    low, high = poisson_limits(count)
+    each = layer.estimate / count
+    layer = layer.within(each * (count - low), each * (high - count))
     ordered = (history.first < a) & (a < b) & (b < late)
     populated = (one > 0) & (two > 0) & (three > 0)
     return layer, (one, two, three), ordered & (layer.low > 0) & populated
