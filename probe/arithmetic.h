@@ -25,6 +25,7 @@ static inline double natural_log(double x) {
 
 /* For x >= 0 up to 2^60, to some nine digits: Newton, from above. */
 static inline double square_root(double x) {
+    if (x <= 0) return 0; /* which Newton nears by halves */
     double root = x > 1 ? x : 1;
     for (int round = 0; round < 64 && root * root > x * (1 + 1e-9); round++) root = (root + x / root) / 2;
     return root;

@@ -30,7 +30,7 @@ enum {
     /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed: the
      * drawing of the next and the look at the clock.  A part of the grant is theirs, one in so many. */
     PASSED_OVER_NS = 60,
-    PASSED_OVER_PART = 8,
+    PASSED_OVER_PART = 4,
     OCTAVE = 8,           /* interval codes (sampler_mean) */
     RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
     FALL = OCTAVE,        /* in a period */

@@ -137,7 +137,8 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         )
         goes_on, dies = np.minimum(stays, even), stays <= _LIKELY
         # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
-        lately = last.estimate + math.sqrt(2) * (growth.high - growth.estimate) >= layer.estimate
+        chance = np.hypot(math.sqrt(2) * (growth.high - growth.estimate), layer.estimate - layer.low)
+        lately = last.estimate + chance >= layer.estimate
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
         sign_of_layer = -np.expm1(-history.sampled(a, used) / history.dispersion(a, used))
