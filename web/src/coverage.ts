@@ -48,8 +48,8 @@ function always(info: Info): string[] {
   if (info.mode === "exact") {
     return [rss, mapped];
   }
-  const size = formatSize(info.interval_bytes);
-  return [rss, mapped, `sampled about every ${size}: sites that hold much less than that may be missing, and every quantity is an estimate`];
+  const size = `${formatSize(info.interval_bytes)}${info.budget ? " or less" : ""}`;
+  return [rss, mapped, `sampled every ${size}: sites that hold much less than that may be missing, and every quantity is an estimate`];
 }
 
 function loss(name: string): string {

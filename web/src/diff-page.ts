@@ -80,7 +80,7 @@ function sideName({ info, time }: Side): string {
 function side(label: string, each: Side): HTMLElement {
   const { info } = each;
   const java = info.java_version ? `Java ${visible(info.java_version)}` : "no JVM";
-  const mode = info.mode === "exact" ? "every block" : `sampled every ${formatSize(info.interval_bytes)}`;
+  const mode = info.mode === "exact" ? "every block" : `sampled every ${formatSize(info.interval_bytes)}${info.budget ? " or less" : ""}`;
   const when = each.time === null ? `recorded for ${formatDuration(each.seconds)}` : `at ${formatDuration(each.time)}`;
   return h(
     "div",

@@ -47,7 +47,7 @@ function growth(payload: Payload, scope: Scope): HTMLElement | "" {
 
 function duration(payload: Payload, scope: Scope): HTMLElement {
   const { info } = payload;
-  const mode = info.mode === "exact" ? "every block recorded" : `a sample about every ${formatSize(info.interval_bytes)}`;
+  const mode = info.mode === "exact" ? "every block recorded" : `a sample every ${formatSize(info.interval_bytes)}${info.budget ? " or less" : ""}`;
   const [from, to] = scope.seconds;
   return scope.ranged
     ? figure("Range", formatDuration(to - from), `${formatDuration(from)} to ${formatDuration(to)} of ${formatDuration(info.duration_seconds)}`)

@@ -18,7 +18,9 @@ export interface Info {
   path: string;
   pid: number;
   mode: "sampled" | "exact";
+  /** On average; under a budget, of the sizes that are sampled most rarely. */
   interval_bytes: number;
+  budget: object | null;
   /** Seconds since the epoch, UTC. */
   start: number;
   duration_seconds: number;
