@@ -50,6 +50,7 @@ SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
 # probe/budget.c
 LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
 PASSED_OVER_SECONDS, PASSED_OVER_PART = 60e-9, 1 / 4
+LARGE = 32 << 10  # probe/sampler.h
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,13 @@ def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Fl
         rates[size_class(np.array(flow.size))] += flow.rate * flow.size
         number += flow.rate
     granted = 0.01 * max(IDLE_CPU, number * BLOCK_SECONDS + rates.sum() * BYTE_SECONDS)
-    counted = rates.sum() * PASSED_OVER_SECONDS / (granted * PASSED_OVER_PART)
+    small = 2.0 ** np.arange(64) < LARGE  # these share a countdown
+    counted = rates[small].sum() * PASSED_OVER_SECONDS / (granted * PASSED_OVER_PART)
     counted = min(max(counted, LEAST_INTERVAL), MOST_INTERVAL)
-    samples = (granted - rates.sum() / counted * PASSED_OVER_SECONDS) / SAMPLE_SECONDS
+    samples = (granted - rates[small].sum() / counted * PASSED_OVER_SECONDS) / SAMPLE_SECONDS
+    finest = np.where(small, counted, LEAST_INTERVAL)
     size = 1.5 * 2 ** np.arange(64.0)
-    most = rates / size * -np.expm1(-size / counted)  # samples a second, taken as finely as can be
+    most = rates / size * -np.expm1(-size / finest)  # samples a second, taken as finely as can be
     # Where that is too much, a class gets a share that grows as the root of it, and no more than it can take.
     root = np.sqrt(np.maximum(most, 1e-9))
     low, high = 0.0, float(root.max())
@@ -108,7 +111,7 @@ def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Fl
         share = (low + high) / 2
         low, high = (low, share) if np.minimum(most, share * root).sum() > samples else (share, high)
     part = np.minimum(1.0, high / root)
-    reached = np.clip(counted / part, counted, MOST_INTERVAL)
+    reached = np.clip(finest / part, finest, MOST_INTERVAL)
     octaves = np.log2(reached / INTERVAL)
 
     def interval(time: Floats, size: Floats) -> Floats:

@@ -51,7 +51,7 @@ static struct {
     /* All as of the last look; these and the classes' codes belong to whoever is looking. */
     uint64_t cpu, lost, passed_over;
     uint64_t credit; /* ns left of CREDIT_NS */
-    uint8_t code;    /* of the countdowns */
+    uint8_t code;    /* of the countdowns, for small blocks */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
@@ -174,6 +174,11 @@ static double factor_of(double granted, const double *roots) {
     return high;
 }
 
+/* The code that a class cannot be sampled more finely than: small blocks share a countdown. */
+static uint8_t finest(unsigned size_class) {
+    return UINT64_C(1) << size_class < SAMPLER_LARGE ? budget.code : 1;
+}
+
 static uint8_t bounded(int code, uint8_t least) {
     if (code < least) code = least;
     while (code > 255 || (code > least && live->intervals[code] == 0)) code--;
@@ -185,11 +190,11 @@ static void move(double granted, double passing_over, uint64_t passed) {
     double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
         estimate_potential(i, passed);
-        roots[i] = square_root(spending(i, budget.code));
+        roots[i] = square_root(spending(i, finest(i)));
     }
     double factor = factor_of(passing_over < granted ? (granted - passing_over) / seconds : 0, roots);
     int least = crowded() ? OCTAVE : -255;
-    uint8_t greatest = 1;
+    uint8_t greatest = 1, lowest = 255;
     int steps = step(passing_over, granted / PASSED_OVER_PART, passed);
     budget.code = bounded(budget.code + (steps > least ? steps : least), 1);
     int unused = step(0, granted, passed);
@@ -197,15 +202,16 @@ static void move(double granted, double passing_over, uint64_t passed) {
         uint8_t code = budget.classes[i].code;
         double may = roots[i] > factor ? factor * roots[i] * seconds : granted;
         steps = roots[i] == 0 ? unused : step(spending(i, code) * seconds, may, passed);
-        code = bounded(code + (steps > least ? steps : least), budget.code);
+        code = bounded(code + (steps > least ? steps : least), finest(i));
         budget.classes[i].code = code;
         if (code > greatest) greatest = code;
+        if (code < lowest) lowest = code;
         sampler_move_class(i, code);
     }
     sampler_move(budget.code);
     __atomic_store_n(&live->interval_code, greatest, __ATOMIC_RELAXED);
     if (greatest > live->greatest_code) __atomic_store_n(&live->greatest_code, greatest, __ATOMIC_RELAXED);
-    if (budget.code < live->least_code) __atomic_store_n(&live->least_code, budget.code, __ATOMIC_RELAXED);
+    if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
 }
 
 static void look(uint64_t now) {

@@ -1,7 +1,7 @@
 /*
  * The malloc family.  Each hook is a few instructions that decide "surely not sampled"
  * and jump to the real function; everything else is in slow_*, kept out of line so that
- * the fast path needs no stack frame.
+ * the fast path needs no stack frame.  `exact`: there is no countdown to ask.
  *
  * The hooks are hidden hook_* functions with exported aliases: inside a library that came by
  * dlopen, a reference to its own exported `malloc` would bind to libc's.
@@ -27,7 +27,8 @@
         record_block((block), (size), (hook), &here);       \
     } while (0)
 
-SLOW void *slow_malloc(size_t size) {
+SLOW void *slow_malloc(size_t size, bool exact) {
+    if (!exact && sampler_passes_on(size)) return next.malloc(size);
     void *block = next.malloc(size);
     if (block) RECORD(block, size, OFFHEAP_HOOK_malloc);
     return block;
@@ -35,12 +36,14 @@ SLOW void *slow_malloc(size_t size) {
 
 void *hook_malloc(size_t size) {
     if (likely(sampler_passes(size))) return next.malloc(size);
-    return slow_malloc(size);
+    return slow_malloc(size, false);
 }
 
-void *exact_malloc(size_t size) { return slow_malloc(size); }
+void *exact_malloc(size_t size) { return slow_malloc(size, true); }
 
-SLOW void *slow_calloc(size_t count, size_t size) {
+SLOW void *slow_calloc(size_t count, size_t size, bool exact) {
+    size_t bytes;
+    if (!exact && !__builtin_mul_overflow(count, size, &bytes) && sampler_passes_on(bytes)) return next.calloc(count, size);
     void *block = next.calloc(count, size);
     if (block) RECORD(block, count * size, OFFHEAP_HOOK_calloc);
     return block;
@@ -49,10 +52,10 @@ SLOW void *slow_calloc(size_t count, size_t size) {
 void *hook_calloc(size_t count, size_t size) {
     size_t bytes;
     if (likely(!__builtin_mul_overflow(count, size, &bytes) && sampler_passes(bytes))) return next.calloc(count, size);
-    return slow_calloc(count, size);
+    return slow_calloc(count, size, false);
 }
 
-void *exact_calloc(size_t count, size_t size) { return slow_calloc(count, size); }
+void *exact_calloc(size_t count, size_t size) { return slow_calloc(count, size, true); }
 
 SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     struct offheap_value kept;
@@ -64,9 +67,14 @@ SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     return block;
 }
 
+SLOW void *slow_realloc(void *old, size_t size, enum offheap_hook hook) {
+    if (table_lacks(old) && sampler_passes_on(size)) return next.realloc(old, size);
+    return reallocate(old, size, hook);
+}
+
 void *hook_realloc(void *old, size_t size) {
     if (likely(table_lacks(old) && sampler_passes(size))) return next.realloc(old, size);
-    return reallocate(old, size, OFFHEAP_HOOK_realloc);
+    return slow_realloc(old, size, OFFHEAP_HOOK_realloc);
 }
 
 void *exact_realloc(void *old, size_t size) { return reallocate(old, size, OFFHEAP_HOOK_realloc); }
@@ -79,7 +87,7 @@ void *hook_reallocarray(void *old, size_t count, size_t size) {
         return NULL;
     }
     if (likely(table_lacks(old) && sampler_passes(bytes))) return next.realloc(old, bytes);
-    return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
+    return slow_realloc(old, bytes, OFFHEAP_HOOK_reallocarray);
 }
 
 void *exact_reallocarray(void *old, size_t count, size_t size) {
@@ -89,34 +97,37 @@ void *exact_reallocarray(void *old, size_t count, size_t size) {
 }
 
 #define ALIGNED(name)                                                    \
-    SLOW void *slow_##name(size_t alignment, size_t size) {              \
+    SLOW void *slow_##name(size_t alignment, size_t size, bool exact) {              \
+        if (!exact && sampler_passes_on(size)) return next.name(alignment, size); \
         void *block = next.name(alignment, size);                        \
         if (block) RECORD(block, size, OFFHEAP_HOOK_##name);             \
         return block;                                                    \
     }                                                                    \
     void *hook_##name(size_t alignment, size_t size) {                   \
         if (likely(sampler_passes(size))) return next.name(alignment, size); \
-        return slow_##name(alignment, size);                             \
+        return slow_##name(alignment, size, false);                             \
     }                                                                    \
-    void *exact_##name(size_t alignment, size_t size) { return slow_##name(alignment, size); }
+    void *exact_##name(size_t alignment, size_t size) { return slow_##name(alignment, size, true); }
 ALIGNED(memalign)
 ALIGNED(aligned_alloc)
 
 #define PAGED(name)                                              \
-    SLOW void *slow_##name(size_t size) {                        \
+    SLOW void *slow_##name(size_t size, bool exact) {                        \
+        if (!exact && sampler_passes_on(size)) return next.name(size); \
         void *block = next.name(size);                           \
         if (block) RECORD(block, size, OFFHEAP_HOOK_##name);     \
         return block;                                            \
     }                                                            \
     void *hook_##name(size_t size) {                             \
         if (likely(sampler_passes(size))) return next.name(size); \
-        return slow_##name(size);                                \
+        return slow_##name(size, false);                                \
     }                                                            \
-    void *exact_##name(size_t size) { return slow_##name(size); }
+    void *exact_##name(size_t size) { return slow_##name(size, true); }
 PAGED(valloc)
 PAGED(pvalloc)
 
-SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size) {
+SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size, bool exact) {
+    if (!exact && sampler_passes_on(size)) return next.posix_memalign(block, alignment, size);
     int error = next.posix_memalign(block, alignment, size);
     if (!error && *block) RECORD(*block, size, OFFHEAP_HOOK_posix_memalign);
     return error;
@@ -124,11 +135,11 @@ SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size) {
 
 int hook_posix_memalign(void **block, size_t alignment, size_t size) {
     if (likely(sampler_passes(size))) return next.posix_memalign(block, alignment, size);
-    return slow_posix_memalign(block, alignment, size);
+    return slow_posix_memalign(block, alignment, size, false);
 }
 
 int exact_posix_memalign(void **block, size_t alignment, size_t size) {
-    return slow_posix_memalign(block, alignment, size);
+    return slow_posix_memalign(block, alignment, size, true);
 }
 
 SLOW void slow_free(void *block) {

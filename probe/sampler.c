@@ -15,9 +15,6 @@ _Atomic uint64_t sampler_shared;
  * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */
 enum { IDLE_BYTES = 256 * 1024 };
 
-/* A countdown under a mean above the least is interrupted after so many bytes, some 20 ns each time. */
-enum { LOOK_AGAIN_BYTES = 1024 * 1024 };
-
 static struct {
     _Atomic uint64_t interval; /* of code 1 */
     _Atomic uint32_t code;
@@ -42,8 +39,10 @@ static uint64_t next_random(void) {
 /* (0, 1] */
 static double next_uniform(void) { return (double)((next_random() >> 11) + 1) * 0x1p-53; }
 
+static double next_exponential(void) { return -natural_log(next_uniform()); }
+
 static uint64_t draw(uint64_t interval) {
-    double bytes = -natural_log(next_uniform()) * (double)interval;
+    double bytes = next_exponential() * (double)interval;
     return bytes < 1 ? 1 : (uint64_t)bytes + 1;
 }
 
@@ -62,8 +61,7 @@ uint64_t sampler_mean(uint64_t least, unsigned code) {
 }
 
 static void count_down_from(uint64_t bytes) {
-    bool interrupt = sampler.code > 1 && bytes > LOOK_AGAIN_BYTES;
-    sampler.countdown = interrupt ? LOOK_AGAIN_BYTES : bytes;
+    sampler.countdown = bytes < SAMPLER_LARGE ? bytes : SAMPLER_LARGE;
     sampler.beyond = bytes - sampler.countdown;
 }
 
@@ -111,17 +109,40 @@ void sampler_join(void) {
     sampler.session = session;
     sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
     sampler.countdown = sampler.beyond = 0;
-    if (interval) draw_countdown(interval);
+    if (!interval) return;
+    draw_countdown(interval);
+    sampler.large = next_exponential();
 }
 
 static double probability(size_t size, uint64_t interval, uint8_t code) {
     return one_minus_exp((double)(size ? size : 1) / (double)sampler_mean(interval, code));
 }
 
+static uint8_t class_code(size_t size) {
+    return atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
+}
+
+bool sampler_passes_on(size_t size) {
+    uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
+    if (interval == 0 || sampler.session != session || !(session & 1)) return false;
+    if (size >= SAMPLER_LARGE) {
+        double its = (double)size / (double)sampler_mean(interval, class_code(size));
+        if (its >= sampler.large) return false;
+        sampler.large -= its;
+        return true;
+    }
+    uint64_t after = size - sampler.countdown;
+    if (after >= sampler.beyond) return false;
+    /* A piece ends within this block.  The old mean has decided about it, so only now a new one. */
+    if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed)) count_down_from(sampler.beyond - after);
+    else draw_countdown(interval);
+    return true;
+}
+
 /* Of a block in which a countdown ran out: sampled under its class's mean as well? */
 static bool class_takes(size_t size, uint64_t interval) {
-    uint8_t counted = sampler.code;
-    uint8_t code = atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
+    uint8_t counted = sampler.code, code = class_code(size);
     sampler.taken = code > counted ? code : counted;
     if (code <= counted) return true;
     if (next_uniform() * probability(size, interval, counted) <= probability(size, interval, code)) return true;
@@ -138,14 +159,11 @@ bool sampler_takes(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     sampler_join();
     if (interval == 0) return true;
-    if (sampler_passes(size)) return false;
-    uint64_t after = size - sampler.countdown;
-    if (after < sampler.beyond) {
-        /* Interrupted within this block.  The old mean has decided about it, so only now a new one. */
-        if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed))
-            count_down_from(sampler.beyond - after);
-        else draw_countdown(interval);
-        return false;
+    if (sampler_passes(size) || sampler_passes_on(size)) return false;
+    if (size >= SAMPLER_LARGE) {
+        sampler.taken = class_code(size);
+        sampler.large = next_exponential();
+        return true;
     }
     bool takes = class_takes(size, interval);
     draw_countdown(interval);

@@ -7,16 +7,21 @@
  * fresh draw after each sample needs no carrying over of the overshoot).
  * In exact mode the countdown stays 0 and every block takes the slow path.
  *
+ * Large blocks do not count there, for a program that churns them by the gigabyte would run down
+ * everybody's countdown.  Each of them takes s / mean off a countdown of its thread's that is drawn with
+ * the mean 1, which comes to the same probability, whatever the mean is at that moment.  The fast path does not
+ * tell them apart: the bytes are counted down in pieces that no large block is less than.
+ *
  * Under a budget (budget.h) the mean moves.  A thread goes on with the mean its countdown was drawn
  * under, and it is that one's code that its next sample carries, so what a block states is what
  * really applied to it.  The means before the present block decide the present one's, never its own
  * size or fate: 1/p stays unbiased.  So that a thread does not go on for long with a mean from
- * busier times, a long countdown is interrupted and, if the mean has moved, drawn anew: the rest of
+ * busier times, the countdown is, if the mean has moved, drawn anew after each piece: the rest of
  * an exponential is as long as a whole one.
  *
  * A mean of their own have blocks of each size class, too, an octave wide.  The countdown has the mean of
- * the class that is sampled most finely.  A block of another class in which it runs out is sampled with the
- * probability that its own mean gives it over the one it has had so far, so what nobody is interested in
+ * the small class that is sampled most finely.  A block of another class in which it runs out is sampled with
+ * the probability that its own mean gives it over the one it has had so far, so what nobody is interested in
  * costs no stack.
  */
 #ifndef OFFHEAP_SAMPLER_H
@@ -28,11 +33,12 @@
 #include <stdint.h>
 
 /* initial-exec: one fs-relative load.  Global-dynamic costs 1.5 ns a call, and its first
- * use in a thread allocates.  Loaded by dlopen it takes its 40 bytes from glibc's static TLS surplus. */
+ * use in a thread allocates.  Loaded by dlopen it takes its 48 bytes from glibc's static TLS surplus. */
 struct sampler {
     uint64_t countdown; /* 0: take the slow path */
     uint64_t random;
-    uint64_t beyond;    /* bytes of the countdown that come after it is interrupted */
+    uint64_t beyond;    /* bytes of the countdown that come after this piece of it */
+    double large;       /* the countdown of large blocks */
     uint32_t session;   /* of the recording the countdown was drawn for */
     uint32_t thread_session; /* of the recording `thread` belongs to */
     uint16_t thread;    /* row in THREADS, 0: not asked yet */
@@ -51,6 +57,10 @@ extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #define SAMPLER_SHARE() ((void)0)
 #endif
 
+/* Blocks from here on are large, and while something records the countdown is at most as much: an Inflater's
+ * window is one, what zlib and Java's streams read and write in mostly is not.  A multiple of an octave. */
+enum { SAMPLER_LARGE = 32 * 1024 };
+
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
 static inline bool sampler_passes(size_t size) {
     SAMPLER_SHARE();
@@ -58,6 +68,10 @@ static inline bool sampler_passes(size_t size) {
     sampler.countdown -= size;
     return true;
 }
+
+/* The same of a block that the countdown was too short for: a large one, or one at the end of a piece.  In
+ * exact mode false; asked again of one block, it says the same. */
+bool sampler_passes_on(size_t size);
 
 /* A new recording: every thread draws anew at its next slow path. least 0: exact; else the mean of
  * code 1, and `code` the one to begin with (0: 1). */
@@ -67,7 +81,7 @@ uint64_t sampler_mean(uint64_t least, unsigned code);
 enum { SAMPLER_CLASSES = 64 };
 static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__builtin_clzl(size | 1); }
 
-/* From their next draws on, threads count down under this code; a class of a lower code is sampled so, too. */
+/* From their next draws on, threads count down under this code; a small class of a lower one is sampled so, too. */
 void sampler_move(uint8_t code);
 /* From now on, blocks of a size class are sampled under this code. */
 void sampler_move_class(unsigned size_class, uint8_t code);

@@ -45,7 +45,7 @@ static void *allocate(void *argument) {
             sampler_move_class(its, class_code[its]);
         }
         uint8_t code = sampler.code;
-        if (code && class_code[its] > code) code = class_code[its];
+        if (code && (class_code[its] > code || size >= SAMPLER_LARGE)) code = class_code[its] ? class_code[its] : 1;
         sums->blocks[which]++;
         if (code) {
             double p = -expm1(-(double)size / (double)sampler_mean(LEAST, code));
@@ -91,7 +91,7 @@ static int notices(void) {
         bytes += 1000;
     }
     printf("noticed after %zu bytes\n", bytes);
-    return bytes > 1100 * 1000;
+    return bytes > SAMPLER_LARGE + 1000;
 }
 
 int main(void) {
