@@ -43,7 +43,8 @@ void *exact_malloc(size_t size) { return slow_malloc(size, true); }
 
 SLOW void *slow_calloc(size_t count, size_t size, bool exact) {
     size_t bytes;
-    if (!exact && !__builtin_mul_overflow(count, size, &bytes) && sampler_passes_on(bytes)) return next.calloc(count, size);
+    if (!exact && !__builtin_mul_overflow(count, size, &bytes) && sampler_passes_on(bytes))
+        return next.calloc(count, size);
     void *block = next.calloc(count, size);
     if (block) RECORD(block, count * size, OFFHEAP_HOOK_calloc);
     return block;
@@ -96,32 +97,32 @@ void *exact_reallocarray(void *old, size_t count, size_t size) {
     return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
 }
 
-#define ALIGNED(name)                                                    \
-    SLOW void *slow_##name(size_t alignment, size_t size, bool exact) {              \
+#define ALIGNED(name)                                                             \
+    SLOW void *slow_##name(size_t alignment, size_t size, bool exact) {           \
         if (!exact && sampler_passes_on(size)) return next.name(alignment, size); \
-        void *block = next.name(alignment, size);                        \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);             \
-        return block;                                                    \
-    }                                                                    \
-    void *hook_##name(size_t alignment, size_t size) {                   \
-        if (likely(sampler_passes(size))) return next.name(alignment, size); \
-        return slow_##name(alignment, size, false);                             \
-    }                                                                    \
+        void *block = next.name(alignment, size);                                 \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                      \
+        return block;                                                             \
+    }                                                                             \
+    void *hook_##name(size_t alignment, size_t size) {                            \
+        if (likely(sampler_passes(size))) return next.name(alignment, size);      \
+        return slow_##name(alignment, size, false);                               \
+    }                                                                             \
     void *exact_##name(size_t alignment, size_t size) { return slow_##name(alignment, size, true); }
 ALIGNED(memalign)
 ALIGNED(aligned_alloc)
 
-#define PAGED(name)                                              \
-    SLOW void *slow_##name(size_t size, bool exact) {                        \
+#define PAGED(name)                                                    \
+    SLOW void *slow_##name(size_t size, bool exact) {                  \
         if (!exact && sampler_passes_on(size)) return next.name(size); \
-        void *block = next.name(size);                           \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);     \
-        return block;                                            \
-    }                                                            \
-    void *hook_##name(size_t size) {                             \
-        if (likely(sampler_passes(size))) return next.name(size); \
-        return slow_##name(size, false);                                \
-    }                                                            \
+        void *block = next.name(size);                                 \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);           \
+        return block;                                                  \
+    }                                                                  \
+    void *hook_##name(size_t size) {                                   \
+        if (likely(sampler_passes(size))) return next.name(size);      \
+        return slow_##name(size, false);                               \
+    }                                                                  \
     void *exact_##name(size_t size) { return slow_##name(size, true); }
 PAGED(valloc)
 PAGED(pvalloc)
