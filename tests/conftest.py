@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import zoo as zoo_programs
+from elf_images import shared_library
 from offheap import checkout
 from waiting_jvm import compile_waiting
 
@@ -70,3 +71,25 @@ def zoo(jdk: Path) -> zoo_programs.Zoo:
 def waiting_classes(jdk: Path) -> Path:
     """The folder of Waiting.class: a JVM to look at from outside."""
     return compile_waiting(jdk)
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("images")
+
+
+@pytest.fixture(scope="session")
+def inlined(images: Path) -> Path:
+    return shared_library("inlined.cpp", images / "libinlined.so")
+
+
+@pytest.fixture(scope="session")
+def aliases(images: Path) -> Path:
+    return shared_library("aliases.c", images / "libaliases.so")
+
+
+@pytest.fixture
+def symbol_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Libraries are built by session fixtures, which run before this one: zig has its cache there, too.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "offheap" / "symcache"

@@ -11,6 +11,7 @@ import pytest
 
 from offheap import checkout
 from offheap.proc.elf import ElfImage
+from offheap.symbols import Symbol, Symbolizer
 
 SOURCES = Path(__file__).parent / "images"
 
@@ -57,3 +58,30 @@ def line_of(source: str, mark: str) -> int:
     lines = (SOURCES / source).read_text().splitlines()
     (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"// {mark}")]
     return found
+
+
+NOWHERE = (Path("/nonexistent"),)  # to look for debug files
+
+
+def names(path: Path, *addresses: int, build: str | None = None, dwarf: bool | None = False) -> list[str]:
+    """The outermost name at each address, "" for none."""
+    symbolizer = Symbolizer(debug_directories=NOWHERE, dwarf=dwarf)
+    chains = symbolizer.resolve(str(path), build_id(path) if build is None else build, addresses)
+    return [chain[-1].name if chain else "" for chain in chains]
+
+
+CHAIN = [
+    ("void* deep::Box::grab<unsigned long>(unsigned long)", "INNERMOST", True),
+    ("deep::Twice::grab(deep::Box&, unsigned long)", "MIDDLE", True),
+    ("deep::outer(unsigned long)", "OUTERMOST", False),
+]
+
+
+def has_the_chain(chain: tuple[Symbol, ...]) -> bool:
+    assert [symbol.name for symbol in chain] == [name for name, _, _ in CHAIN]
+    assert [symbol.line for symbol in chain][1:] == [line_of("inlined.cpp", mark) for _, mark, _ in CHAIN][1:]
+    # The label is an instruction before the call, the return address belongs to the line after it.
+    assert chain[0].line - line_of("inlined.cpp", "INNERMOST") in (0, 1)
+    assert [symbol.inlined for symbol in chain] == [inlined for _, _, inlined in CHAIN]
+    assert {Path(symbol.file).name for symbol in chain} == {"inlined.cpp"}
+    return True
