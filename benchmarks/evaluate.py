@@ -49,7 +49,7 @@ MODES = ("budget 1 %", "512 KiB", "exact")
 SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
 # probe/budget.c
 LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
-PASSED_OVER_SECONDS, PASSED_OVER_PART = 60e-9, 1 / 4
+PASSED_OVER_SECONDS, PASSED_OVER_PART = 40e-9, 1 / 6
 LARGE = 32 << 10  # probe/sampler.h
 
 
@@ -314,8 +314,8 @@ def calibration_of(said: Sequence[Said]) -> list[str]:
     return document.table(("confidence", *kinds), rows)
 
 
-def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list[str]], bool]:
-    """The tables by title, and whether the targets are met."""
+def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list[str]], dict[str, bool]]:
+    """The tables by title, and the targets."""
     sections: dict[str, list[str]] = {}
     by_mode: dict[str, list[Judged]] = {}
     for mode in MODES:
@@ -343,7 +343,7 @@ def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list
         "Calibration": calibration_table(every),
         **sections,
     }
-    return sections, targets_met(every)
+    return sections, targets(every)
 
 
 def print_alarms(judged: Sequence[Judged], mode: str) -> None:
@@ -353,19 +353,29 @@ def print_alarms(judged: Sequence[Judged], mode: str) -> None:
         print(f"{mode}: {count} false alarms after {format_duration(seconds)}: {about}", file=sys.stderr)
 
 
-def targets_met(every: Sequence[Judged]) -> bool:
+def targets(every: Sequence[Judged]) -> dict[str, bool]:
+    """What is asked of the verdicts, with what came, and whether that is met.
+
+    Precision is asked for from the first minute on: what fills a cache is a leak until it is full.
+    """
     last = [judged for judged in every if judged.seconds == MINUTES[-1]]
-    recalled = all(judged.found for judged in last if judged.scenario.leak and due(judged.scenario))
-    right = sum(judged.found for judged in every)
-    wrong = sum(len(judged.alarms) for judged in every)
+    wanted = [judged for judged in last if judged.scenario.leak and due(judged.scenario)]
+    found = sum(judged.found for judged in wanted)
+    later = [judged for judged in every if judged.seconds >= MINUTES[0]]
+    right, wrong = sum(judged.found for judged in later), sum(len(judged.alarms) for judged in later)
     sure = [
-        said
+        said.leaks
         for judged in every
         for said in (*judged.others, *([judged.subject] if judged.subject else []))
         if said.confidence >= 0.95 and said.verdict == "leak"
     ]
-    calibrated = sum(said.leaks for said in sure) >= 0.93 * len(sure)
-    return recalled and right >= 0.99 * (right + wrong) and calibrated
+    return {
+        f"all leaks that must be found are, after 15 minutes: {found} of {len(wanted)}": found == len(wanted),
+        f"of verdicts `leak` from a minute on 99 % are right: {right} of {right + wrong}": (
+            right >= 0.99 * (right + wrong)
+        ),
+        f"of those said at 95 % and more, 93 %: {sum(sure)} of {len(sure)}": sum(sure) >= 0.93 * len(sure),
+    }
 
 
 def main() -> int:
@@ -375,15 +385,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     runs = args.runs or (20 if args.write else 3)
-    sections, met = simulate(runs, runs * 2, args.workers)
+    sections, aims = simulate(runs, runs * 2, args.workers)
     lines = [f"{document.machine()}; {runs} runs of each leak, {runs * 2} of each healthy program."]
     for title, rows in sections.items():
         lines += ["", f"## {title}", "", *rows]
     print("\n".join(lines))
     if args.write:
         document.replace_section(DOCUMENT, "benchmarks/evaluate.py", lines, TITLE)
-    print(f"targets: {'met' if met else 'missed'}", file=sys.stderr)
-    return 0 if met or args.runs else 1
+    for aim, met in aims.items():
+        print(f"{'met' if met else 'MISSED'}: {aim}", file=sys.stderr)
+    return 0 if all(aims.values()) or args.runs else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-/* The functions of the sampler and its budget that libm would have: it must not become a dependency. */
+/* The functions of the sampler and its budget that libm would have: it must not become a dependency.
+ * Polynomials are summed by pairs, then pairs of pairs (Estrin): term by term each waits for the one before it. */
 #ifndef OFFHEAP_ARITHMETIC_H
 #define OFFHEAP_ARITHMETIC_H
 
@@ -18,9 +19,10 @@ static inline double natural_log(double x) {
         m *= 0.5;
         exponent++;
     }
-    double z = (m - 1) / (m + 1), z2 = z * z, sum = 0;
-    for (int k = 13; k >= 1; k -= 2) sum = sum * z2 + 1.0 / k;
-    return 2 * z * sum + exponent * 0.69314718055994531;
+    double z = (m - 1) / (m + 1), z2 = z * z, z4 = z2 * z2;
+    double low = (1 + z2 * (1. / 3)) + z4 * (1. / 5 + z2 * (1. / 7));
+    double high = (1. / 9 + z2 * (1. / 11)) + z4 * (1. / 13);
+    return 2 * z * (low + z4 * z4 * high) + exponent * 0.69314718055994531;
 }
 
 /* For x >= 0 up to 2^60, to some nine digits: Newton, from above. */
@@ -33,8 +35,7 @@ static inline double square_root(double x) {
 
 /* 1 - exp(-x) for x >= 0 without cancellation at small x; relative error under 1e-9.
  * Halve x until the Taylor series of expm1 is short, then double back:
- * expm1(2y) = expm1(y) (expm1(y) + 2).  Times 1/k, since nine divisions in a row take 30 ns; and no more
- * terms than x needs, because nearly all are small. */
+ * expm1(2y) = expm1(y) (expm1(y) + 2). */
 static inline double one_minus_exp(double x) {
     if (x > 45) return 1;
     int halvings = 0;
@@ -42,9 +43,10 @@ static inline double one_minus_exp(double x) {
         x *= 0.5;
         halvings++;
     }
-    static const double inverse[] = {0, 1, 1. / 2, 1. / 3, 1. / 4, 1. / 5, 1. / 6, 1. / 7, 1. / 8, 1. / 9};
-    double series = 0;
-    for (int k = x < 1. / 128 ? 4 : 9; k >= 1; k--) series = (1 + series) * (-x * inverse[k]);
+    double y = -x, y2 = y * y, y4 = y2 * y2;
+    double low = (1 + y * (1. / 2)) + y2 * (1. / 6 + y * (1. / 24));
+    double high = (1. / 120 + y * (1. / 720)) + y2 * (1. / 5040 + y * (1. / 40320));
+    double series = y * (low + y4 * high);
     while (halvings-- > 0) series *= series + 2;
     return -series;
 }

@@ -27,10 +27,10 @@ enum {
     CREDIT_NS = 50000000,
     /* Of the time granted and spent alike: so few samples prove nothing, and the interval hardly moves. */
     PRIOR_NS = 20000,
-    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed: the
-     * drawing of the next and the look at the clock.  A part of the grant is theirs, one in so many. */
-    PASSED_OVER_NS = 60,
-    PASSED_OVER_PART = 4,
+    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed, most of it
+     * the drawing of the next.  A part of the grant is theirs, one in so many. */
+    PASSED_OVER_NS = 40,
+    PASSED_OVER_PART = 6,
     OCTAVE = 8,           /* interval codes (sampler_mean) */
     RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
     FALL = OCTAVE,        /* in a period */

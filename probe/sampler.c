@@ -15,6 +15,9 @@ _Atomic uint64_t sampler_shared;
  * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */
 enum { IDLE_BYTES = 256 * 1024 };
 
+/* A line that all threads write to: only now and then. */
+enum { PASSED_OVER_AT_ONCE = 64 };
+
 static struct {
     _Atomic uint64_t interval; /* of code 1 */
     _Atomic uint32_t code;
@@ -68,6 +71,7 @@ static void count_down_from(uint64_t bytes) {
 /* Under the mean of now. */
 static void draw_countdown(uint64_t interval) {
     sampler.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
+    sampler.chance = next_uniform();
     count_down_from(draw(sampler_mean(interval, sampler.code)));
 }
 
@@ -108,7 +112,7 @@ void sampler_join(void) {
     uint64_t thread = atomic_fetch_add_explicit(&common.threads, 1, memory_order_relaxed);
     sampler.session = session;
     sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
-    sampler.countdown = sampler.beyond = 0;
+    sampler.countdown = sampler.beyond = sampler.passed_over = 0;
     if (!interval) return;
     draw_countdown(interval);
     sampler.large = next_exponential();
@@ -122,32 +126,53 @@ static uint8_t class_code(size_t size) {
     return atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
 }
 
-bool sampler_passes_on(size_t size) {
-    uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
-    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
-    if (interval == 0 || sampler.session != session || !(session & 1)) return false;
-    if (size >= SAMPLER_LARGE) {
-        double its = (double)size / (double)sampler_mean(interval, class_code(size));
-        if (its >= sampler.large) return false;
-        sampler.large -= its;
-        return true;
-    }
-    uint64_t after = size - sampler.countdown;
-    if (after >= sampler.beyond) return false;
-    /* A piece ends within this block.  The old mean has decided about it, so only now a new one. */
-    if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed)) count_down_from(sampler.beyond - after);
-    else draw_countdown(interval);
-    return true;
-}
-
-/* Of a block in which a countdown ran out: sampled under its class's mean as well? */
+/* Of a block in which a countdown ran out: sampled under its class's mean as well?  Mostly not, which is seen from
+ * x (1 - x/2) <= 1 - exp(-x) <= x. */
 static bool class_takes(size_t size, uint64_t interval) {
     uint8_t counted = sampler.code, code = class_code(size);
     sampler.taken = code > counted ? code : counted;
     if (code <= counted) return true;
-    if (next_uniform() * probability(size, interval, counted) <= probability(size, interval, code)) return true;
-    atomic_fetch_add_explicit(&common.passed_over, 1, memory_order_relaxed);
-    return false;
+    double finer = (double)sampler_mean(interval, counted), mean = (double)sampler_mean(interval, code);
+    if (sampler.chance * (finer - 0.5 * (double)size) * mean > finer * finer) return false;
+    return sampler.chance * probability(size, interval, counted) <= probability(size, interval, code);
+}
+
+static bool large_passes(size_t size, uint64_t interval) {
+    sampler.taken = class_code(size);
+    double its = (double)size / (double)sampler_mean(interval, sampler.taken);
+    if (its >= sampler.large) return false;
+    sampler.large -= its;
+    return true;
+}
+
+static void count_passed_over(void) {
+    if (++sampler.passed_over < PASSED_OVER_AT_ONCE) return;
+    atomic_fetch_add_explicit(&common.passed_over, sampler.passed_over, memory_order_relaxed);
+    sampler.passed_over = 0;
+}
+
+static bool passes_on(size_t size, uint64_t interval) {
+    if (size >= SAMPLER_LARGE) return large_passes(size, interval);
+    uint64_t after = size - sampler.countdown;
+    if (after >= sampler.beyond) {
+        if (class_takes(size, interval)) return false;
+        count_passed_over();
+        draw_countdown(interval);
+    } else if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed)) {
+        count_down_from(sampler.beyond - after);
+    } else {
+        /* A piece ends within this block.  The old mean has decided about it, so only now a new one. */
+        draw_countdown(interval);
+    }
+    return true;
+}
+
+bool sampler_passes_on(size_t size) {
+    uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
+    /* What the probe itself allocates must not touch `taken`, which the block it is about to record has. */
+    if (interval == 0 || sampler.session != session || !(session & 1) || sampler.inside) return false;
+    return passes_on(size, interval);
 }
 
 bool sampler_takes(size_t size) {
@@ -159,15 +184,10 @@ bool sampler_takes(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     sampler_join();
     if (interval == 0) return true;
-    if (sampler_passes(size) || sampler_passes_on(size)) return false;
-    if (size >= SAMPLER_LARGE) {
-        sampler.taken = class_code(size);
-        sampler.large = next_exponential();
-        return true;
-    }
-    bool takes = class_takes(size, interval);
-    draw_countdown(interval);
-    return takes;
+    if (sampler_passes(size) || passes_on(size, interval)) return false;
+    if (size >= SAMPLER_LARGE) sampler.large = next_exponential();
+    else draw_countdown(interval);
+    return true;
 }
 
 uint8_t sampler_code(void) {

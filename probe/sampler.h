@@ -21,8 +21,8 @@
  *
  * A mean of their own have blocks of each size class, too, an octave wide.  The countdown has the mean of
  * the small class that is sampled most finely.  A block of another class in which it runs out is sampled with
- * the probability that its own mean gives it over the one it has had so far, so what nobody is interested in
- * costs no stack.
+ * the probability that its own mean gives it over the one it has had so far, or else passed over: what nobody is
+ * interested in costs no stack.
  */
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
@@ -33,11 +33,12 @@
 #include <stdint.h>
 
 /* initial-exec: one fs-relative load.  Global-dynamic costs 1.5 ns a call, and its first
- * use in a thread allocates.  Loaded by dlopen it takes its 48 bytes from glibc's static TLS surplus. */
+ * use in a thread allocates.  Loaded by dlopen it takes its 56 bytes from glibc's static TLS surplus. */
 struct sampler {
     uint64_t countdown; /* 0: take the slow path */
     uint64_t random;
     uint64_t beyond;    /* bytes of the countdown that come after this piece of it */
+    double chance;      /* in (0, 1]: of the block in which the countdown ends, for class_takes */
     double large;       /* the countdown of large blocks */
     uint32_t session;   /* of the recording the countdown was drawn for */
     uint32_t thread_session; /* of the recording `thread` belongs to */
@@ -46,6 +47,7 @@ struct sampler {
     uint8_t name_age;   /* rows asked for since the thread's name was first asked for (threads.c) */
     uint8_t code;       /* interval code the countdown was drawn under */
     uint8_t taken;      /* and the one of the latest sample */
+    uint8_t passed_over; /* not yet in what sampler_passed_over says */
 };
 extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -69,8 +71,8 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* The same of a block that the countdown was too short for: a large one, or one at the end of a piece.  In
- * exact mode false; asked again of one block, it says the same. */
+/* The same of a block that the countdown was too short for: a large one, one at the end of a piece, or of a
+ * class that is sampled more rarely.  In exact mode false; of a block that is to be sampled it may be asked again. */
 bool sampler_passes_on(size_t size);
 
 /* A new recording: every thread draws anew at its next slow path. least 0: exact; else the mean of
@@ -85,7 +87,8 @@ static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__buil
 void sampler_move(uint8_t code);
 /* From now on, blocks of a size class are sampled under this code. */
 void sampler_move_class(unsigned size_class, uint8_t code);
-/* How many countdowns ran out in blocks that were not sampled then, in this recording. */
+/* How many countdowns ran out in blocks that were not sampled then, in this recording; of each thread the last few
+ * may be missing. */
 uint64_t sampler_passed_over(void);
 /* Makes the calling thread part of the present recording, if it is not yet. */
 void sampler_join(void);

@@ -71,9 +71,9 @@ def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:
     found = evaluate.Judged(leak, 900.0, right, (), True)
     missed = evaluate.Judged(leak, 900.0, evaluate.Said("growing", 0.9, True, ""), (), None)
     alarm = evaluate.Judged(leak, 900.0, right, (wrong,), True)
-    assert evaluate.targets_met([found])
-    assert not evaluate.targets_met([found, missed])
-    assert not evaluate.targets_met([found, alarm])
+    assert list(evaluate.targets([found]).values()) == [True, True, True]
+    assert list(evaluate.targets([found, missed]).values()) == [False, True, True]
+    assert list(evaluate.targets([found, alarm]).values()) == [True, False, False]
     assert "66.7% of 3" in "\n".join(evaluate.calibration_table([found, alarm]))
 
 

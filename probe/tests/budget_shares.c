@@ -11,7 +11,7 @@
 #include "sampler.h"
 #include "system.h"
 
-enum { LEAST = 32 << 10, SAMPLE_NS = 1500, PASS_NS = 60 };
+enum { LEAST = 32 << 10, SAMPLE_NS = 1500, PASS_NS = 40 };
 
 static struct offheap_header header;
 struct offheap_header *live = &header;
@@ -30,10 +30,17 @@ static void spend(uint64_t ns) {
     cpu += ns;
 }
 
-/* As record_block does it. */
+static uint64_t passed_over;
+
+/* As the hooks and record_block do it. */
 static void allocate(size_t size) {
     seen[sampler_class(size)].blocks++;
     if (sampler_passes(size)) return;
+    if (sampler_passes_on(size)) {
+        spend(PASS_NS * (sampler_passed_over() - passed_over));
+        passed_over = sampler_passed_over();
+        return;
+    }
     if (sampler_takes(size)) {
         uint64_t began = budget_clock();
         double weight = sampler_weight(size);
@@ -42,7 +49,7 @@ static void allocate(size_t size) {
         seen[sampler_class(size)].variance += weight * (weight - 1);
         spend(SAMPLE_NS);
         budget_spend(began, size);
-    } else spend(PASS_NS);
+    }
     budget_look();
 }
 
@@ -78,7 +85,7 @@ static void begin(void) {
     memset(&header, 0, sizeof header);
     memset(seen, 0, sizeof seen);
     header.intervals[1] = LEAST;
-    cpu = 0;
+    cpu = passed_over = 0;
     budget_describe(&header, &options);
     budget_start();
     sampler_start(LEAST, (uint8_t)header.interval_code, 7);

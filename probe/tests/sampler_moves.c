@@ -52,7 +52,7 @@ static void *allocate(void *argument) {
             sums->expected[which] += p;
             sums->variance[which] += p * (1 - p);
         }
-        if (sampler_passes(size) || !sampler_takes(size)) continue;
+        if (sampler_passes(size) || sampler_passes_on(size) || !sampler_takes(size)) continue;
         double weight = sampler_weight(size);
         sums->samples[which]++;
         sums->weights[which] += weight;
