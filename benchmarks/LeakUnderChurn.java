@@ -7,8 +7,8 @@ import sun.misc.Unsafe;
 
 /**
  * Serves requests of which each takes native memory, and forgets to give some of it back: {@code
- * LeakUnderChurn unsafe|inflater LEAK CHURN BLOCK}, bytes a second that stay, bytes a second that go again, and
- * bytes of one block (of an Inflater: about what zlib takes).
+ * LeakUnderChurn unsafe|inflater LEAK CHURN BLOCK [PASSING]}, bytes a second that stay, bytes a second that go again,
+ * bytes of one block (of an Inflater: about what zlib takes), and of one that goes again, if that is another size.
  *
  * <p>Both have one call path, so that only the age of the blocks tells them apart. It speaks the zoo's language:
  * "pid N", "ready", and once a second "truth BLOCKS BYTES" of what was forgotten until now.
@@ -17,6 +17,7 @@ public final class LeakUnderChurn {
     private static final List<Inflater> forgotten = new ArrayList<>();
     private static Unsafe unsafe;
     private static long size;
+    private static long passing;
     private static long taken;
     private static long leaked;
     private static double dueToLeak;
@@ -31,6 +32,7 @@ public final class LeakUnderChurn {
         double leak = Double.parseDouble(words[1]);
         double churn = Double.parseDouble(words[2]);
         size = Long.parseLong(words[3]);
+        passing = words.length > 4 ? Long.parseLong(words[4]) : size;
         System.out.println("pid " + ProcessHandle.current().pid());
         System.out.println("ready");
         long start = System.nanoTime();
@@ -54,7 +56,7 @@ public final class LeakUnderChurn {
 
     private static void inflate() {
         Inflater inflater = new Inflater();
-        if (forget()) {
+        if (forgets()) {
             forgotten.add(inflater);
         } else {
             inflater.end();
@@ -62,17 +64,20 @@ public final class LeakUnderChurn {
     }
 
     private static void store() {
-        long address = unsafe.allocateMemory(size);
-        unsafe.setMemory(address, size, (byte) 1);
-        if (!forget()) {
+        boolean forgets = forgets();
+        long bytes = forgets ? size : passing;
+        long address = unsafe.allocateMemory(bytes);
+        unsafe.setMemory(address, bytes, (byte) 1);
+        if (!forgets) {
             unsafe.freeMemory(address);
         }
     }
 
-    private static boolean forget() {
-        taken += size;
+    /** Whether the next block stays; counts it. */
+    private static boolean forgets() {
         boolean forgets = leaked + size <= dueToLeak;
         leaked += forgets ? size : 0;
+        taken += forgets ? size : passing;
         return forgets;
     }
 }
