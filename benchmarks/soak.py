@@ -3,8 +3,10 @@
     .venv/bin/python benchmarks/soak.py                    all of it, hours long
     .venv/bin/python benchmarks/soak.py --minutes 30       as much as fits; every kind is met early
     .venv/bin/python benchmarks/soak.py --only '17 ZGC'    the cells whose names contain that
-    .venv/bin/python benchmarks/soak.py --continue         the cells that the last runs had no time for
-    .venv/bin/python benchmarks/soak.py --write            and put the table into docs/soak.md
+    .venv/bin/python benchmarks/soak.py --continue         the cells that have not run yet, then those that
+                                                           ran with another probe
+    .venv/bin/python benchmarks/soak.py --write            put the table into docs/soak.md, and each cell that
+                                                           ends into docs/soak.jsonl
 
 Exit status 1 when a cell failed.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import random
 import sys
 import tempfile
@@ -35,7 +38,7 @@ import soak  # noqa: E402
 import zoo as zoo_programs  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "soak.md"
-KEPT = ROOT / "build" / "soak.json"
+KEPT, TRIED = ROOT / "docs" / "soak.jsonl", ROOT / "build" / "soak.jsonl"  # with --write, and without
 WRITER = "benchmarks/soak.py"
 
 
@@ -50,9 +53,14 @@ class Tally:
     absent: set[tuple[int, str]] = field(default_factory=set)
     cells: int = 0
     attaches: int = 0
+    seconds: float = 0.0
+    present_probe: int = 0
 
-    def add(self, cell: soak.Cell, result: soak.Result) -> None:
+    def add(self, cell: soak.Cell, kept: Kept, probe: str) -> None:
+        result = kept.result
         self.cells += 1
+        self.seconds += kept.seconds
+        self.present_probe += kept.probe == probe
         self.attaches += result.attaches
         self.lost.update(result.lost)
         machine = cell.machine
@@ -62,27 +70,34 @@ class Tally:
         self.failures += [f"{cell}: {failure}" for failure in result.failures]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Kept:
-    """What earlier runs found, by cell, so that the next one can go on; written after every cell."""
+    """A cell that ran, a line of the file of them; of two lines for one cell the later counts.
 
+    probe  of what sources the probe was, a hash
+    """
+
+    cell: str
     divisor: int
-    minutes: float = 0.0
-    results: dict[str, soak.Result] = field(default_factory=dict)
+    probe: str
+    seconds: float
+    result: soak.Result
 
-    def write(self, file: Path) -> None:
-        file.parent.mkdir(exist_ok=True)
-        file.with_suffix(".new").write_text(json.dumps(asdict(self)))
-        file.with_suffix(".new").replace(file)
+    def append(self, file: Path) -> None:
+        with open(file, "a") as lines:
+            lines.write(json.dumps(asdict(self)) + "\n")
 
     @classmethod
-    def read(cls, file: Path) -> Kept:
-        found = json.loads(file.read_text())
-        results = {
-            cell: soak.Result(tuple(result["failures"]), result["attaches"], result["lost"])
-            for cell, result in found["results"].items()
-        }
-        return cls(found["divisor"], found["minutes"], results)
+    def of(cls, line: str) -> Kept:
+        found = json.loads(line)
+        result = found.pop("result")
+        return cls(**found, result=soak.Result(tuple(result["failures"]), result["attaches"], result["lost"]))
+
+
+def read_kept(file: Path, divisor: int) -> dict[str, Kept]:
+    """By cell; those of another divisor are left out."""
+    every = map(Kept.of, file.read_text().splitlines()) if file.exists() else ()
+    return {kept.cell: kept for kept in every if kept.divisor == divisor}
 
 
 def ordered(machines: list[soak.Machine], seed: int) -> list[soak.Machine]:
@@ -98,7 +113,7 @@ def ordered(machines: list[soak.Machine], seed: int) -> list[soak.Machine]:
     return order
 
 
-def tables(tally: Tally, divisor: int, minutes: float) -> list[str]:
+def tables(tally: Tally, divisor: int) -> list[str]:
     """Markdown: cells that ran and failed by JDK and collector, by JDK and flags, and each failure."""
 
     def figure(key: tuple[int, str]) -> str:
@@ -115,7 +130,8 @@ def tables(tally: Tally, divisor: int, minutes: float) -> list[str]:
     lines = [
         document.machine(),
         "",
-        f"{tally.cells} cells in {minutes:.0f} minutes ({counts} each), {tally.attaches:,} times attached, "
+        f"{tally.cells} cells in {tally.seconds / 60:.0f} minutes ({counts} each), {tally.present_probe} "
+        f"of them with the probe as it was when the last ran; {tally.attaches:,} times attached, "
         f"{len(tally.failures)} failures.  Lost and counted: {lost}.",
         "",
         "Failed cells of those that ran:",
@@ -141,25 +157,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--only", default="", help="cells whose name contains it")
     parser.add_argument(
-        "--continue",
-        dest="resume",
-        action="store_true",
-        help="skip the cells that ran before, and count what they found, whatever the probe was then",
+        "--continue", dest="resume", action="store_true", help="go on where earlier runs ended"
     )
     parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     args = parser.parse_args()
-    library = checkout.build_script().build_if_changed()
+    build = checkout.build_script()
+    library = build.build_if_changed()
     homes = zoo_programs.jdk_homes()
     if not homes or library is None:
         parser.error("needs a JDK of 11 or newer (javac)")
+    probe = build.fingerprint(platform.machine())[:12]
     machines = [m for m in soak.machines() if zoo_programs.java(m.jdk).exists()]
-    began = time.monotonic()
-    tally, kept = Tally(), Kept(args.divisor)
-    if args.resume and KEPT.exists():
-        kept = Kept.read(KEPT)
-        if kept.divisor != args.divisor:
-            parser.error(f"the earlier runs had --divisor {kept.divisor}")
-    before = kept.minutes
+    file = KEPT if args.write else TRIED
+    file.parent.mkdir(exist_ok=True)
+    if not args.resume:
+        file.unlink(missing_ok=True)
+    kept = read_kept(file, args.divisor)
+    began, tally = time.monotonic(), Tally()
     with (
         tempfile.TemporaryDirectory(prefix="offheap-soak-") as scratch,
         Progress(console=Console(stderr=True)) as bar,
@@ -168,24 +182,24 @@ def main() -> int:
         present = [machine for machine in machines if stress.present(machine)]
         tally.absent.update((m.jdk, m.collector) for m in machines if m not in present)
         chosen = [cell for cell in soak.cells(ordered(present, args.seed)) if args.only in str(cell)]
-        for cell in chosen:
-            if earlier := kept.results.get(str(cell)):
-                tally.add(cell, earlier)
-        task = bar.add_task("soak", total=len(chosen), completed=tally.cells)
-        for cell in chosen:
-            if str(cell) in kept.results:
-                continue
-            if time.monotonic() - began > args.minutes * 60:
+        new = [cell for cell in chosen if str(cell) not in kept]
+        older = [cell for cell in chosen if str(cell) in kept and kept[str(cell)].probe != probe]
+        task = bar.add_task("soak", total=len(new) + len(older))
+        for cell in (*new, *older):
+            start = time.monotonic()
+            if start - began > args.minutes * 60:
                 break
+            bar.update(task, description=str(cell))
             result = stress.run(cell)
-            tally.add(cell, result)
-            kept.results[str(cell)] = result
-            kept.minutes = before + (time.monotonic() - began) / 60
-            kept.write(KEPT)
-            bar.update(task, advance=1, description=str(cell))
+            kept[str(cell)] = Kept(str(cell), args.divisor, probe, time.monotonic() - start, result)
+            kept[str(cell)].append(file)
+            bar.advance(task)
             for failure in result.failures:
                 bar.console.print(f"{cell}: {failure}", markup=False, soft_wrap=True)
-    lines = tables(tally, args.divisor, kept.minutes)
+    for cell in chosen:
+        if str(cell) in kept:
+            tally.add(cell, kept[str(cell)], probe)
+    lines = tables(tally, args.divisor)
     print("\n".join(lines))
     if args.write:
         document.replace_section(DOCUMENT, WRITER, lines, "What the JVM survives")
