@@ -60,7 +60,7 @@ extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #endif
 
 /* Blocks from here on are large, and while something records the countdown is at most as much: an Inflater's
- * window is one, what zlib and Java's streams read and write in mostly is not.  A multiple of an octave. */
+ * window is one, what zlib and Java's streams read and write in mostly is not.  A power of two, as where the classes meet. */
 enum { SAMPLER_LARGE = 32 * 1024 };
 
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
