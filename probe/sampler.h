@@ -60,7 +60,8 @@ extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #endif
 
 /* Blocks from here on are large, and while something records the countdown is at most as much: an Inflater's
- * window is one, what zlib and Java's streams read and write in mostly is not.  A power of two, as where the classes meet. */
+ * window is one, what zlib and Java's streams read and write in mostly is not.  A power of two, for no class of
+ * sizes has both. */
 enum { SAMPLER_LARGE = 32 * 1024 };
 
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
@@ -71,8 +72,8 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* The same of a block that the countdown was too short for: a large one, one at the end of a piece, or of a
- * class that is sampled more rarely.  In exact mode false; of a block that is to be sampled it may be asked again. */
+/* The same of a block that the countdown was too short for: a large one, one at the end of a piece, or of a class
+ * that is sampled more rarely.  In exact mode false.  Of a block that is to be sampled it may be asked again. */
 bool sampler_passes_on(size_t size);
 
 /* A new recording: every thread draws anew at its next slow path. least 0: exact; else the mean of
