@@ -8,7 +8,7 @@ import { h, nameOf } from "./dom.ts";
 import { formatShare, shortName, visible } from "./format.ts";
 import type { Functions } from "./functions.ts";
 import { fill } from "./kinds.ts";
-import { boxAt, layout, type Box, type Rows } from "./layout.ts";
+import { boxAt, layout, legibleRows, type Box, type Rows } from "./layout.ts";
 import { colour, onThemeChange } from "./theme.ts";
 import { ancestorsOf, childrenOf, type CallTree } from "./tree.ts";
 
@@ -17,6 +17,8 @@ const FONT_SIZE = 12;
 const PADDING = 5;
 /** Pixels under which a frame is not drawn by itself. */
 const NARROWEST = 1;
+/** And under which it is not worth a row. */
+const LEGIBLE = 4;
 /** Some browsers refuse a larger canvas. */
 const MOST_PIXELS = 16e6;
 
@@ -122,7 +124,7 @@ export class FlameGraph {
     if (!width || !context) {
       return;
     }
-    this.rows = layout(tree, values, this.zoomed, width, NARROWEST);
+    this.rows = legibleRows(layout(tree, values, this.zoomed, width, NARROWEST), LEGIBLE);
     const height = Math.max(this.rows.length, 1) * ROW;
     const scale = Math.min(devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (width * height)));
     this.canvas.width = Math.round(width * scale);

@@ -62,6 +62,15 @@ export function layout(
   return rows;
 }
 
+/**
+ * Without the last rows, in which nothing is as wide as `legible` pixels: a compiler that calls itself a hundred
+ * times would draw a hair a hundred rows long, and leave the rest of them empty.  Zooming in brings them back.
+ */
+export function legibleRows(rows: Rows, legible: number): Rows {
+  const last = rows.findLastIndex((boxes) => boxes.some((box) => box.width >= legible));
+  return rows.slice(0, last + 1);
+}
+
 /** The box of a row that covers a point, if any. */
 export function boxAt(rows: Rows, row: number, x: number): Box | undefined {
   const boxes = rows[row] ?? [];

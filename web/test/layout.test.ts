@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { boxAt, layout } from "../src/layout.ts";
+import { boxAt, layout, legibleRows } from "../src/layout.ts";
 import { buildTree, childrenOf, sumTree } from "../src/tree.ts";
 
 const tree = buildTree([[1, 2], [1, 3], [4], [5]].map((path) => Int32Array.from(path)));
@@ -36,6 +36,25 @@ describe("layout", () => {
   it("has nothing below the zoomed node when nothing is held", () => {
     const empty = layout(tree, new Float64Array(values.length), 0, 600, 1);
     expect(empty).toEqual([[{ node: 0, row: 0, left: 0, width: 600 }]]);
+  });
+});
+
+describe("legibleRows", () => {
+  const hair = buildTree([[1, 2], [3, 4, 5, 6]].map((path) => Int32Array.from(path)));
+
+  it("leaves out the last rows that hold nothing wide enough, and zooming in brings them back", () => {
+    const held = sumTree(hair, [997, 3]);
+    const rows = layout(hair, held, 0, 1000, 1);
+    expect(rows.length).toBe(5);
+    expect(legibleRows(rows, 4)).toEqual(rows.slice(0, 3));
+    const zoomed = layout(hair, held, Array.from(hair.fn).indexOf(3), 1000, 1);
+    expect(legibleRows(zoomed, 4)).toEqual(zoomed);
+  });
+
+  it("keeps a narrow row above a wide one", () => {
+    const box = (row: number, width: number) => ({ node: row, row, left: 0, width });
+    const rows = [[box(0, 9)], [box(1, 2)], [box(2, 9)], [box(3, 2)]];
+    expect(legibleRows(rows, 4)).toEqual(rows.slice(0, 3));
   });
 });
 
