@@ -68,13 +68,15 @@ SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     return block;
 }
 
+/* Of an `old` that is not recorded. */
 SLOW void *slow_realloc(void *old, size_t size, enum offheap_hook hook) {
-    if (table_lacks(old) && sampler_passes_on(size)) return next.realloc(old, size);
+    if (sampler_passes_on(size)) return next.realloc(old, size);
     return reallocate(old, size, hook);
 }
 
 void *hook_realloc(void *old, size_t size) {
-    if (likely(table_lacks(old) && sampler_passes(size))) return next.realloc(old, size);
+    if (unlikely(!table_lacks(old))) return reallocate(old, size, OFFHEAP_HOOK_realloc);
+    if (likely(sampler_passes(size))) return next.realloc(old, size);
     return slow_realloc(old, size, OFFHEAP_HOOK_realloc);
 }
 
@@ -87,7 +89,8 @@ void *hook_reallocarray(void *old, size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    if (likely(table_lacks(old) && sampler_passes(bytes))) return next.realloc(old, bytes);
+    if (unlikely(!table_lacks(old))) return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
+    if (likely(sampler_passes(bytes))) return next.realloc(old, bytes);
     return slow_realloc(old, bytes, OFFHEAP_HOOK_reallocarray);
 }
 
