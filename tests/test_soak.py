@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import soak
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
 def todays() -> list[soak.Cell]:
@@ -60,3 +65,38 @@ def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], t
     failures = other.run(soak.Cell(machine, "preload", exact=False)).failures
     assert any("live files" in failure for failure in failures)
     assert any("cannot be preloaded" in failure for failure in failures)
+
+
+@pytest.fixture
+def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """benchmarks/soak.py, which has the name of what it runs."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    spec = importlib.util.spec_from_file_location("soak_matrix", BENCHMARKS / "soak.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "soak_matrix", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_of_two_lines_for_one_cell_the_later_counts(matrix: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "soak.jsonl"
+    assert matrix.read_kept(file, 1) == {}
+    failed = soak.Result(("exit status -11",), 0, {})
+    for cell, divisor, probe, result in [
+        ("a", 1, "old", failed),
+        ("b", 40, "old", failed),
+        ("a", 1, "new", soak.Result((), 3, {"truncated": 7})),
+    ]:
+        matrix.Kept(cell, divisor, probe, 27.5, result).append(file)
+    kept = matrix.read_kept(file, 1)
+    assert list(kept) == ["a"]
+    assert kept["a"].result == soak.Result((), 3, {"truncated": 7})
+    tally = matrix.Tally()
+    machine = soak.Machine(17, "Serial", "default", "exit")
+    tally.add(soak.Cell(machine, "preload", exact=False), kept["a"], "new")
+    text = "\n".join(matrix.tables(tally, 1))
+    assert "1 cells in 0 minutes" in text
+    assert "1 of them with the probe as it was" in text
+    assert "0 failures.  Lost and counted: truncated 7" in text
