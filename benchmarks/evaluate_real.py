@@ -44,7 +44,7 @@ WRITER = "benchmarks/evaluate_real.py"
 LOOKS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
-JDKS = (17, 25)
+JDKS = (11, 17, 21, 25)
 MODES = {"512 KiB": ["--interval", "512KiB"], "1 % of CPU": ["--budget", "1%"], "exact": ["--exact"]}
 HEALTHY = ("churn", "cache", "thread-pools", "warm-up")
 # What zlib and the JDK take for one Inflater that has not inflated yet.
@@ -292,7 +292,7 @@ def report(judged: Sequence[Judged]) -> list[str]:
         "## Real JVMs",
         "",
         f"`python {WRITER}`, {document.machine()}, {document.load()}; {runs} runs on JDK "
-        f"{' and '.join(map(str, JDKS))}.",
+        f"{', '.join(map(str, JDKS))}.",
         "",
         "Here nothing is simulated: a JVM runs under `offheap run`, and `offheap leaks` is asked about the",
         "recording while it grows. The leak and the churn beside it have one call path, by turns of",
