@@ -170,3 +170,19 @@ def test_an_address_opens_the_same_view(open_report: Open, leaking: Recording) -
     page.wait_for_selector("main[data-ready]")
     assert page.input_value("#measure") == "live"
     assert page.locator(".functions li").count() > 5
+
+
+def test_blocks_are_those_of_the_path_shown_in_any_range(open_report: Open) -> None:
+    process = recordings.Process(30.0, seed=2)
+    feed = "com.example.Feed.open"
+    process.add(recordings.inflater(feed), recordings.Leak(40, 7_160))
+    process.add(recordings.inflater(feed, zcalloc=True), recordings.Leak(40, 112))
+    recording = process.record(interval=4096, until=30.0)
+    page = open_report(recording)
+    whole = page.inner_text("tr.suspect td:last-child").split()[0]
+    page.goto(page.url + "#range=0-30")
+    page.reload()
+    page.wait_for_selector("#scope.active")
+    assert page.inner_text("tr.suspect td:last-child").split()[0] == whole
+    page.click("tr.suspect")
+    assert "malloc, 2 stacks" in page.inner_text("main")
