@@ -128,7 +128,7 @@ def tables(tally: Tally, divisor: int) -> list[str]:
     counts = f"{10000 // divisor:,} threads, {5000 // divisor:,} class loaders"
     lost = ", ".join(f"{name} {count:,}" for name, count in sorted(tally.lost.items())) or "nothing"
     lines = [
-        document.machine(),
+        f"{document.machine()} when the last cells ran.",
         "",
         f"{tally.cells} cells in {tally.seconds / 60:.0f} minutes ({counts} each), {tally.present_probe} "
         f"of them with the probe as it was when the last ran; {tally.attaches:,} times attached, "

@@ -1,4 +1,4 @@
-"""Shared libraries made from tests/images for tests that read ELF images, and what binutils says of them."""
+"""Shared libraries made from tests/images, what binutils says of them, and what a symbolizer should."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ CHAIN = [
 
 
 def has_the_chain(chain: tuple[Symbol, ...]) -> bool:
+    """Asserts that this is what inlined.cpp has at its allocation_site: CHAIN, with files and lines."""
     assert [symbol.name for symbol in chain] == [name for name, _, _ in CHAIN]
     assert [symbol.line for symbol in chain][1:] == [line_of("inlined.cpp", mark) for _, mark, _ in CHAIN][1:]
     # The label is an instruction before the call, the return address belongs to the line after it.
