@@ -65,6 +65,16 @@ def test_what_hotspot_leaks_on_a_thread_of_its_own_is_found() -> None:
             assert judged.found, (seed, judged)
 
 
+def test_what_compiled_code_may_need_on_a_thread_of_hotspots_own_is_no_leak_yet() -> None:
+    """However straight: bursts look so by chance, as they did on real JVMs after two to four minutes."""
+    scenario = scenarios.Scenario("of a compiler", (scenarios.leak(1e3),), 1e3, stack=scenarios.COMPILED)
+    for seed in range(3):
+        early, late = evaluate.judge(scenario, "exact", seed, [240.0, 900.0])
+        assert early.subject is not None
+        assert early.subject.verdict == "growing", (seed, early)
+        assert late.found, (seed, late)
+
+
 def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:
     leak = scenarios.leaks((1e5,), (0.0,))[0]
     right, wrong = evaluate.Said("leak", 0.97, True, ""), evaluate.Said("leak", 0.97, False, "")

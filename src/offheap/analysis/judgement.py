@@ -35,6 +35,7 @@ _SHORTEST = 3.0  # seconds of a site's own time
 _SLOWING = 0.6
 _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
 _LIKELY = 0.5  # that it goes on as it does
+_COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
 _SURE = 0.95  # that it grows at all, with all sites that were asked in mind
 # 97.5 % quantiles of Student's t by degrees of freedom.
 _T = np.array(
@@ -59,6 +60,7 @@ class Reason(IntEnum):
     STEADY = 11
     OLD_DIE = 12
     MAY_END = 13
+    JVM_KEEPS_LITTLE = 14
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -76,6 +78,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.STEADY: "steady",
     Reason.OLD_DIE: "growing",
     Reason.MAY_END: "growing",
+    Reason.JVM_KEEPS_LITTLE: "growing",
 }
 
 
@@ -196,12 +199,17 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
     # No growth that chance would not explain: is that because there is none, or too little data?
     wide = (growth.high * seconds > 0.5 * np.maximum(live.estimate, 1.0)) & (samples < 20)
     visible = (growth.low > 0) & (survivors >= 2) & rises
+    # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
+    kept = ~unasked | (live.estimate >= _COMPILED)
     short = (seconds < _SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
     # The first that holds.
     tests: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, short),
-        (Reason.LEAKS, grows & enough & rises & keeps & ~slows & (goes_on > _LIKELY) & (sure > _SURE)),
+        (
+            Reason.LEAKS,
+            grows & enough & rises & keeps & ~slows & kept & (goes_on > _LIKELY) & (sure > _SURE),
+        ),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
         (Reason.JVM_SLOWS, grows & by_jvm & slows),
         (Reason.SLOWS, visible & slows),
@@ -209,6 +217,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         (Reason.FEW_OLD, visible & ~enough),
         (Reason.OLD_DIE, visible & dies),
         (Reason.MAY_END, visible & grows & ((goes_on <= _LIKELY) | (sure <= _SURE))),
+        (Reason.JVM_KEEPS_LITTLE, visible & grows & ~kept),
         (Reason.HARDLY_OF_LATE, visible),
         (Reason.NOTHING_FREED, doubtful & ~early),
         (Reason.FEW_SAMPLES, wide & ~early & (allocated.estimate < 4 * live.estimate)),

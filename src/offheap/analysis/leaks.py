@@ -191,6 +191,8 @@ class Ranking(Sequence[Suspect]):
                 return f"live bytes grow by {rate}, but old blocks are freed, too, in time: {amounts}"
             case Reason.MAY_END:
                 return f"live bytes grow by {rate}, but chance or a start-up may do as much: {amounts}"
+            case Reason.JVM_KEEPS_LITTLE:
+                return f"the JVM's own, growing by {rate}, no more than compiled code may need: {amounts}"
             case Reason.NOTHING_FREED:
                 samples = format_count(judged.samples[number])
                 return f"none of the {samples} sampled blocks was freed and more keep coming: {amounts}"
