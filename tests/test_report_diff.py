@@ -94,3 +94,7 @@ def test_a_differential_flame_graph_colours_growth_red_and_novelty_blue(
     page.wait_for_selector("main[data-ready]")
     assert page.input_value("#width") == "old"
     assert plain(page.inner_text("#matched")) == "0.0 % matched (0 B)"
+    page.focus("#search")
+    page.keyboard.press("Escape")
+    page.keyboard.press("i")
+    assert (page.input_value("#search"), page.input_value("#view")) == ("", "inverted")

@@ -63,6 +63,9 @@ def test_keys_are_listed_and_act(open_report: Open, leaking: Recording) -> None:
     page.keyboard.type("mib")
     assert page.input_value("#search") == "mib"
     assert page.input_value("#unit") == "blocks"
+    page.keyboard.press("Escape")  # undoes the search and leaves it
+    page.keyboard.press("b")
+    assert (page.input_value("#search"), page.input_value("#unit")) == ("", "bytes")
 
 
 def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_megabytes(

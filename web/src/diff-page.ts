@@ -60,6 +60,9 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
     const typing = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
     if (!dialog.open && !event.ctrlKey && !event.metaKey && !event.altKey && acts[key] && (!typing || key === "Escape")) {
       event.preventDefault();
+      if (typing) {
+        target.blur();
+      }
       acts[key]();
     }
   });

@@ -73,6 +73,10 @@ function shortcuts({ store, series, payload }: Model, panel: FlamePanel, keys: H
     }
     if (payload.stacks.frames.length > 0 || ["?", "t"].includes(key)) {
       event.preventDefault();
+      if (typing) {
+        // Else the next key would be typed into the search that was just undone.
+        target.blur();
+      }
       acts[key](store.state);
     }
   });
