@@ -18,10 +18,10 @@ def without_parameters(name: str) -> str:
     if end < 0 or name[end + 1 :].strip() not in _QUALIFIERS:
         return name
     depth = 0
-    for index in range(end, -1, -1):
-        depth += {")": 1, "(": -1}.get(name[index], 0)
+    for match in reversed(list(_PARENTHESES.finditer(name, 0, end + 1))):
+        depth += 1 if match[0] == ")" else -1
         if depth == 0:
-            head = name[:index]
+            head = name[: match.start()]
             return head if head and not head.endswith("operator") else name
     return name
 

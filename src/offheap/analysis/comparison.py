@@ -152,7 +152,7 @@ class Comparison:
         allocated = self._allocated(members, count)
         kinds = self._changes(live, allocated)
         order, significant = _ranked(live)
-        representatives = self._representatives(of_function, count)
+        representatives = self._representatives(of_function, count, order[:most])
         sizes = np.bincount(classes, minlength=count)
         return tuple(
             FunctionChange(
@@ -166,14 +166,18 @@ class Comparison:
             for rank, group in enumerate(order[:most].tolist(), 1)
         )
 
-    def _representatives(self, of_function: Integers, count: int) -> list[Frame]:
-        """By class of functions: the application's innermost, else a Java method, else a native function."""
+    def _representatives(self, of_function: Integers, count: int, wanted: Integers) -> list[Frame]:
+        """By class of functions, of those wanted: the application's innermost, else a Java method, else a
+        native function."""
         best: list[tuple[int, Frame] | None] = [None] * count
+        # Both have one more at the end, which the number -1 finds: no function, no class.
+        of_function = np.append(of_function, -1)
+        asked = np.zeros(count + 1, np.bool_)
+        asked[wanted] = True
         for moment in (self.new, self.old):
-            for frame, function in zip(moment.recording.frames, moment.functions.tolist(), strict=True):
-                group = int(of_function[function]) if function >= 0 else -1
-                if group < 0:
-                    continue
+            groups = of_function[moment.functions]
+            for place in np.flatnonzero(asked[groups]).tolist():
+                frame, group = moment.recording.frames[place], int(groups[place])
                 score = (frame.kind == "java") + (frame.kind == "java" and not frames.is_jdk(frame))
                 held = best[group]
                 if held is None or score > held[0]:
