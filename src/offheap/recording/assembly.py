@@ -114,6 +114,8 @@ class _ChainTable:
     def expand(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Indices of the frames of the numbers' chains in turn, and the length of each chain."""
         lengths = self.lengths[numbers]
+        if (lengths == 1).all():  # nothing is inlined, and there may be millions
+            return self.indices[self.starts[numbers]], lengths
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return self.indices[np.repeat(self.starts[numbers], lengths) + within], lengths
 
