@@ -61,6 +61,7 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
     if (!dialog.open && !event.ctrlKey && !event.metaKey && !event.altKey && acts[key] && (!typing || key === "Escape")) {
       event.preventDefault();
       if (typing) {
+        // As on the report's page: the next key is no text for the search.
         target.blur();
       }
       acts[key]();

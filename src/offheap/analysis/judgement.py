@@ -200,7 +200,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
     wide = (growth.high * seconds > 0.5 * np.maximum(live.estimate, 1.0)) & (samples < 20)
     visible = (growth.low > 0) & (survivors >= 2) & rises
     # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
-    kept = ~unasked | (live.estimate >= _COMPILED)
+    beyond_code = ~unasked | (live.estimate >= _COMPILED)
     short = (seconds < _SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
     # The first that holds.
     tests: tuple[tuple[Reason, Bools], ...] = (
@@ -208,7 +208,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         (Reason.SHORT, short),
         (
             Reason.LEAKS,
-            grows & enough & rises & keeps & ~slows & kept & (goes_on > _LIKELY) & (sure > _SURE),
+            grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > _LIKELY) & (sure > _SURE),
         ),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
         (Reason.JVM_SLOWS, grows & by_jvm & slows),
@@ -217,7 +217,7 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
         (Reason.FEW_OLD, visible & ~enough),
         (Reason.OLD_DIE, visible & dies),
         (Reason.MAY_END, visible & grows & ((goes_on <= _LIKELY) | (sure <= _SURE))),
-        (Reason.JVM_KEEPS_LITTLE, visible & grows & ~kept),
+        (Reason.JVM_KEEPS_LITTLE, visible & grows & ~beyond_code),
         (Reason.HARDLY_OF_LATE, visible),
         (Reason.NOTHING_FREED, doubtful & ~early),
         (Reason.FEW_SAMPLES, wide & ~early & (allocated.estimate < 4 * live.estimate)),

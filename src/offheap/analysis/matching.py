@@ -120,7 +120,7 @@ def _sites(
     java, glue, wraps, own = _traits(recording)
     skipped = (functions < 0) | glue
     flat, starts, ends = recording.stack_frames, recording.stack_offsets[:-1], recording.stack_offsets[1:]
-    # Of millions of frames, half the bytes are half the time.
+    # 32 bits: there may be millions of frames.
     stack = np.repeat(np.arange(len(starts), dtype=np.int32), ends - starts)
     place = np.arange(len(flat), dtype=np.int32)
 
