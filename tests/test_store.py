@@ -24,8 +24,7 @@ from offheap.errors import UserError
 from offheap.recording import load
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module
-from offheap.recording.naming import Chain
+from offheap.recording.model import LIVE, PROCESS, SERIES, Chain, Frame, Info, Module
 from offheap.recording.parts import MERGED, parts
 from offheap.recording.store import RecordingWriter, writer
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 from offheap import cxx_names
 from offheap.analysis import frames
-from offheap.analysis.leaks import Ranking
-from offheap.analysis.results import Suspect
 from offheap.quantities import format_duration, format_rate, format_size
 from offheap.recording.model import Frame
+
+if TYPE_CHECKING:
+    # The diff names frames as the answer does, and need not load what judges leaks.
+    from offheap.analysis.leaks import Ranking
+    from offheap.analysis.results import Suspect
 
 
 def answer(ranked: Ranking) -> str:

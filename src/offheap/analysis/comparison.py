@@ -26,8 +26,7 @@ from offheap.analysis import estimates, frames, moments
 from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.moments import Members, Sums
 from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Side, SiteChange
-from offheap.analysis.sites import MMAP
-from offheap.recording.model import Frame, Recording
+from offheap.recording.model import MMAP, Frame, Recording
 
 _FALSE_DISCOVERIES = 0.05
 
@@ -39,6 +38,7 @@ class Moment:
     """One side; sums are by stack.
 
     sites, functions  their numbers in both recordings, by stack and by frame (`matching.Matching`)
+    wrappers          by frame, whether it allocates for its caller
     divisor           of its figures
     nearby            the times whose snapshots tell how much live bytes vary
     """
@@ -47,6 +47,7 @@ class Moment:
     side: Side
     sites: Integers
     functions: Integers
+    wrappers: NDArray[np.bool_]
     divisor: float
     live: Sums
     allocated: Sums
@@ -140,14 +141,16 @@ class Comparison:
         for bytes_, (stacks, functions) in zip(held, pairs, strict=True):
             np.add.at(marks, functions, random.integers(1, 2**63, len(bytes_), np.uint64)[stacks])
         present = np.flatnonzero(marks)
-        _, classes = np.unique(marks[present], return_inverse=True)
-        count = int(classes.max(initial=-1)) + 1
+        _, leaders, classes = np.unique(marks[present], return_index=True, return_inverse=True)
+        count = len(leaders)
         of_function = np.full(self.function_count, -1, np.int64)
         of_function[present] = classes
+        leads = np.zeros(self.function_count, np.bool_)
+        leads[present[leaders]] = True  # one of a class is in all its stacks
         members: list[Members] = []
         for stacks, functions in pairs:
-            unique = _distinct(stacks * max(count, 1) + of_function[functions])
-            members.append((unique // max(count, 1), unique % max(count, 1)))
+            counted = leads[functions]
+            members.append((stacks[counted], of_function[functions[counted]]))
         live = self._live(members, count)[0]
         allocated = self._allocated(members, count)
         kinds = self._changes(live, allocated)
@@ -267,13 +270,14 @@ def _largest(held: Floats, members: Members, count: int) -> Integers:
 def _functions_of(moment: Moment, held: Floats) -> Members:
     """Each stack that holds memory with each function that is in it, once; without the allocator's own."""
     recording = moment.recording
-    wrapper = np.array([frames.is_wrapper(frame) for frame in recording.frames], np.bool_)
-    stack = np.repeat(np.arange(len(held)), np.diff(recording.stack_offsets))
-    function = moment.functions[recording.stack_frames]
-    wanted = (function >= 0) & ~wrapper[recording.stack_frames] & (held[stack] > 0)
+    depths = np.diff(recording.stack_offsets)
+    function = np.where(moment.wrappers, -1, moment.functions)[recording.stack_frames]
+    wanted = (function >= 0) & np.repeat(held > 0, depths)
     width = int(moment.functions.max(initial=0)) + 1
-    pairs = _distinct(stack[wanted] * width + function[wanted])  # a recursive one is there many times
-    return pairs // width, pairs % width
+    of_stack = np.repeat(width * np.arange(len(held)), depths)[wanted]
+    pairs = _distinct(of_stack + function[wanted])  # a recursive one is there many times
+    stacks, functions = np.divmod(pairs, width)
+    return stacks, functions
 
 
 def _ranked(live: _Differences) -> tuple[Integers, NDArray[np.bool_]]:

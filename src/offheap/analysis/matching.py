@@ -31,16 +31,24 @@ _GENERATED = re.compile(
 )
 
 
+# What a function is to its callers, and what does not count of a stack: glue.
+_JAVA, _OWN, _GLUE, _WRAPPER = 1, 2, 4, 8  # _OWN: Java, and not the JDK's
+
+_Label = tuple[str, str, str]  # of a frame: name, kind, module
+
+
 @dataclass(frozen=True)
 class Matching:
     """Sites and functions numbered alike in all the recordings.
 
     sites      by recording: the site's number by stack number
     functions  by recording: the function's number by frame number; -1 for an inlined native frame
+    wrappers   by recording: by frame number, whether the function allocates for its caller
     """
 
     sites: list[NDArray[np.int64]]
     functions: list[NDArray[np.int64]]
+    wrappers: list[NDArray[np.bool_]]
     site_count: int
     function_count: int
 
@@ -54,15 +62,15 @@ def match(recordings: Sequence[Recording]) -> Matching:
         if build and all(other.get(module) == build for other in builds)
     }
     same_jdk = len({feature_version(r.info.java_version) for r in recordings}) == 1
-    known: dict[tuple[str, str, str], int] = {}
-    functions: dict[tuple[str, str, bool], int] = {}
+    functions = _Functions(same)
     sites: dict[tuple[int, bytes], int] = {}
-    of_stack, of_frame = [], []
+    of_stack, of_frame, wrappers = [], [], []
     for recording in recordings:
-        numbers = _numbers(recording, known, functions, same)
+        numbers, traits = functions.of(recording.frames)
         of_frame.append(numbers)
-        of_stack.append(_sites(recording, numbers, sites, same_jdk))
-    return Matching(of_stack, of_frame, len(sites), len(functions))
+        of_stack.append(_sites(recording, numbers, traits, sites, same_jdk))
+        wrappers.append(traits & _WRAPPER > 0)
+    return Matching(of_stack, of_frame, wrappers, len(sites), len(functions))
 
 
 def feature_version(java_version: str) -> str:
@@ -80,85 +88,86 @@ def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozens
         name = frames.stable_name(frame)
         # Most names have neither, and the expression takes its time to find that out.
         return _GENERATED.sub(_kept, name) if "$" in name or "proxy" in name else name, ""
-    module = _LIBRARY_VERSION.sub(".so", frame.module)
+    module = _LIBRARY_VERSION.sub(".so", frame.module) if ".so." in frame.module else frame.module
     address = _ADDRESS.match(frame.name) if "0x" in frame.name else None
     if address:
         return (frame.name if frame.module in same_images else address[1] or "?"), module
-    return cxx_names.without_parameters(_CLONE.sub("", frame.name)), module
+    name = _CLONE.sub("", frame.name) if "." in frame.name or "[clone" in frame.name else frame.name
+    return cxx_names.without_parameters(name), module
 
 
-def _numbers(
-    recording: Recording,
-    known: dict[tuple[str, str, str], int],
-    functions: dict[tuple[str, str, bool], int],
-    same: set[str],
-) -> NDArray[np.int64]:
-    # A function has a frame for each of its lines, in each of the recordings: `known` has its number by
-    # the name that it has there, `functions` by the name that all builds share.
-    result = []
-    for frame in recording.frames:
-        if frame.inlined and frame.kind != "java":
-            result.append(-1)
-            continue
-        key = (frame.name, frame.module, frame.kind)
-        number = known.get(key)
-        if number is None:
-            name, module = function_name(frame, same)
-            number = functions.setdefault((name, module, frame.kind == "java"), len(functions))
-            known[key] = number
-        result.append(number)
-    return np.array(result, np.int64)
+class _Functions:
+    """Numbers functions by the names that all builds share, and notes what kind of function each is.
+
+    A function has a frame for each of its lines in each of the recordings: it is looked at once.
+    """
+
+    def __init__(self, same_images: set[str]) -> None:
+        self._same_images = same_images
+        self._numbers: dict[tuple[str, str, bool], int] = {}
+        self._known: dict[_Label, tuple[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, of: Sequence[Frame]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """By frame: the number of its function, -1 where a native one was inlined, and its traits."""
+        labels: list[_Label] = [frame[:3] for frame in of]
+        for place, label in enumerate(labels):
+            if label not in self._known:
+                self._known[label] = self._new(of[place])
+        numbers, traits = np.array([self._known[label] for label in labels], np.int64).reshape(-1, 2).T
+        inlined = np.array([frame.inlined for frame in of], np.bool_) & (traits & _JAVA == 0)
+        return np.where(inlined, -1, numbers), traits.astype(np.uint8)
+
+    def _new(self, frame: Frame) -> tuple[int, int]:
+        name, module = function_name(frame, self._same_images)
+        number = self._numbers.setdefault((name, module, frame.kind == "java"), len(self._numbers))
+        if frame.kind != "java":
+            return number, _WRAPPER if frames.is_wrapper(frame) else 0
+        glue = _GLUE if frames.is_glue(frame) else 0
+        return number, _JAVA | glue | (0 if frames.is_jdk(frame) else _OWN)
 
 
 def _sites(
     recording: Recording,
     functions: NDArray[np.int64],
+    traits: NDArray[np.uint8],
     numbers: dict[tuple[int, bytes], int],
     same_jdk: bool,
 ) -> NDArray[np.int64]:
     """A site's key is the functions of those of its frames that count, joined; all stacks at once."""
-    java, glue, wraps, own = _traits(recording)
-    skipped = (functions < 0) | glue
     flat, starts, ends = recording.stack_frames, recording.stack_offsets[:-1], recording.stack_offsets[1:]
-    # 32 bits: there may be millions of frames.
-    stack = np.repeat(np.arange(len(starts), dtype=np.int32), ends - starts)
+    depths = ends - starts
+    # There may be millions of frames: a byte for each, and 32 bits for its place.
+    trait = np.where(functions < 0, traits | _GLUE, traits)[flat]
     place = np.arange(len(flat), dtype=np.int32)
 
     def first(wanted: NDArray[np.bool_], otherwise: NDArray[np.int64]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = otherwise.copy()
-        found[stack[wanted][::-1]] = place[wanted][::-1]  # of several the last assignment wins
-        return found
+        """By stack: the place of its first such frame."""
+        places = np.append(np.flatnonzero(wanted), len(flat))
+        found = places[np.searchsorted(places, starts)]
+        return np.where(found < ends, found, otherwise)
 
-    def last(wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = np.full(len(starts), -1, np.int64)
-        found[stack[wanted]] = place[wanted]
-        return found
-
-    counts = ~skipped[flat]
-    inner = first(java[flat], ends)
-    outside = place >= inner[stack]
-    entry = last(~outside & counts)  # the native function that Java called
+    inner = first(trait & _JAVA > 0, ends)
+    has_java = inner < ends
+    allocating = first(trait & (_GLUE | _WRAPPER) == 0, np.maximum(ends - 1, starts))
+    counts = trait & _GLUE == 0
+    counting = np.append(-1, np.flatnonzero(counts))
+    entry = counting[np.searchsorted(counting, inner) - 1]  # the native function that Java called
+    kept = counts & (place >= np.repeat(np.where(has_java, inner, allocating).astype(np.int32), depths))
     if not same_jdk:
-        application = outside & counts & (java & own)[flat]
-        outside &= application | (np.bincount(stack[application], minlength=len(starts)) == 0)[stack]
-    with_java = (inner < ends)[stack]
-    allocating = first(~(skipped | wraps)[flat], np.maximum(ends - 1, starts))
-    kept = counts & np.where(with_java, outside | (place == entry[stack]), place >= allocating[stack])
+        own = kept & (trait & _OWN > 0)
+        total = np.append(0, np.cumsum(own))
+        kept &= own | np.repeat(total[ends] == total[starts], depths)
+    kept[entry[has_java & (entry >= starts)]] = True
 
     key = functions.astype(np.int32)[flat[kept]].tobytes()
-    cuts = 4 * np.concatenate(([0], np.cumsum(np.bincount(stack[kept], minlength=len(starts)))))
+    cuts = 4 * np.append(0, np.cumsum(kept))[recording.stack_offsets]
     keys = zip(recording.stack_kinds.tolist(), itertools.pairwise(cuts.tolist()), strict=True)
     return np.array(
         [numbers.setdefault((kind, key[low:high]), len(numbers)) for kind, (low, high) in keys], np.int64
     )
-
-
-def _traits(recording: Recording) -> tuple[NDArray[np.bool_], ...]:
-    """By frame: whether it is Java's, glue, an allocator's wrapper, not the JDK's."""
-    of = recording.frames
-    tests = (lambda frame: frame.kind == "java", frames.is_glue, frames.is_wrapper)
-    java, glue, wraps = (np.fromiter(map(test, of), np.bool_, len(of)) for test in tests)
-    return java, glue, wraps, ~np.fromiter(map(frames.is_jdk, of), np.bool_, len(of))
 
 
 def _kept(match: re.Match[str]) -> str:

@@ -36,9 +36,14 @@ class Sums:
     def grouped(self, members: Members, count: int) -> Sums:
         """Added up by group 0..count-1."""
         stacks, groups = members
-        rows = (np.bincount(groups, weights=row[stacks], minlength=count) for row in self._rows())
-        # Of nothing bincount counts integers.
-        return Sums(*(row.astype(np.float64) for row in rows))
+
+        def added(row: Floats) -> Floats:
+            if not row.any():  # as half of them are where all blocks were recorded
+                return np.zeros(count)
+            # Of nothing bincount counts integers.
+            return np.bincount(groups, weights=row[stacks], minlength=count).astype(np.float64)
+
+        return Sums(*map(added, self._rows()))
 
     def less(self, other: Sums) -> Sums:
         """What is here and not in the other, which is a part of this."""

@@ -8,10 +8,9 @@ from offheap.analysis import frames
 from offheap.analysis.accounts import Accounts
 from offheap.analysis.results_nmt import External, Site
 from offheap.jvm.nmt import Category
-from offheap.recording.model import Recording
+from offheap.recording.model import MALLOC, Recording
 
 NAME = "External"
-_MALLOC = 1
 
 
 def of_process(accounts: Accounts) -> External:
@@ -46,14 +45,14 @@ def of_recording(recording: Recording) -> External:
     sums = {"malloc": [0, 0], "mmap": [0, 0]}
     sites = []
     for number in np.flatnonzero(own & (sizes > 0)).tolist():
-        kind = "malloc" if recording.stack_kinds[number] == _MALLOC else "mmap"
+        kind = "malloc" if recording.stack_kinds[number] == MALLOC else "mmap"
         names = tuple(frame.name for frame in recording.stack(number))
         site = Site(names, kind, round(float(sizes[number])), max(round(float(blocks[number])), 1))
         sums[kind][0] += site.bytes
         sums[kind][1] += site.blocks
         sites.append(site)
     (malloc, malloc_count), (mapped, _) = sums["malloc"], sums["mmap"]
-    peak, peak_count = _peak(recording, own & (recording.stack_kinds == _MALLOC))
+    peak, peak_count = _peak(recording, own & (recording.stack_kinds == MALLOC))
     category = Category(
         NAME,
         reserved=malloc + mapped,

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from offheap.analysis import estimates, frames
 from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.results import CallPath, Estimate, Site
-from offheap.recording.model import Recording
+from offheap.recording.model import MMAP, Recording
 
 Rows = NDArray[Any]
 
-MALLOC, MMAP = 1, 2  # enum offheap_stack_kind
 MOST_PATHS = 8
 
 _Key = tuple[int, ...]

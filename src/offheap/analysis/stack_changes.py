@@ -8,8 +8,7 @@ import numpy as np
 
 from offheap.analysis.comparison import Moment
 from offheap.analysis.results_diff import StackChanges
-from offheap.analysis.sites import MMAP
-from offheap.recording.model import Frame
+from offheap.recording.model import MMAP, Frame
 
 _Kind = Literal["malloc", "mmap"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from offheap.analysis import estimates, sites
 from offheap.analysis.results import Estimate, Live
-from offheap.recording.model import Recording
+from offheap.recording.model import MMAP, Recording
 
 
 def live(recording: Recording) -> tuple[Estimate, Estimate]:
@@ -22,7 +22,7 @@ def live(recording: Recording) -> tuple[Estimate, Estimate]:
 
 def live_by_kind(recording: Recording) -> Live:
     """The same, of blocks and of mappings."""
-    mapped = (recording.stack_kinds == sites.MMAP)[recording.live["stack"]].astype(np.int64)
+    mapped = (recording.stack_kinds == MMAP)[recording.live["stack"]].astype(np.int64)
     sizes = recording.live["size"].astype(np.float64)
     probabilities = recording.live["probability"]
     in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2)

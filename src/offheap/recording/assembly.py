@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Info, Module, OwnersOverTime, Recording
-from offheap.recording.naming import UNNAMED, Chain
+from offheap.recording.model import (
+    LIVE,
+    PROCESS,
+    SERIES,
+    UNNAMED,
+    Chain,
+    Frame,
+    Info,
+    Module,
+    OwnersOverTime,
+    Recording,
+)
 
 Rows = NDArray[Any]
 Named = tuple[NDArray[np.float64], list[str], NDArray[np.float64]]  # times, names, values
@@ -128,11 +138,15 @@ def _chain_table(
         raise ValueError(f"frame number {size - 1}")
     distinct: dict[Frame, int] = {UNNAMED: 0}
     indices: list[int] = [0]
-    starts, lengths = np.zeros(size, np.int64), np.ones(size, np.int64)
+    placed: dict[int, tuple[int, int]] = {}  # start and length
     for number, chain in chains:
         if 0 <= number < size and chain:
-            starts[number], lengths[number] = len(indices), len(chain)
-            indices.extend(distinct.setdefault(frame, len(distinct)) for frame in chain)
+            placed[number] = len(indices), len(chain)
+            for frame in chain:
+                indices.append(distinct.setdefault(frame, len(distinct)))
+    starts, lengths = np.zeros(size, np.int64), np.ones(size, np.int64)
+    numbered = np.fromiter(placed, np.int64, len(placed))
+    starts[numbered], lengths[numbered] = np.array(list(placed.values()), np.int64).reshape(-1, 2).T
     return list(distinct), _ChainTable(starts, lengths, np.array(indices, np.int32))
 
 

@@ -18,8 +18,8 @@ from offheap.recording.layout import META
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
 from offheap.recording.look import Look
-from offheap.recording.model import Recording
-from offheap.recording.naming import Chain, Naming
+from offheap.recording.model import Chain, Recording
+from offheap.recording.naming import Naming
 from offheap.recording.snapshots import Snapshots
 
 # A directory is read whole each time: at most so much of one CPU goes into it.

@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+MALLOC, MMAP = 1, 2  # kinds of stacks: enum offheap_stack_kind in recording.h
+
 Kind = Literal["native", "java", "jvm", "kernel", "unknown"]
 
 
@@ -35,6 +37,11 @@ class Frame(NamedTuple):
     file: str = ""
     line: int = 0
     inlined: bool = False
+
+
+Chain = tuple[Frame, ...]  # what is at one address, innermost first: several where the compiler inlined
+
+UNNAMED = Frame("unknown Java method", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +174,7 @@ class Recording:
     frames: list[Frame]  # distinct
     stack_frames: NDArray[np.int32]  # indices into frames, stack after stack, innermost first
     stack_offsets: NDArray[np.int64]  # stack s owns stack_frames[offsets[s]:offsets[s+1]]
-    stack_kinds: NDArray[np.uint8]  # 1 malloc, 2 mmap (recording.h)
+    stack_kinds: NDArray[np.uint8]  # MALLOC or MMAP
     threads: list[str]  # by LIVE["thread"]
     modules: list[Module]
     live: NDArray[np.void]  # LIVE, at the end (or now, while it records)

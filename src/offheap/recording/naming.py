@@ -13,15 +13,11 @@ from offheap.recording import contract
 from offheap.recording.contract import FrameKind, MethodState
 from offheap.recording.java_names import bytecode_index, method_name
 from offheap.recording.live_file import LiveFile
-from offheap.recording.model import Frame, Kind, Module
-
-Chain = tuple[Frame, ...]  # innermost first: more than one where the compiler inlined
+from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 
 _PROBE = "liboffheap.so"
 
 _MOST_NAMES = 6  # of modules in a sentence
-
-UNNAMED = Frame("unknown Java method", "unknown")
 
 # AsyncGetCallTrace's num_frames, negated (HotSpot's forte.cpp).
 _GAPS = {

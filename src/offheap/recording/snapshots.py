@@ -14,8 +14,8 @@ from offheap.recording.assembly import Stacks
 from offheap.recording.contract import StackKind
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_set import sums_by_stack
-from offheap.recording.model import PROCESS, SERIES
-from offheap.recording.naming import Chain, Naming
+from offheap.recording.model import PROCESS, SERIES, Chain
+from offheap.recording.naming import Naming
 
 Rows = NDArray[Any]
 

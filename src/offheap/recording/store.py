@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
-from offheap.recording.model import Info, Module
-from offheap.recording.naming import Chain
+from offheap.recording.model import Chain, Info, Module
 from offheap.recording.parts import PartWriter, columns, connect, write_parquet
 
 Rows = NDArray[Any]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,8 +18,18 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.recording.assembly import Named, Stacks, assemble, looks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
-from offheap.recording.model import LIVE, PROCESS, SERIES, Budget, Frame, Info, Kind, Module, Recording
-from offheap.recording.naming import Chain
+from offheap.recording.model import (
+    LIVE,
+    PROCESS,
+    SERIES,
+    Budget,
+    Chain,
+    Frame,
+    Info,
+    Kind,
+    Module,
+    Recording,
+)
 from offheap.recording.parts import connect, literal, parts
 
 # Keys of meta.json that older recordings lack.
@@ -31,7 +41,7 @@ Columns = dict[str, NDArray[Any]]
 def load(path: Path) -> Recording:
     """Raises UserError when it is no recording, a newer one, or damaged."""
     info = _info(path)
-    with connect() as connection, ExitStack() as opened:
+    with _database().cursor() as connection, ExitStack() as opened:
         tables = _Tables(connection, path, opened)
         try:
             stacks = tables.stacks()
@@ -55,6 +65,12 @@ def load(path: Path) -> Recording:
             )
         except (ValueError, OverflowError, MemoryError, UnicodeError) as error:
             raise damaged(path, str(error)) from None
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all that is read: it holds nothing, and to open one takes as long as to read a table or two."""
+    return connect()
 
 
 class _Tables:
@@ -92,16 +108,13 @@ class _Tables:
 
     def chains(self) -> dict[int, Chain]:
         data = self.read("frames")
-        chains: defaultdict[int, list[Frame]] = defaultdict(list)
-        kinds = frozenset(get_args(Kind))
-        for number, name, kind, module, file, line, inlined in zip(
-            *(data[c].tolist() for c in ("frame", "name", "kind", "module", "file", "line", "inlined")),
-            strict=True,
-        ):
-            if kind not in kinds:
-                raise ValueError(f"a frame of kind {kind}")
-            chains[number].append(Frame(name, kind, module, file, line, inlined))
-        return {number: tuple(frames) for number, frames in chains.items()}
+        numbers, *columns = (data[name].tolist() for name in ("frame", *Frame._fields))
+        for kind in set(data["kind"].tolist()) - set(get_args(Kind)):
+            raise ValueError(f"a frame of kind {kind}")
+        chains: dict[int, Chain] = {}
+        for number, frame in zip(numbers, map(Frame, *columns), strict=True):
+            chains[number] = (*chains.get(number, ()), frame)
+        return chains
 
     def modules(self) -> list[Module]:
         data = self.read("modules", order="module")
