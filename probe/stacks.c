@@ -186,8 +186,7 @@ void stack_count(uint32_t stack, size_t size) {
         LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard;
     __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
     if (live->mode == OFFHEAP_EXACT) {
-        __atomic_fetch_add(&counters->blocks, 1 << 16, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED); /* an addition takes 6 to 10 ns */
         return;
     }
     double weight = sampler_weight(size), bytes = weight * (double)size;

@@ -114,7 +114,8 @@ class LiveFileWriter:
             counters.append((0, 0, 0, 0, 0, (0, 0, 0)))
         at = stack * self.counter_shards + samples % self.counter_shards
         old = counters[at]
-        counters[at] = (old[0] + samples, old[1] + int(blocks * 65536), old[2] + int(size), *old[3:])
+        estimated = 0 if self.mode is Mode.EXACT else int(blocks * 65536)  # as the probe leaves it
+        counters[at] = (old[0] + samples, old[1] + estimated, old[2] + int(size), *old[3:])
 
     def block(self, address: int, size: int, stack: int, birth: int = 0, thread: int = 0) -> None:
         self.blocks([address], [size], [stack], [birth], [thread])

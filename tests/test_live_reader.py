@@ -112,6 +112,7 @@ def test_exact_blocks_are_certain(tmp_path: Path) -> None:
     assert recording.live["probability"].tolist() == [1.0, 1.0, 1.0]
     assert recording.series["live_bytes_variance"].tolist() == [0.0, 0.0]
     assert recording.series["live_bytes"].tolist() == [100.0 + INTERVAL, 65536.0]
+    assert recording.series["allocated_blocks"].tolist() == [7.0, 0.0]  # each is a sample
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,8 @@ class LiveFile:
             for name in names:
                 sums[name][first : first + count] = rows[name].sum(axis=1, dtype=np.float64)
         sums["blocks"] *= contract.COUNTER_BLOCKS_UNIT
+        if self.header.mode == contract.Mode.EXACT:
+            sums["blocks"] = sums["samples"]
         sums["bytes_variance"] *= contract.COUNTER_BYTES_VARIANCE_UNIT
         return sums
 
