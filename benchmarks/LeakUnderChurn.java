@@ -21,6 +21,7 @@ public final class LeakUnderChurn {
     private static long taken;
     private static long leaked;
     private static double dueToLeak;
+    private static volatile byte[] scratch;
 
     private LeakUnderChurn() {}
 
@@ -50,6 +51,7 @@ public final class LeakUnderChurn {
                 System.out.println("truth " + leaked / size + " " + leaked);
                 second++;
             }
+            scratch = new byte[10_000]; // Java garbage, a megabyte a second, as any program makes
             LockSupport.parkNanos(10_000_000);
         }
     }

@@ -142,7 +142,7 @@ def run(
     java = zoo_programs.java(case.jdk)
     if case.way:
         size = INFLATER if case.way == "inflater" else 65536 if case.leak >= 1e6 else 4096
-        command = [str(java), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes), case.program]
+        command = [str(java), "-Xmx128m", "-Xmn4m", "-XX:+UseSerialGC", "-cp", str(classes), case.program]
         command += [case.way, str(case.leak), str(case.churn), str(size)]
     else:
         command = zoo.command(zoo_programs.programs()[case.program], java)

@@ -91,7 +91,7 @@ def test_a_live_file_is_judged_before_and_after_a_collection(
         after = suspects(loaded.live_file, "--gc")
         loaded.live_file.unlink()
     for method in ("Buffers.keep", "Buffers.drop"):
-        assert waiting[method]["verdict"] == "leak", waiting[method]
+        assert waiting[method]["verdict"] == "growing", waiting[method]
         assert waiting[method]["waits_for_gc"]
         assert "may only wait for a garbage collection" in waiting[method]["why"]
     assert after["Buffers.drop"]["verdict"] in ("steady", "freed", "cannot tell yet")

@@ -99,7 +99,9 @@ class Zoo:
         options = [option.format(native=self.native) for option in program.jvm]
         arguments = [str(rate), str(seconds)] if rate is not None else []
         path = os.pathsep.join(map(str, folders))
-        return [str(java), "-Xmx128m", "-XX:+UseSerialGC", *options, "-cp", path, program.main, *arguments]
+        # A young collection every few seconds, as in any busy program.
+        heap = ["-Xmx128m", "-Xmn4m", "-XX:+UseSerialGC"]
+        return [str(java), *heap, *options, "-cp", path, program.main, *arguments]
 
 
 def compile_zoo(folder: Path) -> Zoo:

@@ -21,6 +21,7 @@ final class Exhibit {
     private static final AtomicLong blocks = new AtomicLong();
     private static final AtomicLong bytes = new AtomicLong();
     private static volatile boolean stepping = true;
+    private static volatile byte[] scratch;
 
     private Exhibit() {}
 
@@ -47,6 +48,8 @@ final class Exhibit {
                 Thread.currentThread().join();
             }
             step.take();
+            // Java garbage, a megabyte a second: no program is without, and what only waits for a collection tells.
+            scratch = new byte[(int) Math.min(1e6 / rate, 1e5)];
             long due = start + (long) (steps * 1e9 / rate);
             if (System.nanoTime() > nextTruth) {
                 tell("truth");

@@ -34,8 +34,10 @@ def answer(ranked: Ranking) -> str:
         return text + _until(ranked)
     over = f"in {format_duration(info.duration_seconds)}"
     if counts["growing"]:
-        described = describe(ranked[0])
-        return f"Growing, and not shown to be a leak {over}: {described}. A longer recording tells more."
+        mend = "A longer recording tells more."
+        if ranked[0].waits_for_gc:
+            mend = "It belongs to Java objects, and may only wait for a garbage collection."
+        return f"Growing, and not shown to be a leak {over}: {describe(ranked[0])}. {mend}"
     live_bytes = ranked.live_bytes()
     if not live_bytes:
         return f"Nothing was recorded {over}: no sampled block was allocated."

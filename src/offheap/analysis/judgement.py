@@ -61,6 +61,7 @@ class Reason(IntEnum):
     OLD_DIE = 12
     MAY_END = 13
     JVM_KEEPS_LITTLE = 14
+    UNCOLLECTED = 15
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -79,6 +80,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.OLD_DIE: "growing",
     Reason.MAY_END: "growing",
     Reason.JVM_KEEPS_LITTLE: "growing",
+    Reason.UNCOLLECTED: "growing",
 }
 
 
@@ -99,18 +101,23 @@ class Judgements:
     samples: Floats  # sampled and alive
 
 
-def judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, *, age: float) -> Judgements:
+def judge(
+    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, uncollected: Bools, *, age: float
+) -> Judgements:
     """Every site.
 
-    by_jvm   whether HotSpot itself wanted the memory
-    unasked  whether it did so on a thread of its own, not because of what a Java method did
-    age      seconds, of the process
+    by_jvm       whether HotSpot itself wanted the memory
+    unasked      whether it did so on a thread of its own, not because of what a Java method did
+    uncollected  whether it is known that Java objects free it when collected, and that none was
+    age          seconds, of the process
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _judge(sites, history, by_jvm, unasked, age)
+        return _judge(sites, history, by_jvm, unasked, uncollected, age)
 
 
-def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, age: float) -> Judgements:
+def _judge(
+    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, uncollected: Bools, age: float
+) -> Judgements:
     end = history.end
     a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
     seconds = history.seconds(history.first, end)
@@ -202,14 +209,13 @@ def _judge(sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, 
     # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
     beyond_code = ~unasked | (live.estimate >= _COMPILED)
     short = (seconds < _SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
+    leaks = grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > _LIKELY) & (sure > _SURE)
     # The first that holds.
     tests: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, short),
-        (
-            Reason.LEAKS,
-            grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > _LIKELY) & (sure > _SURE),
-        ),
+        (Reason.LEAKS, leaks & ~uncollected),
+        (Reason.UNCOLLECTED, leaks),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
         (Reason.JVM_SLOWS, grows & by_jvm & slows),
         (Reason.SLOWS, visible & slows),

@@ -17,6 +17,7 @@ from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
 from offheap.analysis.limit import Room, room
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
+from offheap.analysis.survival import Survival, survival
 from offheap.quantities import format_count, format_duration, format_rate, format_size
 from offheap.recording.model import Recording
 
@@ -48,7 +49,11 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     unasked = np.array([frames.unasked(stack) for stack in stacks], np.bool_)
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
-    judgements = judge(sites, history, by_jvm, unasked, age=age)
+    owned = np.array([frames.owned_by_object(stack) for stack in stacks], np.bool_)
+    survived = survival(recording, sites.grouping.of_stack, len(stacks))
+    told = survived is not None and not recording.info.after_collection
+    uncollected = owned & ~survived.any if survived and told else np.zeros(len(stacks), np.bool_)
+    judgements = judge(sites, history, by_jvm, unasked, uncollected, age=age)
     order = np.lexsort(
         (
             -sites.live_bytes.estimate,
@@ -58,7 +63,7 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
         )
     )
     known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
-    return Ranking(sites, judgements, order[known[order]], room(recording, limit_bytes))
+    return Ranking(sites, judgements, order[known[order]], survived, room(recording, limit_bytes))
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ class Ranking(Sequence[Suspect]):
     sites: SiteTable
     _judgements: Judgements
     _order: NDArray[np.int64]  # site numbers by rank
+    _survival: Survival | None = None  # None: nobody counted the JVM's collections
     room: Room | None = None  # to the limit of memory
 
     def __len__(self) -> int:
@@ -126,12 +132,7 @@ class Ranking(Sequence[Suspect]):
         verdict = self.verdicts[place]
         growth = judged.growth.at(number)
         owned = verdict in ("leak", "growing") and frames.owned_by_object(site.stack)
-        collected = self.sites.recording.info.after_collection
-        why = self._why(number)
-        if owned and collected:
-            why += "; it survived a garbage collection"
-        elif owned:
-            why += "; it belongs to Java objects, and may only wait for a garbage collection (--gc)"
+        waits, survived = self._collected(number) if owned else (False, "")
         return Suspect(
             rank=place + 1,
             verdict=verdict,
@@ -140,12 +141,27 @@ class Ranking(Sequence[Suspect]):
             blamed=frames.blamed(site.stack),
             growth_bytes_per_second=growth,
             old_bytes=judged.old.at(number),
-            why=why,
-            waits_for_gc=owned and not collected,
+            why=f"{self._why(number)}; {survived}" if survived else self._why(number),
+            waits_for_gc=waits,
             seconds_to_limit=self.room.seconds(growth)
             if self.room and verdict in ("leak", "growing")
             else None,
         )
+
+    def _collected(self, number: int) -> tuple[bool, str]:
+        """Of a site that Java objects own: whether it may wait for a collection, and why."""
+        ran = self._survival
+        if self.sites.recording.info.after_collection:
+            return False, "it survived a garbage collection"
+        if ran is None:
+            return True, "it belongs to Java objects, and may only wait for a garbage collection (--gc)"
+        if ran.old[number]:
+            times = "a garbage collection" if ran.count_old == 1 else "garbage collections"
+            return False, f"it survived {times} of the old generation"
+        if ran.any[number]:
+            times = "a garbage collection" if ran.count == 1 else f"{ran.count} garbage collections"
+            return True, f"it survived {times}, and may only wait for one of the old generation (--gc)"
+        return True, "it belongs to Java objects, and may only wait for a garbage collection (--gc)"
 
     def _why(self, number: int) -> str:
         judged, sites = self._judgements, self.sites
@@ -193,6 +209,8 @@ class Ranking(Sequence[Suspect]):
                 return f"live bytes grow by {rate}, but chance or a start-up may do as much: {amounts}"
             case Reason.JVM_KEEPS_LITTLE:
                 return f"the JVM's own, growing by {rate}, no more than compiled code may need: {amounts}"
+            case Reason.UNCOLLECTED:
+                return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
             case Reason.NOTHING_FREED:
                 samples = format_count(judged.samples[number])
                 return f"none of the {samples} sampled blocks was freed and more keep coming: {amounts}"

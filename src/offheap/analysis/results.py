@@ -80,7 +80,6 @@ class Suspect:
     growth_bytes_per_second: Estimate
     old_bytes: Estimate  # live bytes born before the last fifth of the recording
     why: str
-    waits_for_gc: bool = (
-        False  # a Java object owns it and frees it when collected, and no collection was asked for
-    )
+    # A Java object owns it and frees it when collected, and no whole collection is known to have run since.
+    waits_for_gc: bool = False
     seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth

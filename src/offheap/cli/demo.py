@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         compile_demo(home, Path(classes))
         java = str(home / "bin" / "java")
         seconds = round(args.duration)
-        launched = record([java, "-Xmx64m", "-cp", classes, MAIN, str(seconds)], output, seconds)
+        launched = record([java, "-Xmx64m", "-Xmn4m", "-cp", classes, MAIN, str(seconds)], output, seconds)
     if launched.problems:
         return 2
     if not launched.outcomes:

@@ -1,0 +1,102 @@
+"""Memory that a Java object frees when it is collected: what the collections of a recording have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offheap.analysis.answer import answer
+from offheap.analysis.gate import Limits, gate
+from offheap.analysis.leaks import ranking
+from offheap.analysis.results import Suspect
+from offheap.recording.model import Frame, OwnersOverTime, Recording
+from recordings import Leak, Process, inflater, native_stack
+
+OWNED = inflater("com.example.Shop.serve", "com.example.Main.main")
+UNOWNED = native_stack("keep_frame", "decode")
+DURATION = 60.0
+NONE: tuple[float, ...] = ()
+
+
+def recorded(
+    stack: Sequence[Frame], young: Sequence[float] | None, old: Sequence[float] = NONE, *, asked: bool = False
+) -> Recording:
+    """A leak of 1.4 MB/s in a JVM with collections at these times, looked at every two seconds."""
+    process = Process(DURATION, 7)
+    process.add(stack, Leak(200, 7160))
+    recording = process.record(interval=65_536)
+    if young is None:
+        return recording
+    times = np.arange(0, DURATION, 2.0)
+    counts = 3.0 + np.searchsorted(np.sort([*young, *old]), times, "right").astype(np.float64)
+    gauges = {
+        "collections": counts,
+        "old-collections": 1.0 + np.searchsorted(sorted(old), times, "right").astype(np.float64),
+    }
+    held = np.full((len(times), 1), 1e6)
+    owners = OwnersOverTime(times, ["malloc"], held, held[:, 0], gauges)
+    return replace(recording, owners=owners, info=replace(recording.info, after_collection=asked))
+
+
+def worst(recording: Recording) -> Suspect:
+    return ranking(recording)[0]
+
+
+def test_what_no_collection_could_have_freed_is_not_said_to_leak() -> None:
+    recording = recorded(OWNED, NONE)
+    suspect = worst(recording)
+    assert (suspect.verdict, suspect.waits_for_gc) == ("growing", True)
+    assert "no collection ran that could have freed it" in suspect.why
+    assert "(--gc)" in suspect.why
+    assert answer(ranking(recording)).endswith("may only wait for a garbage collection.")
+    assert gate(recording, Limits()).checks[0].outcome == "cannot tell"
+
+
+def test_a_collection_before_most_was_born_shows_nothing() -> None:
+    assert worst(recorded(OWNED, [3.0, 9.0])).verdict == "growing"
+
+
+@pytest.mark.parametrize("when", [20.0, 40.0, 57.0])
+def test_what_survived_young_collections_leaks_unless_the_old_generation_holds_it(when: float) -> None:
+    suspect = worst(recorded(OWNED, [when - 5, when]))
+    assert (suspect.verdict, suspect.waits_for_gc) == ("leak", True)
+    assert "survived 2 garbage collections, and may only wait for one of the old generation" in suspect.why
+
+
+def test_what_survived_a_collection_of_the_old_generation_waits_for_none() -> None:
+    suspect = worst(recorded(OWNED, [10.0, 50.0], [30.0]))
+    assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
+    assert suspect.why.endswith("it survived a garbage collection of the old generation")
+
+
+def test_a_collection_that_was_asked_for_settles_it() -> None:
+    suspect = worst(recorded(OWNED, NONE, asked=True))
+    assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
+    assert suspect.why.endswith("it survived a garbage collection")
+
+
+def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
+    suspect = worst(recorded(OWNED, None))
+    assert (suspect.verdict, suspect.waits_for_gc) == ("leak", True)
+    assert suspect.why.endswith("may only wait for a garbage collection (--gc)")
+
+
+def test_looks_that_failed_are_passed_over() -> None:
+    recording = recorded(OWNED, [20.0, 40.0])
+    gauges = {
+        name: np.where(np.arange(30) % 2, values, np.nan) for name, values in recording.owners.gauges.items()
+    }
+    assert worst(replace(recording, owners=replace(recording.owners, gauges=gauges))).verdict == "leak"
+    nothing = {name: np.full(30, np.nan) for name in gauges}
+    unknown = worst(replace(recording, owners=replace(recording.owners, gauges=nothing)))
+    assert "may only wait for a garbage collection (--gc)" in unknown.why
+
+
+@pytest.mark.parametrize("young", [None, NONE, [30.0]])
+def test_memory_that_no_object_owns_waits_for_none(young: Sequence[float] | None) -> None:
+    suspect = worst(recorded(UNOWNED, young))
+    assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
+    assert "collection" not in suspect.why
