@@ -86,7 +86,7 @@ function details(payload: DiffPayload, site: SiteChange, name: string, find: (na
   list.append(button);
   const facts = [
     site.kind,
-    both("blocks", site.live_blocks, formatCount),
+    both("blocks on all call paths", site.live_blocks, formatCount),
     both("allocated", site.allocated_bytes, (quantity) => amount(quantity, held)),
   ];
   return [h("p", { class: "muted" }, facts.join(" · ")), list];
