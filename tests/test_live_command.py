@@ -147,6 +147,12 @@ class Terminal:
             assert self.process.poll() is None or what in self.text, self.text
             time.sleep(0.05)
 
+    def rest(self, what: str) -> str:
+        """What the command wrote to its end after the line with that."""
+        self.process.wait(30)
+        self._reader.join(30)
+        return self.text.rpartition(what)[2].partition("\n")[2].strip()
+
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
@@ -178,7 +184,9 @@ def test_attach_watches_and_leaves_the_jvm_clean(
                 else:
                     terminal.process.send_signal(leave)
                 assert terminal.process.wait(60) == 0, terminal.text
-                terminal.see(f"the probe is out of PID {pid} again")
+                said = f"the probe is out of PID {pid} again"
+                terminal.see(said)
+                assert not terminal.rest(said), "the bindings of a library complained at exit"
             left = probe.loaded(jvm.pid)
             assert left
             assert left.live_file is None

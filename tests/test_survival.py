@@ -82,6 +82,8 @@ def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
     suspect = worst(recorded(OWNED, None))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", True)
     assert suspect.why.endswith("may only wait for a garbage collection (--gc)")
+    assert answer(ranking(recorded(OWNED, None))).endswith("may only wait for a garbage collection.")
+    assert "collection" not in answer(ranking(recorded(OWNED, [20.0, 40.0])))
 
 
 def test_looks_that_failed_are_passed_over() -> None:

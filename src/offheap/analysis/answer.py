@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from offheap.analysis.results import Suspect
 
 
+_WAITS = "It belongs to Java objects, and may only wait for a garbage collection."
+
+
 def answer(ranked: Ranking) -> str:
     """One or two sentences for the first screen of every report.
 
@@ -31,12 +34,14 @@ def answer(ranked: Ranking) -> str:
             rate = sum(growth.estimate for growth in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
+        if worst.waits_for_gc and not ranked.knows_collections:
+            text += f" {_WAITS}"
         return text + _until(ranked)
     over = f"in {format_duration(info.duration_seconds)}"
     if counts["growing"]:
         mend = "A longer recording tells more."
         if ranked[0].waits_for_gc:
-            mend = "It belongs to Java objects, and may only wait for a garbage collection."
+            mend = _WAITS
         return f"Growing, and not shown to be a leak {over}: {describe(ranked[0])}. {mend}"
     live_bytes = ranked.live_bytes()
     if not live_bytes:

@@ -103,6 +103,11 @@ class Ranking(Sequence[Suspect]):
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
+    @property
+    def knows_collections(self) -> bool:
+        """Whether the recording tells when the JVM collected its garbage."""
+        return self._survival is not None
+
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""
         return self.room.together(self.growths("leak")) if self.room else None

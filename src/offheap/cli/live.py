@@ -99,7 +99,10 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         # Without the mouse the terminal's own selecting and copying goes on working.
         owners = owners_of(path)
         app = LiveApp(watch, view, every=args.every, folder=args.output, stop=stop, owners=owners)
-        app.run(mouse=False)
+        try:
+            app.run(mouse=False)
+        finally:
+            gc.unfreeze()  # else DuckDB's bindings complain at exit, on the terminal, of what was not freed
 
 
 def owners_of(path: Path) -> Owners | None:
