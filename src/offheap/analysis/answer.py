@@ -34,14 +34,12 @@ def answer(ranked: Ranking) -> str:
             rate = sum(growth.estimate for growth in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
-        if worst.waits_for_gc and not ranked.knows_collections:
+        if ranked.uncollected(0):
             text += f" {_WAITS}"
         return text + _until(ranked)
     over = f"in {format_duration(info.duration_seconds)}"
     if counts["growing"]:
-        mend = "A longer recording tells more."
-        if ranked[0].waits_for_gc:
-            mend = _WAITS
+        mend = _WAITS if ranked.uncollected(0) else "A longer recording tells more."
         return f"Growing, and not shown to be a leak {over}: {describe(ranked[0])}. {mend}"
     live_bytes = ranked.live_bytes()
     if not live_bytes:

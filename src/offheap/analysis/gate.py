@@ -173,12 +173,8 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
         and (known is None or known.get(s.site.stacks[0]) not in ("leak", "growing"))
     ]
     if growing:
-        doubt = (
-            "may only wait for a garbage collection"
-            if growing[0].waits_for_gc
-            else "is not shown to be a leak"
-        )
-        why = f"it grows, and {doubt}: {describe(growing[0])}"
+        waits = ", it may only wait for a garbage collection" if growing[0].waits_for_gc else ""
+        why = f"it grows, and is not shown to be a leak{waits}: {describe(growing[0])}"
         return Check(name, "cannot tell", why, tuple(growing))
     own = [s for s in counted if s.blamed.kind != "jvm"]
     whole = sum(s.site.live_bytes.estimate for s in counted if s.site.kind != "mmap" or s in own)

@@ -50,9 +50,9 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
     owned = np.array([frames.owned_by_object(stack) for stack in stacks], np.bool_)
-    survived = survival(recording, sites.grouping.of_stack, len(stacks))
-    told = survived is not None and not recording.info.after_collection
-    uncollected = owned & ~survived.any if survived and told else np.zeros(len(stacks), np.bool_)
+    asked = recording.info.after_collection
+    survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
+    uncollected = owned & ~survived.any if survived else np.zeros(len(stacks), np.bool_)
     judgements = judge(sites, history, by_jvm, unasked, uncollected, age=age)
     order = np.lexsort(
         (
@@ -73,7 +73,7 @@ class Ranking(Sequence[Suspect]):
     sites: SiteTable
     _judgements: Judgements
     _order: NDArray[np.int64]  # site numbers by rank
-    _survival: Survival | None = None  # None: nobody counted the JVM's collections
+    _survival: Survival | None = None  # None: nobody counted the JVM's collections, or one was asked for
     room: Room | None = None  # to the limit of memory
 
     def __len__(self) -> int:
@@ -103,10 +103,10 @@ class Ranking(Sequence[Suspect]):
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
-    @property
-    def knows_collections(self) -> bool:
-        """Whether the recording tells when the JVM collected its garbage."""
-        return self._survival is not None
+    def uncollected(self, place: int) -> bool:
+        """Whether Java objects free it, which are not known to have met a collection."""
+        ran, number = self._survival, int(self._order[place])
+        return self[place].waits_for_gc and (ran is None or not ran.any[number])
 
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""
