@@ -31,8 +31,8 @@ _GENERATED = re.compile(
 )
 
 
-# What a function is to its callers, and what does not count of a stack: glue.
-_JAVA, _OWN, _GLUE, _WRAPPER = 1, 2, 4, 8  # _OWN: Java, and not the JDK's
+# Traits of a frame.  Own: Java, and not the JDK's; glue: does not count, as what was inlined does not either.
+_JAVA, _OWN, _GLUE, _WRAPPER = 1, 2, 4, 8
 
 _Label = tuple[str, str, str]  # of a frame: name, kind, module
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -111,10 +112,10 @@ class _Tables:
         numbers, *columns = (data[name].tolist() for name in ("frame", *Frame._fields))
         for kind in set(data["kind"].tolist()) - set(get_args(Kind)):
             raise ValueError(f"a frame of kind {kind}")
-        chains: dict[int, Chain] = {}
+        chains: defaultdict[int, list[Frame]] = defaultdict(list)
         for number, frame in zip(numbers, map(Frame, *columns), strict=True):
-            chains[number] = (*chains.get(number, ()), frame)
-        return chains
+            chains[number].append(frame)
+        return {number: tuple(frames) for number, frames in chains.items()}
 
     def modules(self) -> list[Module]:
         data = self.read("modules", order="module")
