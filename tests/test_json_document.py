@@ -75,7 +75,8 @@ class Scene:
     def run(self, *arguments: str) -> Any:
         command = [argument.format(pid=self.pid) for argument in arguments]
         done = subprocess.run(offheap(*command), cwd=self.folder, capture_output=True, text=True, timeout=120)
-        assert done.returncode in (0, 1), done.stderr
+        # 3: in four seconds it may be that Java has not collected, and nobody can tell whether it leaks.
+        assert done.returncode in (0, 1, 3), done.stderr
         return json.loads(done.stdout)
 
 

@@ -17,7 +17,7 @@ from offheap.analysis.estimates import Floats
 from offheap.recording.model import Recording
 
 _FEWEST = 5  # sampled blocks
-_SHARE = 0.25  # of a site's sampled live blocks
+_SHARE = 0.1  # of a site's sampled live blocks: not only what it took at the start, and keeps
 
 Bools = NDArray[np.bool_]
 
