@@ -74,7 +74,10 @@ def recipe(language: str) -> str:
 
 
 def write_project(folder: Path, name: str) -> None:
-    """A test that runs a program of the zoo for half a minute, as the page advises: in less, chance may say "growing"."""
+    """A test that runs a program of the zoo for half a minute, as the page advises.
+
+    In thirteen seconds, of a bare live file, it was once said to be growing.
+    """
     sources, tests = folder / "src" / "main" / "java" / "leaks", folder / "src" / "test" / "java"
     sources.mkdir(parents=True)
     tests.mkdir(parents=True)
