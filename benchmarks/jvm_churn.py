@@ -1,12 +1,13 @@
 """What recording costs a JVM that allocates and frees native memory all the time: process CPU an iteration.
 
-    .venv/bin/python benchmarks/jvm_churn.py            print the table, twelve minutes
+    .venv/bin/python benchmarks/jvm_churn.py            print the table, twenty minutes
     .venv/bin/python benchmarks/jvm_churn.py --write    and put it into docs/benchmarks.md
     .venv/bin/python benchmarks/jvm_churn.py --quick    one short round
 
 Each figure is the least of the rounds and, in brackets, their median, and how much more that least is than
-without anything.  The CPU is the process's, so the compilers', the collector's and the tools' own threads
-are in it; the warm-up is not.  Churn.java has the workloads.
+without anything.  A round has every variant of every workload once.  The CPU is the process's, so the
+compilers', the collector's and the tools' own threads are in it; the warm-up is not.  Churn.java has the
+workloads.
 """
 
 from __future__ import annotations
@@ -127,9 +128,9 @@ def _cell(variant: Variant, cost: rounds.Cost | None, base: rounds.Cost | None) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="process CPU of native churn in a JVM, an iteration, twelve minutes"
+        description="process CPU of native churn in a JVM, an iteration, twenty minutes"
     )
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured, after as long a warm-up")
     parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
     parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
@@ -144,20 +145,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only is not None:
         compared = [v for v in compared if v is variants.BASE or options.only in v.name]
     count, seconds = (1, 0.2) if options.quick else (options.rounds, options.seconds)
-    rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
         classes = compile_java("Churn.java", Path(scratch) / "classes")
         bench = Bench(classes, Path(scratch), seconds, seconds)
-        for jdk in JDKS[-1:] if options.quick else JDKS:
-            for workload, title in WORKLOADS.items():
-
-                def once(variant: Variant, jdk: int = jdk, workload: str = workload) -> float | None:
-                    return bench.once(variant, jdk, workload)
-
-                costs = rounds.alternate(compared, count, once)
-                pairs = zip(compared, costs, strict=True)
-                rows.append([f"{title}, JDK {jdk}", *(_cell(v, cost, costs[0]) for v, cost in pairs)])
-                print(" | ".join(rows[-1]), flush=True)
+        churns = [(jdk, workload) for jdk in (JDKS[-1:] if options.quick else JDKS) for workload in WORKLOADS]
+        cells = [(variant, *churn) for churn in churns for variant in compared]
+        # A round has all of them: a busy minute of the machine then spoils a round, not a row.
+        costs = dict(zip(cells, rounds.alternate(cells, count, lambda cell: bench.once(*cell)), strict=True))
+    rows = []
+    for jdk, workload in churns:
+        base = costs[variants.BASE, jdk, workload]
+        figures = (_cell(variant, costs[variant, jdk, workload], base) for variant in compared)
+        rows.append([f"{WORKLOADS[workload]}, JDK {jdk}", *figures])
     lines = [
         f"`python benchmarks/jvm_churn.py --rounds {count}`: {document.machine()}; {variants.versions()}.",
         "Least of the rounds (median), and the least against nothing's.",

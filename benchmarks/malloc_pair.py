@@ -1,11 +1,11 @@
 """What one malloc and its free cost under offheap and under its peers, in ns of thread CPU.
 
-    .venv/bin/python benchmarks/malloc_pair.py            print the tables, five minutes
+    .venv/bin/python benchmarks/malloc_pair.py            print the tables, twelve minutes
     .venv/bin/python benchmarks/malloc_pair.py --write    and put them into docs/benchmarks.md
     .venv/bin/python benchmarks/malloc_pair.py --quick    one short round of everything
 
-Each figure is the least of the rounds and, in brackets, their median.  All variants take turns, one
-process each; malloc_pair.c says what a process does.
+Each figure is the least of the rounds and, in brackets, their median.  A round has every variant of every
+workload of a table once, one process each; malloc_pair.c says what a process does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,23 +89,23 @@ class Bench:
         return float(outcome.stdout.split()[-1])
 
     def table(self, compared: Sequence[Variant], workloads: Sequence[Workload]) -> list[str]:
-        columns = []
-        for workload in workloads:
-            quick = [variant for variant in compared if not variant.slow]
-            slow = [variant for variant in compared if variant.slow]
-            costs = dict(
-                zip(quick, rounds.alternate(quick, self.rounds, self._measure(workload)), strict=True)
-            )
-            costs.update(zip(slow, rounds.alternate(slow, 1, self._measure(workload)), strict=True))
-            columns.append(costs)
-            print(f"{workload.title}: {', '.join(f'{v.name} {costs[v]}' for v in compared)}", flush=True)
+        """A row for each variant, a column for each workload.
+
+        A round has all of them: a busy minute of the machine then spoils a round, not a column.
+        """
+        cells = [(variant, workload) for workload in workloads for variant in compared]
+        quick = [cell for cell in cells if not cell[0].slow]
+        slow = [cell for cell in cells if cell[0].slow]
+        costs = dict(zip(quick, rounds.alternate(quick, self.rounds, self._measure), strict=True))
+        costs.update(zip(slow, rounds.alternate(slow, 1, self._measure), strict=True))
         rows = [
-            [variant.name, *(_cell(variant, costs[variant]) for costs in columns)] for variant in compared
+            [variant.name, *(_cell(variant, costs[variant, workload]) for workload in workloads)]
+            for variant in compared
         ]
         return document.table(["ns a pair", *(workload.title for workload in workloads)], rows)
 
-    def _measure(self, workload: Workload) -> Callable[[Variant], float | None]:
-        return lambda variant: self.once(variant, workload)
+    def _measure(self, cell: tuple[Variant, Workload]) -> float | None:
+        return self.once(*cell)
 
 
 def _cell(variant: Variant, cost: rounds.Cost | None) -> str:
@@ -126,10 +126,10 @@ def compile_program(folder: Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="ns of thread CPU that a malloc and its free cost, five minutes"
+        description="ns of thread CPU that a malloc and its free cost, twelve minutes"
     )
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--milliseconds", type=float, default=60, help="of CPU for each figure and thread")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--milliseconds", type=float, default=30, help="of CPU for each figure and thread")
     parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
     parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
     parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")

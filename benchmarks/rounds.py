@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from rich.console import Console
+from rich.progress import Progress
+
 from offheap.analysis import moments
 
 Variant = TypeVar("Variant")
@@ -57,15 +60,16 @@ def alternate(
     Every round measures every variant, each time beginning with another one.
     """
     measured: list[list[float] | None] = [[] for _ in variants]
-    for turn in range(rounds):
-        for i in range(len(variants)):
-            index = (turn + i) % len(variants)
-            results = measured[index]
-            if results is None:
-                continue
-            figure = measure(variants[index])
-            if figure is None:
-                measured[index] = None
-            else:
-                results.append(figure)
+    with Progress(console=Console(stderr=True)) as bar:
+        for turn in bar.track(range(rounds), description="rounds"):
+            for i in range(len(variants)):
+                index = (turn + i) % len(variants)
+                results = measured[index]
+                if results is None:
+                    continue
+                figure = measure(variants[index])
+                if figure is None:
+                    measured[index] = None
+                else:
+                    results.append(figure)
     return [Cost(min(results), statistics.median(results)) if results else None for results in measured]

@@ -32,8 +32,8 @@ WORKLOADS = [Workload(f"{count} thread{'s' * (count > 1)}", "pair", threads=coun
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="does the hot path share a cache line? a minute")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--milliseconds", type=float, default=60, help="of CPU for each figure and thread")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--milliseconds", type=float, default=30, help="of CPU for each figure and thread")
     parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")
     parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
