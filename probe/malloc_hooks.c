@@ -1,7 +1,7 @@
 /*
  * The malloc family.  Each hook is a few instructions that decide "surely not sampled"
- * and jump to the real function; everything else is in slow_*, kept out of line so that
- * the fast path needs no stack frame.  `exact`: there is no countdown to ask.
+ * and jump to the real function; everything else is in slow_* and record_*, kept out of line so that
+ * the fast path needs no stack frame.  exact_* have no countdown to ask.
  *
  * The hooks are hidden hook_* functions with exported aliases: inside a library that came by
  * dlopen, a reference to its own exported `malloc` would bind to libc's.
@@ -27,36 +27,40 @@
         record_block((block), (size), (hook), &here);       \
     } while (0)
 
-SLOW void *slow_malloc(size_t size, bool exact) {
-    if (!exact && sampler_passes_on(size)) return next.malloc(size);
+SLOW void *record_malloc(size_t size) {
     void *block = next.malloc(size);
     if (block) RECORD(block, size, OFFHEAP_HOOK_malloc);
     return block;
 }
 
+SLOW void *slow_malloc(size_t size) { return sampler_passes_on(size) ? next.malloc(size) : record_malloc(size); }
+
 void *hook_malloc(size_t size) {
     if (likely(sampler_passes(size))) return next.malloc(size);
-    return slow_malloc(size, false);
+    return slow_malloc(size);
 }
 
-void *exact_malloc(size_t size) { return slow_malloc(size, true); }
+void *exact_malloc(size_t size) { return record_malloc(size); }
 
-SLOW void *slow_calloc(size_t count, size_t size, bool exact) {
-    size_t bytes;
-    if (!exact && !__builtin_mul_overflow(count, size, &bytes) && sampler_passes_on(bytes))
-        return next.calloc(count, size);
+SLOW void *record_calloc(size_t count, size_t size) {
     void *block = next.calloc(count, size);
     if (block) RECORD(block, count * size, OFFHEAP_HOOK_calloc);
     return block;
 }
 
+SLOW void *slow_calloc(size_t count, size_t size) {
+    size_t bytes;
+    bool passes = !__builtin_mul_overflow(count, size, &bytes) && sampler_passes_on(bytes);
+    return passes ? next.calloc(count, size) : record_calloc(count, size);
+}
+
 void *hook_calloc(size_t count, size_t size) {
     size_t bytes;
     if (likely(!__builtin_mul_overflow(count, size, &bytes) && sampler_passes(bytes))) return next.calloc(count, size);
-    return slow_calloc(count, size, false);
+    return slow_calloc(count, size);
 }
 
-void *exact_calloc(size_t count, size_t size) { return slow_calloc(count, size, true); }
+void *exact_calloc(size_t count, size_t size) { return record_calloc(count, size); }
 
 SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     struct offheap_value kept;
@@ -100,50 +104,56 @@ void *exact_reallocarray(void *old, size_t count, size_t size) {
     return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
 }
 
-#define ALIGNED(name)                                                             \
-    SLOW void *slow_##name(size_t alignment, size_t size, bool exact) {           \
-        if (!exact && sampler_passes_on(size)) return next.name(alignment, size); \
-        void *block = next.name(alignment, size);                                 \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                      \
-        return block;                                                             \
-    }                                                                             \
-    void *hook_##name(size_t alignment, size_t size) {                            \
-        if (likely(sampler_passes(size))) return next.name(alignment, size);      \
-        return slow_##name(alignment, size, false);                               \
-    }                                                                             \
-    void *exact_##name(size_t alignment, size_t size) { return slow_##name(alignment, size, true); }
+#define ALIGNED(name)                                                                               \
+    SLOW void *record_##name(size_t alignment, size_t size) {                                       \
+        void *block = next.name(alignment, size);                                                   \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                        \
+        return block;                                                                               \
+    }                                                                                               \
+    SLOW void *slow_##name(size_t alignment, size_t size) {                                         \
+        return sampler_passes_on(size) ? next.name(alignment, size) : record_##name(alignment, size); \
+    }                                                                                               \
+    void *hook_##name(size_t alignment, size_t size) {                                              \
+        if (likely(sampler_passes(size))) return next.name(alignment, size);                        \
+        return slow_##name(alignment, size);                                                        \
+    }                                                                                               \
+    void *exact_##name(size_t alignment, size_t size) { return record_##name(alignment, size); }
 ALIGNED(memalign)
 ALIGNED(aligned_alloc)
 
-#define PAGED(name)                                                    \
-    SLOW void *slow_##name(size_t size, bool exact) {                  \
-        if (!exact && sampler_passes_on(size)) return next.name(size); \
-        void *block = next.name(size);                                 \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);           \
-        return block;                                                  \
-    }                                                                  \
-    void *hook_##name(size_t size) {                                   \
-        if (likely(sampler_passes(size))) return next.name(size);      \
-        return slow_##name(size, false);                               \
-    }                                                                  \
-    void *exact_##name(size_t size) { return slow_##name(size, true); }
+#define PAGED(name)                                                                                              \
+    SLOW void *record_##name(size_t size) {                                                                      \
+        void *block = next.name(size);                                                                           \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                                     \
+        return block;                                                                                            \
+    }                                                                                                            \
+    SLOW void *slow_##name(size_t size) { return sampler_passes_on(size) ? next.name(size) : record_##name(size); } \
+    void *hook_##name(size_t size) {                                                                             \
+        if (likely(sampler_passes(size))) return next.name(size);                                                \
+        return slow_##name(size);                                                                                \
+    }                                                                                                            \
+    void *exact_##name(size_t size) { return record_##name(size); }
 PAGED(valloc)
 PAGED(pvalloc)
 
-SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size, bool exact) {
-    if (!exact && sampler_passes_on(size)) return next.posix_memalign(block, alignment, size);
+SLOW int record_posix_memalign(void **block, size_t alignment, size_t size) {
     int error = next.posix_memalign(block, alignment, size);
     if (!error && *block) RECORD(*block, size, OFFHEAP_HOOK_posix_memalign);
     return error;
 }
 
+SLOW int slow_posix_memalign(void **block, size_t alignment, size_t size) {
+    if (sampler_passes_on(size)) return next.posix_memalign(block, alignment, size);
+    return record_posix_memalign(block, alignment, size);
+}
+
 int hook_posix_memalign(void **block, size_t alignment, size_t size) {
     if (likely(sampler_passes(size))) return next.posix_memalign(block, alignment, size);
-    return slow_posix_memalign(block, alignment, size, false);
+    return slow_posix_memalign(block, alignment, size);
 }
 
 int exact_posix_memalign(void **block, size_t alignment, size_t size) {
-    return slow_posix_memalign(block, alignment, size, true);
+    return record_posix_memalign(block, alignment, size);
 }
 
 SLOW void slow_free(void *block) {

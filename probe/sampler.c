@@ -18,6 +18,12 @@ enum { IDLE_BYTES = 256 * 1024 };
 /* A line that all threads write to: only now and then. */
 enum { PASSED_OVER_AT_ONCE = 64 };
 
+/* Of an interval code, in this recording: the mean in bytes, and its inverse, for a division takes longer than all
+ * else that becomes of a large block. */
+struct scale {
+    _Atomic double mean, inverse;
+};
+
 static struct {
     _Atomic uint64_t interval; /* of code 1 */
     _Atomic uint32_t code;
@@ -27,7 +33,13 @@ static struct {
     _Atomic uint64_t idle;    /* bytes */
     _Atomic uint64_t passed_over;
     _Atomic uint8_t codes[SAMPLER_CLASSES];
+    struct scale scales[UINT8_MAX + 1];
 } common;
+
+static double mean_of(uint8_t code) { return atomic_load_explicit(&common.scales[code].mean, memory_order_relaxed); }
+static double inverse_of(uint8_t code) {
+    return atomic_load_explicit(&common.scales[code].inverse, memory_order_relaxed);
+}
 
 /* xorshift64*; never 0. */
 static uint64_t next_random(void) {
@@ -43,11 +55,6 @@ static uint64_t next_random(void) {
 static double next_uniform(void) { return (double)((next_random() >> 11) + 1) * 0x1p-53; }
 
 static double next_exponential(void) { return -natural_log(next_uniform()); }
-
-static uint64_t draw(uint64_t interval) {
-    double bytes = next_exponential() * (double)interval;
-    return bytes < 1 ? 1 : (uint64_t)bytes + 1;
-}
 
 uint64_t sampler_mean(uint64_t least, unsigned code) {
     /* 2^(k/8) */
@@ -69,10 +76,11 @@ static void count_down_from(uint64_t bytes) {
 }
 
 /* Under the mean of now. */
-static void draw_countdown(uint64_t interval) {
+static void draw_countdown(void) {
     sampler.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
     sampler.chance = next_uniform();
-    count_down_from(draw(sampler_mean(interval, sampler.code)));
+    double bytes = next_exponential() * mean_of(sampler.code);
+    count_down_from(bytes < 1 ? 1 : (uint64_t)bytes + 1);
 }
 
 /* splitmix64: neighbouring seeds give unrelated streams. */
@@ -90,6 +98,11 @@ void sampler_start(uint64_t least, uint8_t code, uint64_t seed) {
     atomic_store(&common.threads, 0);
     atomic_store(&common.passed_over, 0);
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) atomic_store(&common.codes[i], code ? code : 1);
+    for (unsigned i = 1; i <= UINT8_MAX; i++) {
+        double mean = (double)sampler_mean(least, i);
+        atomic_store_explicit(&common.scales[i].mean, mean, memory_order_relaxed);
+        atomic_store_explicit(&common.scales[i].inverse, 1 / mean, memory_order_relaxed);
+    }
     atomic_fetch_add(&common.session, 1);
 }
 
@@ -106,7 +119,7 @@ void sampler_stop(void) { atomic_fetch_add(&common.session, 1); }
 void sampler_rest(void) { atomic_store(&common.idle, IDLE_BYTES); }
 
 void sampler_join(void) {
-    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire);
     if (sampler.session == session) return;
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     uint64_t thread = atomic_fetch_add_explicit(&common.threads, 1, memory_order_relaxed);
@@ -114,12 +127,12 @@ void sampler_join(void) {
     sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
     sampler.countdown = sampler.beyond = sampler.passed_over = 0;
     if (!interval) return;
-    draw_countdown(interval);
+    draw_countdown();
     sampler.large = next_exponential();
 }
 
-static double probability(size_t size, uint64_t interval, uint8_t code) {
-    return one_minus_exp((double)(size ? size : 1) / (double)sampler_mean(interval, code));
+static double probability(size_t size, uint8_t code) {
+    return one_minus_exp((double)(size ? size : 1) * inverse_of(code));
 }
 
 static uint8_t class_code(size_t size) {
@@ -128,18 +141,18 @@ static uint8_t class_code(size_t size) {
 
 /* Of a block in which a countdown ran out: sampled under its class's mean as well?  Mostly not, which is seen from
  * x (1 - x/2) <= 1 - exp(-x) <= x. */
-static bool class_takes(size_t size, uint64_t interval) {
+static bool class_takes(size_t size) {
     uint8_t counted = sampler.code, code = class_code(size);
     sampler.taken = code > counted ? code : counted;
     if (code <= counted) return true;
-    double finer = (double)sampler_mean(interval, counted), mean = (double)sampler_mean(interval, code);
+    double finer = mean_of(counted), mean = mean_of(code);
     if (sampler.chance * (finer - 0.5 * (double)size) * mean > finer * finer) return false;
-    return sampler.chance * probability(size, interval, counted) <= probability(size, interval, code);
+    return sampler.chance * probability(size, counted) <= probability(size, code);
 }
 
-static bool large_passes(size_t size, uint64_t interval) {
+static bool large_passes(size_t size) {
     sampler.taken = class_code(size);
-    double its = (double)size / (double)sampler_mean(interval, sampler.taken);
+    double its = (double)size * inverse_of(sampler.taken);
     if (its >= sampler.large) return false;
     sampler.large -= its;
     return true;
@@ -151,32 +164,33 @@ static void count_passed_over(void) {
     sampler.passed_over = 0;
 }
 
-static bool passes_on(size_t size, uint64_t interval) {
-    if (size >= SAMPLER_LARGE) return large_passes(size, interval);
+static bool passes_on(size_t size) {
+    if (size >= SAMPLER_LARGE) return large_passes(size);
     uint64_t after = size - sampler.countdown;
     if (after >= sampler.beyond) {
-        if (class_takes(size, interval)) return false;
+        if (class_takes(size)) return false;
         count_passed_over();
-        draw_countdown(interval);
+        draw_countdown();
     } else if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed)) {
+        /* Only a piece of it ends within this block. */
         count_down_from(sampler.beyond - after);
     } else {
-        /* A piece ends within this block.  The old mean has decided about it, so only now a new one. */
-        draw_countdown(interval);
+        /* The old mean has decided about this block, so only now a new one. */
+        draw_countdown();
     }
     return true;
 }
 
 bool sampler_passes_on(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
-    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire); /* before its scales */
     /* What the probe itself allocates must not touch `taken`, which the block it is about to record has. */
     if (interval == 0 || sampler.session != session || !(session & 1) || sampler.inside) return false;
-    return passes_on(size, interval);
+    return passes_on(size);
 }
 
 bool sampler_takes(size_t size) {
-    uint32_t session = atomic_load_explicit(&common.session, memory_order_relaxed);
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire);
     if (!(session & 1)) {
         sampler.countdown = atomic_load_explicit(&common.idle, memory_order_relaxed);
         return false;
@@ -184,9 +198,9 @@ bool sampler_takes(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     sampler_join();
     if (interval == 0) return true;
-    if (sampler_passes(size) || passes_on(size, interval)) return false;
+    if (sampler_passes(size) || passes_on(size)) return false;
     if (size >= SAMPLER_LARGE) sampler.large = next_exponential();
-    else draw_countdown(interval);
+    else draw_countdown();
     return true;
 }
 
@@ -195,7 +209,6 @@ uint8_t sampler_code(void) {
 }
 
 double sampler_weight(size_t size) {
-    uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
-    if (interval == 0) return 1;
-    return 1 / probability(size, interval, sampler.taken);
+    if (atomic_load_explicit(&common.interval, memory_order_relaxed) == 0) return 1;
+    return 1 / probability(size, sampler.taken);
 }
