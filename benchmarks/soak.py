@@ -5,6 +5,7 @@
     .venv/bin/python benchmarks/soak.py --only '17 ZGC'    the cells whose names contain that
     .venv/bin/python benchmarks/soak.py --continue         the cells that have not run yet, then those that
                                                            ran with another probe
+    .venv/bin/python benchmarks/soak.py --jobs 4           four at once, not one for each two CPUs
     .venv/bin/python benchmarks/soak.py --write            put the table into docs/soak.md, and each cell that
                                                            ends into docs/soak.jsonl
 
@@ -14,7 +15,9 @@ Exit status 1 when a cell failed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import platform
 import random
 import sys
@@ -22,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -154,6 +158,9 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no new cell after that")
     parser.add_argument("--divisor", type=int, default=1, help="divides the counts of the stress program")
+    parser.add_argument(
+        "--jobs", type=int, default=max((os.cpu_count() or 1) // 2, 1), help="machines at once"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--only", default="", help="cells whose name contains it")
     parser.add_argument(
@@ -185,17 +192,31 @@ def main() -> int:
         new = [cell for cell in chosen if str(cell) not in kept]
         older = [cell for cell in chosen if str(cell) in kept and kept[str(cell)].probe != probe]
         task = bar.add_task("soak", total=len(new) + len(older))
-        for cell in (*new, *older):
-            start = time.monotonic()
-            if start - began > args.minutes * 60:
-                break
-            bar.update(task, description=str(cell))
-            result = stress.run(cell)
-            kept[str(cell)] = Kept(str(cell), args.divisor, probe, time.monotonic() - start, result)
-            kept[str(cell)].append(file)
-            bar.advance(task)
-            for failure in result.failures:
-                bar.console.print(f"{cell}: {failure}", markup=False, soft_wrap=True)
+        # What a machine does without the probe is asked once: its cells, neighbours, are one job.
+        jobs = [list(cells) for _, cells in itertools.groupby((*new, *older), lambda cell: cell.machine)]
+
+        def run(cells: Sequence[soak.Cell]) -> list[Kept]:
+            ran = []
+            for cell in cells:
+                start = time.monotonic()
+                if start - began > args.minutes * 60:
+                    break
+                bar.update(task, description=str(cell))
+                result = stress.run(cell)
+                ran.append(Kept(str(cell), args.divisor, probe, time.monotonic() - start, result))
+                bar.advance(task)
+            return ran
+
+        with ThreadPoolExecutor(args.jobs) as pool:
+            try:
+                for done in as_completed([pool.submit(run, cells) for cells in jobs]):
+                    for one in done.result():
+                        kept[one.cell] = one
+                        one.append(file)
+                        for failure in one.result.failures:
+                            bar.console.print(f"{one.cell}: {failure}", markup=False, soft_wrap=True)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: only those that run end
     for cell in chosen:
         if str(cell) in kept:
             tally.add(cell, kept[str(cell)], probe)
