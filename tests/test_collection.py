@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from offheap.analysis.watched import Row
+from offheap.analysis.watching import Watch
 from offheap.jvm import probe
+from offheap.jvm.collection import collect
+from offheap.recording.following import follow
+from offheap.watch import jvm_counters
 from zoo import offheap
 
 SECONDS = "7s"
@@ -101,6 +107,37 @@ def test_a_live_file_is_judged_before_and_after_a_collection(
     )
     assert after["Buffers.keep"]["verdict"] in ("leak", "growing")
     assert not after["Buffers.keep"]["waits_for_gc"]
+
+
+def test_whoever_watches_knows_whether_the_jvm_collected(
+    jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
+) -> None:
+    """Beside one who does not know it, and says leak with a doubt."""
+    with buffers(jre(21), classes) as pid:
+        live_file = probe.start(pid, "interval=65536").live_file
+        with closing(follow(live_file, jvm_counters)) as source, closing(follow(live_file)) as blind:
+            watches = Watch(source), Watch(blind)
+            began = time.monotonic()
+            while time.monotonic() < began + 12:
+                for watch in watches:
+                    watch.advance()
+                time.sleep(0.5)
+            seeing, other = (_dropped(watch).suspect for watch in watches)
+            assert (seeing.verdict, seeing.waits_for_gc) == ("growing", True)
+            assert "no collection ran that could have freed it" in seeing.why
+            assert "no collection ran" not in other.why
+            held = _dropped(watches[0]).live_bytes
+            collect(pid)
+            watches[0].advance()
+            assert _dropped(watches[0]).live_bytes < held / 3
+        live_file.unlink()
+
+
+def _dropped(watch: Watch) -> Row:
+    view = watch.view()
+    rows = map(view.row, range(len(view.names.suspects)))
+    found = [row for row in rows if any("Buffers.drop" in f.name for f in row.suspect.site.stack)]
+    return max(found, key=lambda row: row.allocated)
 
 
 def test_gc_of_a_finished_recording_is_refused(tmp_path: Path) -> None:

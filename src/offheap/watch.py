@@ -96,17 +96,29 @@ def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = 
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
     try:
-        performance = hsperfdata.read(pid, status.read(pid).namespace_pid, maps.read(pid))
+        counted = _jvm_counters(pid)
         names = _thread_names(pid)
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "looking at it") from None
-    counted: dict[str, float] = gauges.read(performance) if performance else {}
     counted.update(_groups(THREADS, ((name, 1) for name in names)))
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
     counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
     if accounts.allocator:
         counted[f"{ALLOCATOR}{accounts.allocator}"] = 1.0
     return Moment(accounts, owners, counted)
+
+
+def jvm_counters(pid: int) -> dict[str, float]:
+    """What the JVM counts itself, as gauges; nothing where it tells nothing, or has ended."""
+    try:
+        return _jvm_counters(pid)
+    except OSError:
+        return {}
+
+
+def _jvm_counters(pid: int) -> dict[str, float]:
+    performance = hsperfdata.read(pid, status.read(pid).namespace_pid, maps.read(pid))
+    return gauges.read(performance) if performance else {}
 
 
 def glance() -> OwnersLook:

@@ -85,8 +85,9 @@ def run(args: argparse.Namespace) -> int:
 def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None = None) -> None:
     from offheap.analysis.watching import Watch
     from offheap.recording.following import follow
+    from offheap.watch import jvm_counters
 
-    with closing(follow(path)) as source:
+    with closing(follow(path, jvm_counters)) as source:
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
         watch = Watch(source)
         view = watch.advance()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +20,28 @@ from offheap.recording.layout import META
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
 from offheap.recording.look import Look
-from offheap.recording.model import Chain, Recording
+from offheap.recording.model import Chain, OwnersOverTime, Recording
 from offheap.recording.naming import Naming
 from offheap.recording.snapshots import Snapshots
 
 # A directory is read whole each time: at most so much of one CPU goes into it.
 _SHARE_OF_CPU = 0.01
+_MOST_COUNTS = 1000  # kept; beyond that every other one goes, but for the first and the last
+
+# PID -> gauges by name, as docs/recording-format.md has them; nothing where they cannot be told.
+Gauges = Callable[[int], Mapping[str, float]]
 
 
 class FollowedLiveFile:
     """Reads of a live file only what it must; the process that writes it may end at any time.
 
     UserError when it is no live file, or damaged.  The file stays readable when its name is removed.
+    `gauges`: asked at each look.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, gauges: Gauges | None = None) -> None:
+        self._gauges = gauges
+        self._counted: list[tuple[float, Mapping[str, float]]] = []
         self._file = LiveFile(path)
         self._pid = process.find(self._file.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
@@ -57,6 +66,9 @@ class FollowedLiveFile:
         self._over = not alive or header.state in (State.STOPPED, State.EXITED)
         # A killed process's heartbeat lies before our last look.
         self._time = max(self._time, elapsed(header, alive))
+        if self._gauges and self._pid is not None and alive:
+            # Before the blocks are read: a collection that is counted has freed what it could of them.
+            self._count(self._gauges(self._pid))
         snapshot = self._snapshots.take(self._time, pid=self._pid if alive else None, final=self._over)
         if len(snapshot.stacks.numbers):
             self._stacks.append(snapshot.stacks)
@@ -79,7 +91,7 @@ class FollowedLiveFile:
         assert self._last is not None, "look first"
         last = self._last
         self._stacks = [_joined(self._stacks)]
-        return assemble(
+        recording = assemble(
             last.info,
             self._stacks[0],
             self._chains.items(),
@@ -88,6 +100,24 @@ class FollowedLiveFile:
             last.live.copy(),
             last.series,
             last.process,
+        )
+        return replace(recording, owners=self._owners())
+
+    def _count(self, gauges: Mapping[str, float]) -> None:
+        self._counted.append((self._time, gauges))
+        if len(self._counted) > _MOST_COUNTS:
+            del self._counted[1:-1:2]
+
+    def _owners(self) -> OwnersOverTime:
+        """Of no owner, only with what was counted."""
+        counted = self._counted
+        names = sorted({name for _, gauges in counted for name in gauges})
+        return OwnersOverTime(
+            np.array([at for at, _ in counted]),
+            [],
+            np.zeros((len(counted), 0)),
+            np.zeros(len(counted)),
+            {name: np.array([gauges.get(name, np.nan) for _, gauges in counted]) for name in names},
         )
 
 
@@ -130,9 +160,9 @@ class FollowedDirectory:
         return its.st_mtime_ns, its.st_ino
 
 
-def follow(path: Path) -> FollowedLiveFile | FollowedDirectory:
-    """UserError when there is neither a live file nor a recording."""
-    return FollowedDirectory(path) if path.is_dir() else FollowedLiveFile(path)
+def follow(path: Path, gauges: Gauges | None = None) -> FollowedLiveFile | FollowedDirectory:
+    """UserError when there is neither a live file nor a recording.  A recording has its own gauges."""
+    return FollowedDirectory(path) if path.is_dir() else FollowedLiveFile(path, gauges)
 
 
 def _joined(parts: list[Stacks]) -> Stacks:
