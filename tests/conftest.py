@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import zoo as zoo_programs
 from elf_images import shared_library
@@ -14,6 +15,10 @@ from offheap import checkout
 from waiting_jvm import compile_waiting
 
 pytest_plugins = ["report_pages"]
+
+# Its deadline is one of wall time, and the machine may be anybody's.
+settings.register_profile("offheap", deadline=None)
+settings.load_profile("offheap")
 
 # A shell starts what it puts into the background with these ignored, and every child would inherit that:
 # Ctrl-C would end none of the commands that are tested.

@@ -45,7 +45,7 @@ class Driven:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
-    async def see(self, what: Callable[[], bool], seconds: float = 30.0) -> None:
+    async def see(self, what: Callable[[], bool], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, f"waited in vain:\n{self.head}\n{self.table.text}"

@@ -202,7 +202,7 @@ def test_root_of_another_mount_namespace(inlined: Path, tmp_path: Path) -> None:
 
 
 @given(damage=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_damaged_file_never_raises(inlined: Path, images: Path, damage: list[tuple[float, int]]) -> None:
     data = bytearray(inlined.read_bytes())
     for place, byte in damage:

@@ -155,7 +155,7 @@ def test_whole_image_reads(library: Path) -> None:
 
 
 @given(cut=st.integers(min_value=0, max_value=1 << 14))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_truncated(library: Path, cut: int) -> None:
     data = library.read_bytes()
     # The section headers come last: whatever is cut off takes some of them.
@@ -170,7 +170,7 @@ def _damage(draw: st.DrawFn) -> list[tuple[float, int]]:
 
 
 @given(damage=_damage())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example(damage=[(2.0, 0)])
 def test_damaged(library: Path, damage: list[tuple[float, int]]) -> None:
     data = bytearray(library.read_bytes())
@@ -183,6 +183,6 @@ def test_damaged(library: Path, damage: list[tuple[float, int]]) -> None:
 
 
 @given(data=st.binary(max_size=512))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_noise_behind_a_magic_number(data: bytes) -> None:
     readable_or_error(b"\x7fELF\x02\x01\x01" + b"\0" * 9 + data)

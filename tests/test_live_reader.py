@@ -329,7 +329,7 @@ def read_all(path: Path) -> None:
     assert (recording.live["probability"] > 0).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_flipped_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     raw = bytearray(GOOD)
@@ -340,7 +340,7 @@ def test_flipped_bytes(tmp_path_factory: pytest.TempPathFactory, data: st.DataOb
     read_all(path)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(length=st.integers(0, len(GOOD) - 1), random=st.binary(max_size=64))
 def test_cut_and_continued(tmp_path_factory: pytest.TempPathFactory, length: int, random: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "cut.live"

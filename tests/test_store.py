@@ -352,7 +352,7 @@ def test_hostile_values(recording: Path, tmp_path: Path, table: str, change: str
         load(recording)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.offheap"

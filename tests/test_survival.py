@@ -87,6 +87,20 @@ def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
     assert "collection" not in answer(ranking(recorded(OWNED, [20.0, 40.0])))
 
 
+@pytest.mark.parametrize(("since", "verdict"), [(1.0, "leak"), (57.5, "growing"), (np.nan, "growing")])
+def test_when_the_last_one_began_is_better_than_between_two_looks(since: float, verdict: str) -> None:
+    """Of a recording with two looks, one at its start and one at its end."""
+    recording = recorded(OWNED, [30.0])
+    times = np.array([0.5, 58.0])
+    gauges = {
+        "collections": np.array([3.0, 4.0]),
+        "old-collections": np.ones(2),
+        "since-young-collection": np.array([np.nan, since]),
+    }
+    owners = replace(recording.owners, times=times, bytes=np.ones((2, 1)), rss=np.ones(2), gauges=gauges)
+    assert worst(replace(recording, owners=owners)).verdict == verdict
+
+
 def test_looks_that_failed_are_passed_over() -> None:
     recording = recorded(OWNED, [20.0, 40.0])
     gauges = {

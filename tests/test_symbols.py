@@ -119,7 +119,7 @@ def _functions(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 
 @given(functions=_functions())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_overlapping_functions(aliases: Path, functions: list[tuple[int, int]]) -> None:
     """Every address against the rule itself, written as a search through all functions."""
     with ElfImage.open(aliases) as image:
@@ -202,7 +202,7 @@ def test_names_that_libstdcxx_does_not_read() -> None:
 
 
 @given(st.text(max_size=60).map(lambda text: "_Z" + text) | st.text(max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_a_name(symbol: str) -> None:
     assert isinstance(demangle(plain(symbol)), str)
 

@@ -174,7 +174,7 @@ NAMES = st.text(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(NAMES.map(str.strip).filter(bool))
 def test_any_name_reads_as_it_is_and_makes_no_markup(name: str) -> None:
     blocks: list[Block] = [

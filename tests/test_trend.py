@@ -69,7 +69,7 @@ def test_too_few_points() -> None:
     assert trend(np.zeros(0), np.zeros(0)) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.floats(0, 1e6), st.floats(-1e15, 1e15) | st.just(float("nan"))), max_size=40),
     st.integers(1, 8),

@@ -58,6 +58,7 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
         assert counted["classes"] > 300
         assert counted["heap-after-collection"] >= 0
         assert counted["old-collections"] <= counted["collections"]
+        assert 0 <= counted.get("since-young-collection", 0.0) < 180
         assert jvm.answers()
 
 
