@@ -17,6 +17,7 @@ from offheap.analysis.estimates import Floats
 from offheap.recording.model import Recording
 
 _FEWEST = 5  # sampled blocks
+_CLOCK_SECONDS = 0.1  # by which the JVM's clock and ours may differ
 _SHARE = 0.1  # of a site's sampled live blocks: not only what it took at the start, and keeps
 
 Bools = NDArray[np.bool_]
@@ -54,6 +55,12 @@ def survival(recording: Recording, of_stack: NDArray[np.int64], sites: int) -> S
         return enough
 
     (count, last), (count_old, last_old) = _ran(over.times, counts), _ran(over.times, old)
+    since = over.gauges.get("since-young-collection")
+    if since is not None and count:
+        began = over.times - since - _CLOCK_SECONDS
+        last = max(
+            last, float(np.max(began, where=np.isfinite(began) & (began > over.times[0]), initial=last))
+        )
     return Survival(count, count_old, through(last), through(last_old))
 
 

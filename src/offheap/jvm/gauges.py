@@ -8,6 +8,7 @@ counts no collections.  A JVM updates the spaces at the end of each; eden is sam
 from __future__ import annotations
 
 import re
+import time
 
 from offheap.jvm.hsperfdata import PerfData
 
@@ -29,6 +30,9 @@ def read(performance: PerfData) -> dict[str, float]:
         elif _USED.fullmatch(name) and performance.text(name.removesuffix("used") + "name") != "eden":
             spaces += value
             found["heap-after-collection"] = spaces
+    since = _since_young_collection(performance)
+    if since is not None:
+        found["since-young-collection"] = since
     metaspace = performance.values.get("sun.gc.metaspace.used")
     if isinstance(metaspace, int) and collections:
         found["metaspace-used"] = metaspace
@@ -41,3 +45,22 @@ def read(performance: PerfData) -> dict[str, float]:
         found["classes"] = sum(loaded) - sum(unloaded)
         found["classes-unloaded"] = sum(unloaded)
     return found
+
+
+def _since_young_collection(performance: PerfData) -> float | None:
+    """Seconds since the last one of the young generation alone began; None if there was none, or no telling.
+
+    HotSpot's ticks are since its start, which it has by the wall clock.  Where the whole heap is collected
+    beside the program, a cycle begins before what is counted of it, so those collectors are not asked.
+    """
+    names = (
+        *("sun.gc.collector.0.invocations", "sun.gc.collector.0.lastEntryTime"),
+        *("sun.os.hrt.frequency", "sun.rt.createVmBeginTime"),
+    )
+    count, entry, frequency, start = (performance.values.get(name) for name in names)
+    if not (isinstance(entry, int) and isinstance(frequency, int) and isinstance(start, int)):
+        return None
+    age = time.time() - start / 1000
+    if not count or frequency <= 0 or not 0 <= entry / frequency <= age:
+        return None  # the wall clock may have been set
+    return age - entry / frequency
