@@ -43,7 +43,7 @@ _OPTIONS = (
     *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:AvgMonitorsPerThreadEstimate=1"),
 )
 _SAMPLING = {"sampled": "interval=4096", "exact": "exact"}
-_LOOKS, _TRIES, _PAUSE_SECONDS = 5, 50, 0.1
+_LOOKS, _TRIES, _PAUSE_SECONDS = 5, 50, 0.3
 # Direct buffers are the program's, until a collection; of arenas see Memory.
 _NOT_HOTSPOTS = ("Other", "Arena Chunk")
 _SLOTS = (".got", ".got.plt", ".data.rel.ro", ".data.rel.ro.local")

@@ -20,7 +20,7 @@ from offheap.recording.following import follow
 from offheap.watch import jvm_counters
 from zoo import offheap
 
-SECONDS = "7s"
+SECONDS = "15s"  # in its first seconds a process must show more to be called leaking
 
 
 @pytest.fixture(scope="module")

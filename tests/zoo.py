@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -115,32 +116,34 @@ def compile_zoo(folder: Path) -> Zoo:
         digest.update(source.read_bytes())
     place = folder / digest.hexdigest()[:16]
     zoo = Zoo(place / "classes", place / "modern" if modern_home else None, place / "native")
-    if not place.exists():
-        draft = folder / f".draft-{os.getpid()}"
-        shutil.rmtree(draft, ignore_errors=True)
-        java_sources = [source for source in sources if source.suffix == ".java"]
-        ffm = [source for source in java_sources if source.parent.name == "ffm"]
-        _javac(home, draft / "classes", [s for s in java_sources if s not in ffm], ("--release", "11"))
-        if modern_home:
-            _javac(modern_home, draft / "modern", ffm, ("-cp", str(draft / "classes")))
-        (draft / "native").mkdir()
-        headers = [f"-I{home / 'include'}", f"-I{home / 'include' / 'linux'}"]
-        script = checkout.build_script()
-        for source, library, language in (
-            (LEAKS / "jni" / "codec.c", "libcodec.so", "c"),
-            (LEAKS / "thread-map" / "observer.cpp", "libobserver.so", "c++"),
-        ):
-            flags = ["-O1", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wall", "-Wextra"]
-            output = ["-o", str(draft / "native" / library)]
-            script.compile_native([str(source), *flags, *headers, *output], language=language)
-        try:
-            draft.rename(place)
-        except OSError:
-            # Tests run in several processes: another was first, with the same.
-            if not place.exists():
-                raise
-            shutil.rmtree(draft)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Tests run in several processes: one compiles, the others wait.
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            _compile_into(place, sources, home, modern_home)
     return zoo
+
+
+def _compile_into(place: Path, sources: Sequence[Path], home: Path, modern_home: Path | None) -> None:
+    draft = place.parent / ".draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    java_sources = [source for source in sources if source.suffix == ".java"]
+    ffm = [source for source in java_sources if source.parent.name == "ffm"]
+    _javac(home, draft / "classes", [s for s in java_sources if s not in ffm], ("--release", "11"))
+    if modern_home:
+        _javac(modern_home, draft / "modern", ffm, ("-cp", str(draft / "classes")))
+    (draft / "native").mkdir()
+    headers = [f"-I{home / 'include'}", f"-I{home / 'include' / 'linux'}"]
+    script = checkout.build_script()
+    for source, library, language in (
+        (LEAKS / "jni" / "codec.c", "libcodec.so", "c"),
+        (LEAKS / "thread-map" / "observer.cpp", "libobserver.so", "c++"),
+    ):
+        flags = ["-O1", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wall", "-Wextra"]
+        output = ["-o", str(draft / "native" / library)]
+        script.compile_native([str(source), *flags, *headers, *output], language=language)
+    draft.rename(place)
 
 
 def _javac(home: Path, classes: Path, sources: Sequence[Path], options: Sequence[str]) -> None:
