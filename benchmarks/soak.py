@@ -215,8 +215,9 @@ def main() -> int:
                         one.append(file)
                         for failure in one.result.failures:
                             bar.console.print(f"{one.cell}: {failure}", markup=False, soft_wrap=True)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: only those that run end
+            except KeyboardInterrupt:
+                bar.console.print("stopped; --continue goes on from here")
+                pool.shutdown(wait=False, cancel_futures=True)  # what runs ends, and does not count
     for cell in chosen:
         if str(cell) in kept:
             tally.add(cell, kept[str(cell)], probe)
