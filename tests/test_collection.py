@@ -117,27 +117,33 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
         live_file = probe.start(pid, "interval=65536").live_file
         with closing(follow(live_file, jvm_counters)) as source, closing(follow(live_file)) as blind:
             watches = Watch(source), Watch(blind)
-            began = time.monotonic()
-            while time.monotonic() < began + 12:
+            deadline = time.monotonic() + 90
+            # On a machine that lets nobody run evenly, the first verdict may be another.
+            while True:
                 for watch in watches:
                     watch.advance()
+                known, doubted = map(_dropped, watches)
+                if doubted and any(row.suspect.waits_for_gc for row in known):
+                    break
+                assert time.monotonic() < deadline, known
                 time.sleep(0.5)
-            seeing, other = (_dropped(watch).suspect for watch in watches)
-            assert (seeing.verdict, seeing.waits_for_gc) == ("growing", True)
-            assert "no collection ran that could have freed it" in seeing.why
-            assert "no collection ran" not in other.why
-            held = _dropped(watches[0]).live_bytes
+            seeing, other = known[0], doubted[0]
+            assert seeing.suspect.verdict == "growing"
+            assert "no collection ran that could have freed it" in seeing.suspect.why
+            assert "no collection ran" not in other.suspect.why
+            held = seeing.live_bytes
             collect(pid)
             watches[0].advance()
-            assert _dropped(watches[0]).live_bytes < held / 3
+            assert _dropped(watches[0])[0].live_bytes < held / 3
         live_file.unlink()
 
 
-def _dropped(watch: Watch) -> Row:
+def _dropped(watch: Watch) -> list[Row]:
+    """The sites of the buffers that are dropped, who allocated most first; none before there are names."""
     view = watch.view()
     rows = map(view.row, range(len(view.names.suspects)))
     found = [row for row in rows if any("Buffers.drop" in f.name for f in row.suspect.site.stack)]
-    return max(found, key=lambda row: row.allocated)
+    return sorted(found, key=lambda row: -row.allocated)
 
 
 def test_gc_of_a_finished_recording_is_refused(tmp_path: Path) -> None:
