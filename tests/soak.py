@@ -292,8 +292,12 @@ def _differences(alone: Ended, ended: Ended) -> Iterator[str]:
         yield f"said {sorted(new - _sentences(alone))[0][:300]!r}"
 
 
-# -Xcheck:jni lists the signal handlers, once, if one is not the JVM's: under nohup that of SIGHUP is not.
-_SIGNALS = re.compile(r"^(?:Warning: SIG\w+ handler |Signal Handlers:|SIG\w+: |  found:).*\n", re.MULTILINE)
+# -Xcheck:jni lists the signal handlers, once, if one is not the JVM's: under nohup that of SIGHUP is not,
+# in the background of a script that of SIGINT.
+_SIGNALS = re.compile(
+    r"^(?:Warning: SIG\w+ handler |Running in non-interactive shell|Signal Handlers:|SIG\w+: |  found:).*\n",
+    re.MULTILINE,
+)
 
 
 def _sentences(ended: Ended) -> set[str]:
