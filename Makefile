@@ -50,7 +50,8 @@ evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate 
 	$(BIN)/python benchmarks/evaluate_real.py --write $(EVALUATE_ARGS)
 
 .PHONY: soak
-soak: $(VENV)/.test jres ## does every kind of JVM survive the probe? hours long, written to docs/soak.md
+soak: $(VENV)/.test jres fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md (SOAK_ARGS='--minutes 30': the first half hour)
+	$(BIN)/python benchmarks/reattach.py --write $(REATTACH_ARGS)
 	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)
 
 .PHONY: fuzz
