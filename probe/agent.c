@@ -110,11 +110,11 @@ void agent_vm_live(JavaVM *vm, JNIEnv *env) {
     /* Takes the dynamic linker's lock, so it must not be inside ours. */
     java_discover();
     pthread_mutex_lock(&agent.changing);
-    if (atomic_load(&probe_state) == PROBE_RECORDING) set_up(vm, env);
+    if (probe_is_recording()) set_up(vm, env);
     else agent.vm = vm;
     atomic_store(&agent.phase, VM_LIVE);
     pthread_mutex_unlock(&agent.changing);
-    if (atomic_load(&probe_state) == PROBE_RECORDING) agent_start();
+    if (probe_is_recording()) agent_start();
 }
 
 void agent_vm_dying(JNIEnv *env) {
@@ -293,15 +293,22 @@ void agent_stop(void) {
 
 /* -- the JVM's doors ---------------------------------------------------------------------- */
 
+/* Any other answer than 0 ends the JVM before it has begun: only for options that somebody mistyped. */
 EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
     (void)reserved;
-    atomic_store(&agent.phase, VM_STARTING);
-    if (!java_discover() || !events_open(vm)) return PROBE_NO_JVMTI;
-    events_await_vm();
-    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_OK; /* preloaded too */
     struct options options;
     int error = options_parse(&options, text);
-    return error ? error : probe_start(&options, OFFHEAP_AGENTPATH);
+    if (error) return error;
+    atomic_store(&agent.phase, VM_STARTING);
+    if (java_discover() && events_open(vm)) {
+        events_await_vm();
+        /* Preloaded too? */
+        if (!probe_is_recording()) error = probe_start(&options, OFFHEAP_AGENTPATH);
+    } else {
+        error = PROBE_NO_JVMTI;
+    }
+    if (error) probe_complain(error);
+    return PROBE_OK;
 }
 
 static int attach_start(JavaVM *vm, const char *text) {
@@ -309,7 +316,7 @@ static int attach_start(JavaVM *vm, const char *text) {
     struct options options;
     int error = options_parse(&options, text);
     if (error) return error;
-    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_ALREADY_RECORDING;
+    if (probe_is_recording()) return PROBE_ALREADY_RECORDING;
     if (vm_get_env(vm, &env, JNI_VERSION_1_6) != JNI_OK) return PROBE_NO_JVMTI;
     java_discover();
     /* Before the first sample, or that would have frames without a jmethodID. */
@@ -324,7 +331,7 @@ static int attach_start(JavaVM *vm, const char *text) {
 static int answer(JavaVM *vm, const char *text) {
     if (text && strcmp(text, "stop") == 0) return probe_stop();
     if (text && strcmp(text, "status") == 0)
-        return atomic_load(&probe_state) == PROBE_RECORDING ? PROBE_OK : PROBE_NOT_RECORDING;
+        return probe_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
     if (text && strcmp(text, "trim") == 0) {
         /* On the thread that serves requests, as the JVM's own command does: JDK 11 has none. */
         malloc_trim(0);

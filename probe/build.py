@@ -38,6 +38,8 @@ FLAGS = (
     # .symtab stays, so that a crash report names our functions; lines would double the size.
     "-g0",
     "-shared",
+    # HotSpot unloads a library whose Agent_OnAttach fails, while another thread may be in an event of it.
+    "-Wl,-z,nodelete",
     "-fPIC",
     "-fvisibility=hidden",
     # Profilers and debuggers must be able to walk through the probe, and so must its own unwinder.

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/statfs.h>
 
 #include "budget.h"
 #include "probe.h"
@@ -17,7 +17,7 @@
 struct offheap_header *live;
 
 enum {
-    PAGE = 4096,
+    PAGE = 65536, /* the largest that aarch64 has: a section's pages are its own */
     TICK_NS = 10000000, /* a constant, so that a division by it is none */
     STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
 };
@@ -35,6 +35,7 @@ static struct {
     _Atomic uint32_t *strings; /* hash index: offset of the string, 0 free */
     uint32_t string_slots;
     size_t file_bytes;
+    char path[PATH_MAX];
 } inside;
 
 static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
@@ -76,7 +77,7 @@ static void shape_sections(const struct options *options, uint32_t shards, struc
 
 /* Lays the sections out behind each other; returns the length of the file. */
 static uint64_t lay_out(struct offheap_section *sections, const struct shape *shapes) {
-    uint64_t at = OFFHEAP_HEADER_BYTES;
+    uint64_t at = round_up(OFFHEAP_HEADER_BYTES, PAGE);
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
         sections[i] = (struct offheap_section){
             .offset = at, .capacity = shapes[i].capacity, .row_bytes = shapes[i].row_bytes};
@@ -115,11 +116,18 @@ static bool name_in(char *path, size_t room, const char *directory) {
     return true;
 }
 
-/* Never take more than half of what is free: a container's /dev/shm is its databases' too. */
+/* linux/magic.h, and fs/bcachefs/bcachefs_format.h of Linux 6.7 */
+enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
+
+/* Never take more than half of what is free: a container's /dev/shm is its databases' too.  And nothing where a
+ * page, once written to the disk, is written to another place the next time: when the disk is full, a store to
+ * a page that we have had for long would be SIGBUS. */
 static int check_room(int fd, uint64_t bytes) {
-    struct statvfs fs;
-    if (fstatvfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
-    return (uint64_t)fs.f_bavail * fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
+    uint32_t kind = (uint32_t)fs.f_type;
+    if (kind == (uint32_t)BTRFS || kind == (uint32_t)BCACHEFS) return PROBE_CANNOT_CREATE;
+    return (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
 }
 
 /* What a table takes from the start; the rest is populated as it is used. */
@@ -130,10 +138,20 @@ static uint64_t bytes_at_start(const struct offheap_section *sections) {
     return bytes;
 }
 
+static int not_opened(int error) {
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT: return PROBE_NO_SPACE;
+    case EMFILE:
+    case ENFILE: return PROBE_NO_DESCRIPTOR;
+    default: return PROBE_CANNOT_CREATE;
+    }
+}
+
 static int map_file(const char *path, uint64_t bytes, const struct offheap_section *sections,
                     struct offheap_header **mapped, bool *lazily) {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return errno == ENOSPC || errno == EDQUOT ? PROBE_NO_SPACE : PROBE_CANNOT_CREATE;
+    if (fd < 0) return not_opened(errno);
     int error = check_room(fd, bytes_at_start(sections));
     if (!error && ftruncate(fd, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
     struct offheap_header *header = MAP_FAILED;
@@ -142,7 +160,7 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
         if (header == MAP_FAILED) error = PROBE_CANNOT_MAP;
     }
     if (!error) {
-        *lazily = madvise(header, PAGE, MADV_POPULATE_WRITE) == 0;
+        *lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
         if (!*lazily) {
             if (errno != EINVAL || posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
         } else {
@@ -160,6 +178,7 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
         unlink(path);
         return error;
     }
+    strcpy(inside.path, path);
     /* A forked child must not write into its parent's recording. */
     madvise(header, bytes, MADV_DONTFORK);
     *mapped = header;
@@ -251,6 +270,8 @@ void live_file_close(void) {
     live = NULL;
     if (closing) system_munmap(closing, inside.file_bytes);
 }
+
+void live_file_remove(void) { unlink(inside.path); }
 
 /* Makes the first `bytes` of a section safe to write. */
 static bool populate(enum offheap_section_id section, uint64_t bytes) {

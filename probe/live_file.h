@@ -17,6 +17,8 @@ extern struct offheap_header *live __attribute__((visibility("hidden")));
 int live_file_create(const struct options *options, enum offheap_entry entry);
 /* Unmaps it; the file stays. */
 void live_file_close(void);
+/* Of what was created last, when nothing came of it. */
+void live_file_remove(void);
 
 /* First row of a section, as `type *`. */
 #define LIVE_ROWS(type, section) \

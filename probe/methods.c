@@ -9,6 +9,7 @@
 #include "live_file.h"
 #include "method_ids.h"
 #include "probe.h"
+#include "sampler.h"
 
 enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
 
@@ -114,6 +115,7 @@ void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
     /* Inside, so that JVMTI's own allocations are not samples and the live file stays mapped. */
     if (!probe_enter()) return;
+    sampler.inside = SAMPLER_OWN_DOING; /* what JVMTI allocates for the names, and we free */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);
     for (uint32_t slot = atomic_exchange_explicit(&unnamed, 0, memory_order_acquire), next; slot; slot = next) {
         next = rows[slot].reserved;

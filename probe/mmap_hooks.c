@@ -6,7 +6,6 @@
 #include "mmap_hooks.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -14,8 +13,6 @@
 #include "next.h"
 #include "probe.h"
 #include "record.h"
-
-static bool recording(void) { return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING; }
 
 /* Arenas of a chained allocator: their blocks are counted already. */
 static bool from_allocator(const void *caller) {
@@ -31,7 +28,7 @@ static __attribute__((noinline)) void slow_mapping(void *start, size_t length, e
 }
 
 void *hook_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
-    if (!recording()) return next.mmap(address, length, protection, flags, fd, offset);
+    if (!probe_is_recording()) return next.mmap(address, length, protection, flags, fd, offset);
     /* Before the call, as for munmap: afterwards the range may hold another thread's mapping. */
     if (flags & MAP_FIXED) record_unmapping(address, length, NULL);
     void *start = next.mmap(address, length, protection, flags, fd, offset);
@@ -41,7 +38,7 @@ void *hook_mmap(void *address, size_t length, int protection, int flags, int fd,
 }
 
 int hook_munmap(void *address, size_t length) {
-    if (recording() && length) record_unmapping(address, length, NULL);
+    if (probe_is_recording() && length) record_unmapping(address, length, NULL);
     return next.munmap(address, length);
 }
 
@@ -50,7 +47,7 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
     va_start(arguments, flags);
     void *wanted = va_arg(arguments, void *);
     va_end(arguments);
-    if (!recording()) return next.mremap(old, old_length, length, flags, wanted);
+    if (!probe_is_recording()) return next.mremap(old, old_length, length, flags, wanted);
 
     struct offheap_range known = {0};
     if (old_length) record_unmapping(old, old_length, &known); /* 0: maps shared pages once more */

@@ -8,8 +8,9 @@
  *    |
  *    +-- a preloaded probe whose process asked for nothing stays here
  *
- * A forked child is IDLE for ever: it shares neither the agent thread nor the right to
- * write into its parent's recording.
+ * A child that was forked while its parent recorded stays RECORDING and never does (probe_is_recording): it
+ * shares neither the agent thread nor the right to write into its parent's recording, and what its parent's
+ * other threads held at that moment is held for ever.
  */
 #define _GNU_SOURCE
 #include "probe.h"
@@ -134,6 +135,11 @@ bool probe_enter_to_forget(void) {
 
 void probe_leave_forgetting(void) { go_out(); }
 
+bool probe_is_recording(void) {
+    return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING &&
+           atomic_load_explicit(owner, memory_order_relaxed);
+}
+
 bool probe_is_preloaded(void) { return probe.preloaded; }
 
 bool probe_hands_out_hooks(void) {
@@ -145,7 +151,10 @@ static void forget_fork(void) {
 }
 
 static bool own_process(void) {
-    if (owner) return true;
+    if (owner) {
+        atomic_store(owner, 1); /* the page may be of a parent that had stopped recording */
+        return true;
+    }
     void *page = system_pages(4096);
     if (!page) return false;
 #ifndef MADV_WIPEONFORK
@@ -197,11 +206,27 @@ static void describe_process(void) {
     }
 }
 
+/* Waits until every hook has let go of the live file.  Without the barrier it is not known who is inside. */
+static bool wait_until_outside(void) {
+    if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
+    for (int round = 0; round < 2000; round++) {
+        bool inside = false;
+        for (int i = 0; i < LANES; i++)
+            inside |= atomic_load(&lanes[i].of_owner) != 0 || atomic_load(&lanes[i].of_others) != 0;
+        if (!inside) return true;
+        usleep(1000);
+    }
+    return false;
+}
+
 static int start(const struct options *options, enum offheap_entry entry) {
-    if (atomic_load(&probe_state) == PROBE_RECORDING) return PROBE_ALREADY_RECORDING;
+    if (atomic_load(&probe_state) == PROBE_RECORDING)
+        return probe_is_recording() ? PROBE_ALREADY_RECORDING : PROBE_FORKED;
     if (!own_process()) return PROBE_CANNOT_MAP;
     next_resolve();
     ask_for_membarrier();
+    /* A thread that probe_stop gave up waiting for may still be in the tables that are made anew below. */
+    if (!wait_until_outside()) return PROBE_BUSY;
     int error = live_file_create(options, entry);
     if (error) return error;
     bool exact = options->interval == 0;
@@ -213,6 +238,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     if (!tables) {
         table_stop();
         live_file_close();
+        live_file_remove();
         return PROBE_CANNOT_MAP;
     }
     threads_start();
@@ -231,21 +257,8 @@ static int start(const struct options *options, enum offheap_entry entry) {
     return PROBE_OK;
 }
 
-/* Waits until every hook has let go of the live file.  Without the barrier it is not known who is inside. */
-static bool wait_until_outside(void) {
-    if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
-    for (int round = 0; round < 2000; round++) {
-        bool inside = false;
-        for (int i = 0; i < LANES; i++)
-            inside |= atomic_load(&lanes[i].of_owner) != 0 || atomic_load(&lanes[i].of_others) != 0;
-        if (!inside) return true;
-        usleep(1000);
-    }
-    return false;
-}
-
 static int stop(void) {
-    if (atomic_load(&probe_state) != PROBE_RECORDING) return PROBE_NOT_RECORDING;
+    if (!probe_is_recording()) return PROBE_NOT_RECORDING;
     if (!probe.preloaded) got_restore();
     agent_stop();
     atomic_store(&probe_state, PROBE_IDLE);
@@ -265,7 +278,10 @@ int probe_start(const struct options *options, enum offheap_entry entry) {
     pthread_mutex_lock(&probe.starting);
     int error = start(options, entry);
     pthread_mutex_unlock(&probe.starting);
-    if (error == PROBE_CANNOT_PATCH) probe_stop();
+    if (error == PROBE_CANNOT_PATCH) {
+        probe_stop();
+        live_file_remove();
+    }
     return error;
 }
 
@@ -295,7 +311,7 @@ void probe_jvm_loading(void) {
         probe.leave_environment = false;
         environment_leave();
     }
-    if (atomic_load(&probe_state) == PROBE_RECORDING) agent_start();
+    if (probe_is_recording()) agent_start();
 }
 
 /* Our image stands before libc's in search order only when we were preloaded (or linked). */
@@ -307,20 +323,22 @@ static bool came_first(void) {
     return false;
 }
 
-/* False. */
-static bool complain(const char *why) {
-    char line[128] = "offheap: ";
-    strcat(strcat(line, why), "; nothing is recorded\n");
-    return write(2, line, strlen(line)) < 0;
-}
-
 static const char *why_not(int error) {
     switch (error) {
+    case PROBE_BAD_OPTIONS: return "the OFFHEAP variable is not understood";
+    case PROBE_NO_JVMTI: return "the JVM refuses a JVMTI environment";
     case PROBE_NO_SPACE: return "there is no room for the live file";
     case PROBE_CANNOT_CREATE: return "the live file cannot be made";
+    case PROBE_NO_DESCRIPTOR: return "too many files are open";
     case PROBE_CANNOT_MAP: return "there is no address space for the live file";
     default: return "the probe cannot start";
     }
+}
+
+void probe_complain(int error) {
+    char line[128] = "offheap: ";
+    strcat(strcat(line, why_not(error)), "; nothing is recorded\n");
+    if (write(2, line, strlen(line)) < 0) return; /* no stderr: nobody to tell */
 }
 
 static bool wake_up(void) {
@@ -330,8 +348,11 @@ static bool wake_up(void) {
     if (getauxval(AT_SECURE)) return false;
     const char *text = getenv("OFFHEAP");
     struct options options;
-    if (options_parse(&options, text ? text : "") != PROBE_OK)
-        return complain("the OFFHEAP variable is not understood");
+    int error = options_parse(&options, text ? text : "");
+    if (error) {
+        probe_complain(error);
+        return false;
+    }
     bool java = environment_is_java();
     if (options.search && !java) {
         /* A shell between `offheap run` and its JVM: the variables stay for what it starts. */
@@ -340,8 +361,9 @@ static bool wake_up(void) {
         if (java) probe.leave_environment = true;
         else environment_leave();
     }
-    int error = probe_start(&options, OFFHEAP_PRELOAD);
-    return error == PROBE_OK || complain(why_not(error));
+    error = probe_start(&options, OFFHEAP_PRELOAD);
+    if (error) probe_complain(error);
+    return error == PROBE_OK;
 }
 
 extern char **environ;
@@ -361,7 +383,7 @@ bool probe_wake(void) {
 /* Threads only now: the first allocation may be the dynamic linker's own. */
 __attribute__((constructor)) static void on_load(void) {
     probe_wake();
-    if (atomic_load(&probe_state) == PROBE_RECORDING && environment_is_java()) agent_start();
+    if (probe_is_recording() && environment_is_java()) agent_start();
 }
 
 /* For programs without a JVM to attach through: they dlopen the library and call these. */

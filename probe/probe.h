@@ -29,6 +29,9 @@ enum probe_error {
     PROBE_NO_JVMTI = 108,
     PROBE_PRELOADED = 109,         /* stop: a preloaded probe stays idle, its hooks cannot be taken out */
     PROBE_OK_AGAIN = 110,          /* OK, from all but the first successful Agent_OnAttach */
+    PROBE_FORKED = 111,            /* a child of a process that was recorded when it forked */
+    PROBE_BUSY = 112,              /* a thread has not come out of the probe since the last recording */
+    PROBE_NO_DESCRIPTOR = 113,     /* the process has as many files open as it may */
 };
 
 enum probe_state { PROBE_IDLE, PROBE_RECORDING };
@@ -47,6 +50,10 @@ int probe_stop(void);
 /* The process ends: what is live now is what it leaves behind.  Nothing is recorded any more, since
  * the destructors of C++ statics will free what was leaked into them. */
 void probe_fall_asleep(void);
+/* Is there a live file of this process?  The state alone is also that of a forked child, whose parent has it. */
+bool probe_is_recording(void);
+/* Says on stderr that nothing is recorded, and why. */
+void probe_complain(int error);
 /* True when this library was preloaded: its symbols interpose, GOTs are left alone. */
 bool probe_is_preloaded(void);
 /* Modules have come (a dlopen ended; also called by the agent thread when woken) or gone (a dlclose). */

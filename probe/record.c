@@ -2,6 +2,7 @@
 #include "record.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "budget.h"
 #include "live_file.h"
@@ -28,11 +29,20 @@ static void beat(uint32_t birth) {
     if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
 }
 
+/* What comes to be recorded while nothing is, or inside the probe. */
+static void pass_on(size_t size) {
+    if (!sampler.inside) {
+        sampler_takes(size); /* keeps the countdown of an idle probe going */
+    } else if (sampler.inside != SAMPLER_OWN_DOING && probe_enter_to_forget()) {
+        live_lose(OFFHEAP_LOST_REENTRIES);
+        probe_leave_forgetting();
+    }
+}
+
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller) {
     int saved = errno;
     if (!probe_enter() && !(probe_wake() && probe_enter())) {
-        /* Keeps the countdown of an idle probe going. */
-        if (!sampler.inside) sampler_takes(size);
+        pass_on(size);
         errno = saved;
         return;
     }
@@ -68,7 +78,7 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
                     uint32_t birth) {
     int saved = errno;
     if (!probe_enter()) {
-        if (!sampler.inside) sampler_takes(length);
+        pass_on(length);
         errno = saved;
         return;
     }
@@ -103,8 +113,9 @@ void record_unmapping(void *start, size_t length, struct offheap_range *first) {
         }
         return;
     }
-    uint64_t from = (uint64_t)(uintptr_t)start;
-    if (!ranges_remove(from, from + length, first)) live_lose(OFFHEAP_LOST_UNMAPS);
+    /* The kernel takes whole pages, whatever it was asked for. */
+    uint64_t from = (uint64_t)(uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!ranges_remove(from, (from + length + page - 1) & -page, first)) live_lose(OFFHEAP_LOST_UNMAPS);
     probe_leave();
 }
 

@@ -32,6 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SAMPLER_OWN_DOING = 2 };
+
 /* initial-exec: one fs-relative load.  Global-dynamic costs 1.5 ns a call, and its first
  * use in a thread allocates.  Loaded by dlopen it takes its 56 bytes from glibc's static TLS surplus. */
 struct sampler {
@@ -43,7 +45,7 @@ struct sampler {
     uint32_t session;   /* of the recording the countdown was drawn for */
     uint32_t thread_session; /* of the recording `thread` belongs to */
     uint16_t thread;    /* row in THREADS, 0: not asked yet */
-    uint8_t inside;     /* between probe_enter and probe_leave */
+    uint8_t inside;     /* 1 between probe_enter and probe_leave; SAMPLER_OWN_DOING: not recorded, nor lost */
     uint8_t name_age;   /* rows asked for since the thread's name was first asked for (threads.c) */
     uint8_t code;       /* interval code the countdown was drawn under */
     uint8_t taken;      /* and the one of the latest sample */

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import soak
+from native import compile_c
 from offheap import recording
-from seccomp import forbid
+from seccomp import WISHES, forbid
+from small_places import memory_cgroup
 from waiting_jvm import NOBODY
 
-PRINTED = """\
-ready
-threads 200
-loaders 100
-virtual 400
-nulls 4000
-overflows 20
-children 8
-redefinitions 8
-"""
 ALLOCATING = """
 import ctypes, sys, threading
 libc = ctypes.CDLL(None)
@@ -39,35 +31,6 @@ threads = [threading.Thread(target=leak) for _ in range(3)]
 [t.start() for t in threads]; [t.join() for t in threads]
 print("lived")
 """
-
-
-@pytest.fixture(scope="module")
-def jar(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return soak.compile_stress(jdk, tmp_path_factory.mktemp("hostile"))
-
-
-def stress(
-    java: Path, jar: Path, library: Path, options: str, before: Callable[[], object] = lambda: None
-) -> None:
-    """Runs the stress program under the probe; `before` is called between the JVM's start and the stress."""
-    process = subprocess.Popen(
-        [java, "-Xmx192m", "-XX:+UseSerialGC", f"-javaagent:{jar}", "-cp", jar, "Stress", "50", "return"],
-        env={**os.environ, "LD_PRELOAD": str(library), "OFFHEAP": options},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout
-        first = process.stdout.readline()
-        before()
-        rest, complaints = process.communicate("\n", timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 0, complaints
-    assert first + rest == PRINTED
 
 
 def allocate(
@@ -91,68 +54,7 @@ def leaked(folder: Path) -> int:
     return int((recording.load(file).live["size"] == 5000).sum())
 
 
-def test_full_tables(jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path) -> None:
-    stress(jre(21), jar, probe_library, f"exact,blocks=1024,stacks=256,dir={tmp_path}")
-    (file,) = tmp_path.glob("*.live")
-    lost = recording.load(file).info.lost
-    assert lost["lost_blocks"] > 1000
-    assert lost["lost_stacks"] > 100
-
-
-@pytest.fixture
-def small_tmpfs(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("needs root to mount a small tmpfs")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def test_a_file_system_that_fills_up(
-    jre: Callable[[int], Path], jar: Path, probe_library: Path, small_tmpfs: Path
-) -> None:
-    """The live file gets its pages as it needs them: where none are left, a write would be SIGBUS."""
-
-    def fill() -> None:
-        with open(small_tmpfs / "filler", "wb", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(bytes(4096))
-            except OSError:
-                pass
-
-    stress(jre(17), jar, probe_library, f"interval=64,stacks=16384,dir={small_tmpfs}", fill)
-    (file,) = small_tmpfs.glob("*.live")
-    lost = recording.load(file).info.lost
-    assert lost.get("lost_stacks", 0) > 0, lost
-
-
-@pytest.fixture
-def small_cgroup(tmp_path: Path) -> Iterator[Path]:
-    """cgroup.procs of a group that may have 96 MiB and no swap; of version 1 or 2."""
-    trees = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
-    name = f"offheap-test-{os.getpid()}"
-    for tree, limit in trees.items():
-        group = Path(tree) / name
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            for file in (limit, "memory.memsw.limit_in_bytes", "memory.swap.max"):
-                if (group / file).exists():
-                    (group / file).write_text("0" if "swap.max" in file else str(96 << 20))
-            if (group / limit).exists():
-                yield group / "cgroup.procs"
-                return
-        finally:
-            group.rmdir()
-    pytest.skip("no memory cgroup can be made here")
-
-
-def test_the_memory_limit_of_its_cgroup(probe_library: Path, small_cgroup: Path) -> None:
+def test_the_memory_limit_of_its_cgroup(probe_library: Path) -> None:
     """The kernel kills what leaks, as it would without the probe; all that was recorded can be read."""
     script = """
 import ctypes
@@ -164,11 +66,13 @@ while True:
     count += 100
     print(count, flush=True)
 """
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-") as folder:
+    in_memory = tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-")
+    with memory_cgroup() as group, in_memory as folder:
+        group.limit(96 << 20)
         outcome = subprocess.run(
             [sys.executable, "-c", script],
             env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={folder}"},
-            preexec_fn=lambda: small_cgroup.write_text(str(os.getpid())),
+            preexec_fn=group.enter,
             capture_output=True,
             text=True,
             timeout=60,
@@ -188,6 +92,58 @@ def test_no_address_space(probe_library: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_address_space_for_the_live_file_and_little_more(probe_library: Path, tmp_path: Path) -> None:
+    """Where the tables that go with it find no room, the live file must not stay behind."""
+    variables = {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"stacks=1048576,dir={tmp_path}"}
+
+    def run(limit: int) -> tuple[str, list[Path]]:
+        outcome = subprocess.run(
+            ["cat", "/dev/null"],
+            env={**os.environ, **variables},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert outcome.returncode == 0, outcome.stderr
+        return outcome.stderr, list(tmp_path.glob("*.live"))
+
+    said, (whole,) = run(resource.RLIM_INFINITY)
+    assert not said
+    limit = whole.stat().st_size
+    whole.unlink()
+    refusals = 0
+    # By less than what the tables take, which is 8 MiB.
+    while (answer := run(limit))[0]:
+        assert answer == ("offheap: there is no address space for the live file; nothing is recorded\n", [])
+        refusals += 1
+        limit += 2 << 20
+    assert 4 < refusals < 100
+
+
+def test_address_space_that_runs_out(probe_library: Path, tmp_path: Path) -> None:
+    """In the middle of the recording: malloc gives as much as without the probe, then NULL."""
+    program = compile_c(
+        [Path(__file__).parent / "agents" / "fill.c"], tmp_path / "fill", libraries=["pthread"]
+    )
+    counts: list[int] = []
+    for variables in ({}, {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={tmp_path}"}):
+        outcome = subprocess.run(
+            [program],
+            # Whether a thread's arena, of 64 MiB, finds room is a matter of chance.
+            env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1", **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+        counts.append(int(outcome.stdout))
+    without, told = counts
+    assert leaked(tmp_path) == told
+    assert told > 10_000
+    assert abs(told - without) < 100
+
+
 def test_no_file_descriptors(probe_library: Path, tmp_path: Path) -> None:
     """/proc/self/maps cannot be opened any more, by which stacks of threads and of libraries are found."""
     script = "import os\ntry:\n  while True: os.dup(1)\nexcept OSError: pass\n" + ALLOCATING
@@ -196,17 +152,6 @@ def test_no_file_descriptors(probe_library: Path, tmp_path: Path) -> None:
     allocate(probe_library, f"exact,dir={tmp_path}", script=script, before=before)
     assert leaked(tmp_path) == 6000
 
-
-# What the probe asks of the kernel beyond what every program does; seccomp(2) numbers of x86-64.
-WISHES = {
-    "madvise": 28,
-    "fstatfs": 138,
-    "prctl": 157,
-    "fallocate": 285,
-    "process_vm_readv": 310,
-    "membarrier": 324,
-    "rseq": 334,
-}
 
 # Without them it could not tell a full disk, or keep a forked child out of its parent's live file.
 REFUSED = ("madvise", "fstatfs", "all")
@@ -252,7 +197,8 @@ def test_odd_folders(name: str, probe_library: Path, tmp_path: Path) -> None:
     assert leaked(folder) == 6000
 
 
-def test_a_set_user_id_program_records_nothing(probe_library: Path, tmp_path: Path) -> None:
+def test_a_set_user_id_program_does_not_load_it(probe_library: Path, tmp_path: Path) -> None:
+    """By a path, as `offheap run` asks for it; the dynamic linker sees to that."""
     if os.geteuid() != 0:
         pytest.skip("needs root to make a program set-user-ID")
     tmp_path.chmod(0o777)
@@ -278,3 +224,43 @@ def test_a_set_user_id_program_records_nothing(probe_library: Path, tmp_path: Pa
     finally:
         program.unlink()
         shutil.rmtree("/var/tmp/offheap-set-user-id-live", ignore_errors=True)
+
+
+# What glibc ships, and nobody needs.
+SPARE = ("libpcprofile.so", "libmemusage.so")
+
+# In a mount namespace of its own: the probe in the place of a library from one of glibc's trusted folders,
+# with the mark of what set-user-ID programs may be made to load.
+TRUSTED = """
+set -e
+mount -t tmpfs -o size=64m,mode=755 none "$1"
+cp "$2" "$1/probe" && chmod 4755 "$1/probe" && mount --bind "$1/probe" "$3"
+cp "$(command -v cat)" "$1/cat" && chmod "$4" "$1/cat"
+mkdir -m 777 "$1/live"
+setpriv --reuid=65534 --regid=65534 --clear-groups \\
+    env LD_PRELOAD="${3##*/}" OFFHEAP="dir=$1/live" "$1/cat" /proc/self/maps /proc/self/status
+echo files: $(ls "$1/live" | wc -l)
+"""
+
+
+# The first shows that the probe would record, and the second that it is there and does not.
+@pytest.mark.parametrize(("mode", "user", "files"), [("755", 65534, 1), ("4755", 0, 0)])
+def test_a_set_user_id_program_that_loads_it(mode: str, user: int, files: int, probe_library: Path) -> None:
+    with open("/proc/self/maps") as maps:
+        folder = next(Path(line.split()[-1]).parent for line in maps if re.search(r"/libc[.-]", line))
+    spare = next((folder / name for name in SPARE if (folder / name).exists()), None)
+    if spare is None:
+        pytest.skip(f"neither of {', '.join(SPARE)} is in {folder}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="offheap-set-user-id-") as place:
+        outcome = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", TRUSTED, "sh", place, probe_library, spare, mode],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    if outcome.returncode != 0 and ("unshare" in outcome.stderr or "mount" in outcome.stderr):
+        pytest.skip(f"nothing can be mounted in a namespace of its own here: {outcome.stderr.strip()}")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert f"/{spare.name}\n" in outcome.stdout
+    assert re.search(rf"^Uid:\t65534\t{user}\t", outcome.stdout, re.MULTILINE)
+    assert outcome.stdout.endswith(f"\nfiles: {files}\n")

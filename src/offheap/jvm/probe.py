@@ -42,6 +42,12 @@ _RESULTS: dict[int, tuple[str, str]] = {
     NOT_RECORDING: ("is not recording", "start it with `offheap attach`"),
     107: ("could write no GOT slot", "start the JVM under the probe with `offheap run`"),
     108: ("was refused a JVMTI environment", "start the JVM under the probe with `offheap run`"),
+    111: (
+        "came with a fork of a process that was recorded",
+        "start the JVM under the probe with `offheap run`",
+    ),
+    112: ("has a thread that is not out of it since the last recording", "try again in a while"),
+    113: ("found no file descriptor for its live file", "raise the JVM's limit of open files (ulimit -n)"),
     PRELOADED: ("was preloaded and stays idle until the process ends", ""),
 }
 

@@ -1,0 +1,105 @@
+"""Places that are small on purpose: file systems and memory cgroups, made for one test and gone after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+FileSystem = Literal["tmpfs", "ext4"]
+
+
+@contextlib.contextmanager
+def small_file_system(kind: FileSystem, folder: Path, mib: int) -> Iterator[Path]:
+    """Mounted at a new folder in `folder`; ext4 from an image beside it."""
+    place, image = folder / kind, folder / "image"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    if kind == "tmpfs":
+        commands = [["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(place)]]
+    else:
+        with image.open("wb") as file:
+            file.truncate(mib << 20)
+        commands = [
+            ["mkfs.ext4", "-q", "-F", "-m", "0", str(image)],
+            ["mount", "-o", "loop", str(image), str(place)],
+        ]
+    for command in commands:
+        try:
+            outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except FileNotFoundError:
+            pytest.skip(f"{command[0]} is not installed")
+        if outcome.returncode != 0:
+            pytest.skip(f"a small {kind} cannot be mounted here: {outcome.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@dataclass(frozen=True)
+class MemoryCgroup:
+    """Of version 1 or 2, without swap; `limit_file` and `usage_file` are what the two call them."""
+
+    group: Path
+    limit_file: str
+    usage_file: str
+
+    def limit(self, size: int) -> None:
+        for file in (self.limit_file, "memory.memsw.limit_in_bytes", "memory.swap.max"):
+            if (self.group / file).exists():
+                (self.group / file).write_text("0" if "swap.max" in file else str(size))
+
+    def enter(self) -> None:
+        """Moves the calling process in."""
+        (self.group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def used(self) -> int:
+        """Bytes that are charged to it and cannot just be dropped, as pages of files on a disk can."""
+        lines = (self.group / "memory.stat").read_text().splitlines()
+        stat = {name: int(value) for name, value in (line.split() for line in lines)}
+        usage = int((self.group / self.usage_file).read_text())
+        return usage - stat["active_file"] - stat["inactive_file"]
+
+
+@contextlib.contextmanager
+def memory_cgroup() -> Iterator[MemoryCgroup]:
+    """A new group, without a limit yet; it must be empty again at the end."""
+    kinds = {
+        "/sys/fs/cgroup/memory": ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        "/sys/fs/cgroup": ("memory.max", "memory.current"),
+    }
+    for tree, files in kinds.items():
+        group = Path(tree) / f"offheap-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if all((group / file).exists() for file in files):
+                yield MemoryCgroup(group, *files)
+                return
+        finally:
+            _remove(group)
+    pytest.skip("no memory cgroup can be made here")
+
+
+def _remove(group: Path) -> None:
+    """What has been killed is still in it for a moment."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

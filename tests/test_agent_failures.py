@@ -1,0 +1,49 @@
+"""A probe that cannot record leaves the JVM as it would be without it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offheap.jvm import probe
+from offheap.jvm.attach import AttachedVM
+from waiting_jvm import waiting_jvm
+
+CANNOT_CREATE = 104
+
+
+@pytest.mark.parametrize("version", [11, 17, 21, 25])
+def test_an_agent_without_a_live_file_lets_the_jvm_start(
+    version: int, jre: Callable[[int], Path], probe_library: Path
+) -> None:
+    """What Agent_OnLoad answers but 0 ends the JVM before its main method."""
+    outcome = subprocess.run(
+        [jre(version), f"-agentpath:{probe_library}=file=/nonexistent/a.live", "-version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "offheap: the live file cannot be made; nothing is recorded\n" in outcome.stderr
+
+
+@pytest.mark.parametrize("version", [17, 21, 25])
+def test_a_failed_attach_leaves_the_library(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    """HotSpot closes a library whose Agent_OnAttach failed: another thread may be in an event of it."""
+    copy = Path(shutil.copy(probe_library, tmp_path))
+    with waiting_jvm(jre(version), waiting_classes) as jvm:
+        vm = AttachedVM(jvm.pid)
+        for _ in range(3):
+            assert probe.ask(vm, str(copy), "start,file=/nonexistent/a.live") == CANNOT_CREATE
+        found = probe.loaded(jvm.pid)
+        assert found is not None
+        assert found.libraries == (str(copy),)
+        assert probe.start(jvm.pid).how == "started"
+        assert probe.detach(jvm.pid).state == "stopped"
+        assert jvm.answers()
