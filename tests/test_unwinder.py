@@ -6,8 +6,6 @@ import platform
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,19 +13,8 @@ import pytest
 from native import PROBE, compile_c
 from offheap import checkout
 from seccomp import forbid
+from unwinder_programs import LIBRARY_FLAGS, PROGRAM_FLAGS, PROGRAMS, UNWINDER, Programs, build
 
-PROGRAMS = PROBE / "tests"
-UNWINDER = [
-    *(
-        PROBE / f"{name}.c"
-        for name in ("cfi", "cfi_step", "stack_bounds", "mappings", "modules", "system", "unwind")
-    ),
-    PROGRAMS / "unwind_live.c",
-    PROGRAMS / "unwind_capture.c",
-]
-LIBRARY_FLAGS = ["-shared", "-fPIC", "-fno-plt", "-fvisibility=hidden", "-fasynchronous-unwind-tables"]
-# As production code is compiled: no frame pointers to fall back on, and PLT stubs that bind lazily.
-PROGRAM_FLAGS = ["-fomit-frame-pointer", "-Wl,-z,lazy", "-Wl,-rpath,$ORIGIN"]
 # As if glibc were older than 2.35, which brought _dl_find_object: dl_iterate_phdr then.
 OLD_GLIBC = [PROGRAMS / "unwind_old_glibc.c"]
 PROCESS_VM_READV = 310
@@ -45,33 +32,6 @@ CASES = [
 ]
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 AARCH64_ROOT = Path("/usr/aarch64-linux-gnu")
-
-
-@dataclass(frozen=True)
-class Programs:
-    folder: Path
-
-    def run(self, program: str, *arguments: str, before: Callable[[], None] | None = None) -> str:
-        command = [str(self.folder / program), *arguments]
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=before)
-        assert outcome.returncode == 0, (outcome.returncode, outcome.stdout, outcome.stderr)
-        return outcome.stdout
-
-
-def build(folder: Path, more_sources: list[Path]) -> Programs:
-    library = compile_c(
-        [*UNWINDER, *more_sources],
-        folder / "libcapture.so",
-        flags=[*LIBRARY_FLAGS, "-Wl,-soname,libcapture.so"],
-    )
-    compile_c(
-        [PROGRAMS / "unwind_cases.c", library],
-        folder / "cases",
-        flags=PROGRAM_FLAGS,
-        libraries=["dl", "pthread"],
-    )
-    compile_c([PROGRAMS / "unwind_plugin.c"], folder / "unwind_plugin.so", flags=["-shared", "-fPIC"])
-    return Programs(folder)
 
 
 @pytest.fixture(scope="module", params=["_dl_find_object", "dl_iterate_phdr"])
@@ -113,13 +73,6 @@ def test_where_the_kernel_makes_no_copies(programs: Programs) -> None:
 
 
 def torn(programs: Programs, *arguments: str) -> dict[str, int]:
-    if not (programs.folder / "torn").exists():
-        compile_c(
-            [PROGRAMS / "unwind_torn.c", programs.folder / "libcapture.so"],
-            programs.folder / "torn",
-            flags=PROGRAM_FLAGS,
-            libraries=["dl", "pthread"],
-        )
     words = programs.run("torn", *arguments).split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 

@@ -1,0 +1,47 @@
+"""Each check that keeps the unwinder from faulting is needed: without it, torn stacks end the program."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native import PROBE
+from unwinder_programs import UNWINDER, build
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the lying rules are x86-64's")
+
+# The source with the check, what stands there, and what without it: [low, high) is what may be read.
+CHECKS = {
+    "a frame ends above the stack": ("rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
+    "a frame's words lie below it": ("rules.h", " || cfa - low < deepest", ""),
+    "a word that a rule computes lies below the stack": ("cfi_step.c", "address < stack->low || ", ""),
+    "a word that a rule computes lies above the stack": (
+        "cfi_step.c",
+        " || address > stack->high - sizeof *word",
+        "",
+    ),
+    "rules that go are read by the kernel": ("cfi.c", "if (image->stays)", "if (true)"),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Path) -> None:
+    name, right, wrong = CHECKS[check]
+    text = (PROBE / name).read_text()
+    # Of rules.h, x86-64's part is the first.
+    assert right in text, "the unwinder has changed: so must what is left out"
+    (tmp_path / name).write_text(text.replace(right, wrong, 1))
+    # A header is found beside the source that asks for it.
+    source = Path(shutil.copy(PROBE / "unwind.c", tmp_path)) if name == "rules.h" else tmp_path / name
+    programs = build(tmp_path, unwinder=[source if one.name == source.name else one for one in UNWINDER])
+    plugin = [str(tmp_path / "unwind_plugin.so")] if name == "cfi.c" else []
+    outcome = subprocess.run(
+        [tmp_path / "torn", "3000000", "1", *plugin], capture_output=True, text=True, timeout=120
+    )
+    assert outcome.returncode in (-signal.SIGSEGV, -signal.SIGBUS), outcome.stdout
+    assert programs.run("cases", "recursion")  # it is no other mistake
