@@ -227,6 +227,15 @@ def test_annotations_point_at_the_source_and_keep_to_a_line(tmp_path: Path) -> N
         assert "%0A" not in line.partition("title=")[2]
 
 
+def test_a_source_file_may_have_a_name_that_no_file_has(tmp_path: Path) -> None:
+    process = Process(30, 1)
+    leak = Frame("com.example.App.leak", "java", "", "A" * 5000 + ".java", 1)
+    process.add((*inflater("x.Y.z")[:5], leak), Leak(300, 20_000))
+    (tmp_path / "core").mkdir()
+    (line,) = workflow_commands([gate(process.record(), Limits())], tmp_path)
+    assert line.startswith("::error title=")
+
+
 def test_json_has_what_the_document_says() -> None:
     value = report.value([gate(recording(1, "leak"), Limits())], "failed", ["x:2: leak:^nobody$"])
     assert json.loads(json.dumps(value, allow_nan=False)) == value

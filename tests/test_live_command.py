@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import sys
-import termios
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,9 +22,8 @@ from offheap.jvm import probe
 from offheap.recording import live_files
 from offheap.recording.following import FollowedDirectory, follow
 from offheap.report.live_widgets import Pager
+from terminal import OFFHEAP, Terminal
 from waiting_jvm import waiting_jvm
-
-OFFHEAP = [sys.executable, "-m", "offheap"]
 
 
 @pytest.fixture
@@ -102,66 +94,6 @@ def test_a_recording_is_watched_while_it_is_written(
     assert last.info.ended == "exited"
     assert any("Inflater" in frame.name for frame in last.names.suspects[0].site.stack)
     assert watch.advance() is None
-
-
-@dataclass
-class Terminal:
-    """A command on a terminal of 80 by 24; what it writes is collected."""
-
-    arguments: list[str]
-
-    def __enter__(self) -> Terminal:
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("TEXTUAL")}
-        self.process = subprocess.Popen(
-            [*OFFHEAP, *self.arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**environment, "TERM": "xterm-256color"},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self._read = bytearray()
-        self._reader = threading.Thread(target=self._collect, daemon=True)
-        self._reader.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(30)
-        self._reader.join(30)
-        os.close(self.master)
-
-    @property
-    def text(self) -> str:
-        """Without the escape sequences."""
-        return re.sub(r"\x1b\[[0-9;?<>=$]*[A-Za-z]", "", self._read.decode(errors="replace"))
-
-    def see(self, what: str, seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while what not in self.text:
-            assert time.monotonic() < deadline, f"no {what!r} in:\n{self.text}"
-            if self.process.poll() is not None:
-                self._reader.join(30)  # what it said last
-                assert what in self.text, self.text
-            time.sleep(0.05)
-
-    def rest(self, what: str) -> str:
-        """What the command wrote to its end after the line with that."""
-        self.process.wait(30)
-        self._reader.join(30)
-        return self.text.rpartition(what)[2].partition("\n")[2].strip()
-
-    def press(self, keys: str) -> None:
-        os.write(self.master, keys.encode())
-
-    def _collect(self) -> None:
-        with contextlib.suppress(OSError):
-            while piece := os.read(self.master, 65536):
-                self._read += piece
 
 
 @pytest.mark.usefixtures("probe_library")

@@ -160,7 +160,7 @@ def test_a_hostile_name_does_not_steer_the_terminal(tmp_path: Path) -> None:
     drive(*unfinished(process), steps, tmp_path)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", " =", "\t=", "\r@", "\n+", "\u3000-", "＝"])
 def test_a_hostile_name_is_no_formula(start: str, tmp_path: Path) -> None:
     process = Process(duration=60.0, seed=3)
     process.add(native_stack(f'{start}HYPERLINK("http://evil","a,b")'), Leak(rate=50, size=9000))
@@ -170,8 +170,14 @@ def test_a_hostile_name_is_no_formula(start: str, tmp_path: Path) -> None:
         (path,) = app.folder.glob("live-*.csv")
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
-        assert rows[0]["site"] == f'\'{start}HYPERLINK("http://evil","a,b")'
-        assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "@"))]
+        site = rows[0]["site"]
+        assert site.endswith('HYPERLINK("http://evil","a,b")')
+        # What is no blank any more begins no formula: a tab reads \\x09.
+        assert site.startswith(("'", "\\"))
+        assert site.startswith("'") == (start.strip("\t\r\n\u3000") == start)
+        assert not [
+            cell for row in rows for cell in row.values() if cell.lstrip().startswith(("=", "+", "@"))
+        ]
 
     drive(*unfinished(process), steps, tmp_path)
 

@@ -72,6 +72,14 @@ def test_the_jvm_s_text_stays_word_for_word(jvm: str, kind: str) -> None:
     assert not [line for line in printed[at + 1 :] if line.startswith("- ")]
 
 
+def test_a_line_of_the_jvm_s_does_not_steer_the_terminal() -> None:
+    """It names libraries, and a process that poses as a JVM says what it likes."""
+    text = read("21-g1-detail") + "\n[0x00007f0000001234]\tevil\x1b]0;owned\x07\u202e.so+0x12\r\n"
+    printed = nmt_text.report(tracked(text), "KB")
+    assert "[0x00007f0000001234]\tevil\\x1b]0;owned\\x07\\u202e.so+0x12" in printed
+    assert not set(printed) & set("\x1b\x07\u202e\r")
+
+
 def test_categories_look_as_the_newest_jvm_prints_them() -> None:
     report = nmt.parse(read("25-z-summary"))
     assert report

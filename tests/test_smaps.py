@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import os
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offheap.proc import glibc_chunks, maps, smaps, threads
-from offheap.proc.pagemap import PAGE, Pagemap
+from offheap.proc.pagemap import PAGE, Pagemap, Present
 
 DATA = Path(__file__).parent / "data" / "smaps"
 SAMPLES = ("11-parallel", "17-serial", "21-g1", "25-z")
@@ -81,6 +83,52 @@ def test_own_process() -> None:
                 address + 2 * PAGE,
             ]
             assert pagemap.present(1 << 60, (1 << 60) + PAGE) == 0
+
+
+READER = """
+import ctypes, mmap, os
+block = mmap.mmap(-1, 64 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+block.madvise(mmap.MADV_NOHUGEPAGE)
+for page in range(5):
+    block[page * mmap.PAGESIZE] = 1
+for page in range(10, 17):
+    block[page * mmap.PAGESIZE]
+print(ctypes.addressof(ctypes.c_char.from_buffer(block)), flush=True)
+input()
+if not os.fork():
+    os.read(0, 1)
+print(flush=True)
+os.read(0, 1)
+"""
+
+
+def test_pages_that_were_only_read_or_are_shared_with_a_child_are_in_doubt() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    try:
+        address = int(process.stdout.readline())
+        with Pagemap(process.pid) as pagemap:
+            assert pagemap.present(address, address + 64 * PAGE) == 12
+            assert pagemap.split(address, address + 64 * PAGE) == Present(5, 7)
+            print(file=process.stdin, flush=True)
+            assert process.stdout.readline() == "\n"
+            assert pagemap.split(address, address + 64 * PAGE) == Present(0, 12)
+    finally:
+        process.stdin.close()
+        process.wait(30)
+
+
+def test_pages_of_a_file_count(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * PAGE)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE) as block:
+        assert block[0] == ord("x")
+        address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+        with Pagemap(os.getpid()) as pagemap:
+            assert pagemap.split(address, address + PAGE) == Present(1, 0)
 
 
 def test_no_such_process() -> None:

@@ -17,6 +17,7 @@ from offheap.analysis.results import Site, Suspect
 from offheap.analysis.ticket import Ticket, ticket
 from offheap.errors import UserError
 from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
+from offheap.report.text import printable
 
 if TYPE_CHECKING:
     import duckdb
@@ -129,7 +130,8 @@ class OpenedRecording:
         return self._database.sql(query)
 
     def __repr__(self) -> str:
-        return f"<offheap recording {self.info.path!r}: {self.answer}>"
+        # Shown by the interpreter itself, at a terminal.
+        return f"<offheap recording {self.info.path!r}: {printable(self.answer)}>"
 
     def _repr_markdown_(self) -> str:
         from offheap.report import markdown

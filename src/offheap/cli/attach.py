@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from offheap.cli import rate
 from offheap.errors import UserError
 from offheap.quantities import format_duration, parse_duration
+from offheap.report.text import printable
 
 if TYPE_CHECKING:
     from offheap.jvm.probe import Started
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     with interruptible() as interrupted:
         started = probe.start(pid, sampling)
         for note in started.notes:
-            print(f"offheap: {note}", file=sys.stderr)
+            print(f"offheap: {printable(note)}", file=sys.stderr)
         stay = args.keep or started.how == "preloaded"
         ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
         with only_recorder(started), ProgressLine(f"recording PID {pid}") as progress:
@@ -114,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
         "killed": "it was killed",
     }[outcome.ended]
     print(f"recorded PID {pid} for {format_duration(outcome.seconds)}; {left}")
-    print(f"recording: {output}\nnext: offheap leaks {output}")
+    shown = printable(str(output))
+    print(f"recording: {shown}\nnext: offheap leaks {shown}")
     return 0
 
 
@@ -153,7 +155,8 @@ class _Ending:
         except NoProcess:
             return False
         except UserError as error:
-            print(f"offheap: {error}; then take the probe out: offheap detach {self._pid}", file=sys.stderr)
+            mend = f"then take the probe out: offheap detach {self._pid}"
+            print(f"offheap: {printable(str(error))}; {mend}", file=sys.stderr)
             return False
         return True
 
@@ -168,7 +171,7 @@ def collect(pid: int) -> bool:
     except NoProcess:
         return False
     except UserError as error:
-        print(f"offheap: no collection: {error}", file=sys.stderr)
+        print(f"offheap: no collection: {printable(str(error))}", file=sys.stderr)
         return False
     return True
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
+from offheap.report.text import printable
 from offheap.signals import held
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     _command("leaks", str(output))
     print(flush=True)
     _command("report", str(output), "-o", str(report))
-    print(_next_steps(output), flush=True)
+    print(_next_steps(printable(str(output))), flush=True)
     return 0
 
 
@@ -182,7 +183,7 @@ def _free_name() -> Path:
     return next(path for path in map(Path, names) if not os.path.lexists(path))
 
 
-def _next_steps(output: Path) -> str:
+def _next_steps(output: str) -> str:
     commands = {
         f"offheap tree {output}": "who called whom",
         "offheap ps": "the JVMs of this machine",
@@ -196,4 +197,4 @@ def _next_steps(output: Path) -> str:
 
 
 def _say(line: str) -> None:
-    print(f"offheap: {line}", file=sys.stderr, flush=True)
+    print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from offheap.report.text import printable
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -33,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"the probe in PID {pid} is idle; it was preloaded, so it goes when the process ends")
     if live_file:
-        print(f"what it recorded: offheap leaks {live_file}")
+        print(f"what it recorded: offheap leaks {printable(live_file)}")  # in a folder of the JVM's choice
     return 0

@@ -87,9 +87,10 @@ def run(args: argparse.Namespace) -> int:
     if page:
         from offheap.quantities import format_size
         from offheap.report import html
+        from offheap.report.text import printable
 
         size = html.write_diff(result, args.output)
-        print(f"wrote {args.output} ({format_size(size)}): open it in a browser")
+        print(f"wrote {printable(str(args.output))} ({format_size(size)}): open it in a browser")
         return 0
     from offheap.report import diff as report
 

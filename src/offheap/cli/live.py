@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from offheap.cli import rate
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
+from offheap.report.text import printable
 
 if TYPE_CHECKING:
     from offheap.jvm.probe import Started
@@ -155,7 +156,7 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
         started = probe.start(pid, rate.words(args))
         ours = started.how == "started"
         for note in started.notes:
-            print(f"offheap: {note}", file=sys.stderr)
+            print(f"offheap: {printable(note)}", file=sys.stderr)
         try:
             with only_recorder(started):
                 yield started, interrupted
@@ -175,4 +176,4 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
 def _say(line: str) -> None:
     # The terminal may be gone: that must not keep the rest from being done.
     with suppress(OSError):
-        print(f"offheap: {line}", file=sys.stderr, flush=True)
+        print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

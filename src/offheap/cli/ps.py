@@ -54,6 +54,7 @@ def _print_table(jvms: list[JVM]) -> None:
     from rich.text import Text
 
     from offheap.quantities import format_duration, format_size
+    from offheap.report.text import printable
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, justify in (
@@ -78,5 +79,5 @@ def _print_table(jvms: list[JVM]) -> None:
             jvm.main or "?",
         )
         # Text, not str: a main class may look like rich's markup.
-        table.add_row(*(Text("".join(c if c.isprintable() else "?" for c in cell)) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     Console().print(table)

@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.leaks import ranking
     from offheap.quantities import format_size
     from offheap.report.output import put
+    from offheap.report.text import printable
 
     to_stdout = args.output is not None and str(args.output) == "-"
     if to_stdout and args.json:
@@ -86,7 +87,10 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     else:
-        print(f"wrote {output} ({format_size(size)}){': open it in a browser' if kind == 'html' else ''}")
+        print(
+            f"wrote {printable(str(output))} ({format_size(size)})"
+            + (": open it in a browser" if kind == "html" else "")
+        )
     return 0
 
 

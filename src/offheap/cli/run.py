@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from offheap.cli import rate
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
+from offheap.report.text import printable
 from offheap.signals import held
 
 if TYPE_CHECKING:
@@ -101,4 +102,4 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
 
 
 def _say(line: str) -> None:
-    print(f"offheap: {line}", file=sys.stderr, flush=True)
+    print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

@@ -57,17 +57,24 @@ def _position(frame: Frame, root: Path) -> str:
     )
     if ".." in name.split("/") or "\0" in name:
         return ""
-    found = [Path(folder) / name for folder in _ROOTS if (root / folder / name).is_file()]
+    found = [Path(folder) / name for folder in _ROOTS if _is_file(root / folder / name)]
     found += [
         module.relative_to(root) / folder / name
         for module in sorted(root.glob("*/"))
         for folder in _ROOTS[1:3]
-        if not found and (module / folder / name).is_file()
+        if not found and _is_file(module / folder / name)
     ]
     if not found:
         return ""
     line = f"line={frame.line}," if frame.line else ""
     return f"file={_property(str(found[0]))},{line}"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # a name longer than any file may have: classes may be called so
 
 
 def _data(text: str) -> str:

@@ -35,7 +35,7 @@ def read(pid: int, mounts: Path | None = None) -> Cgroup | None:
     """
     base = mounts or Path("/sys/fs/cgroup")
     try:
-        text = Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape")
+        text = Path(f"/proc/{pid}/cgroup").read_bytes().decode(errors="surrogateescape")
     except OSError:
         return None
     for version, path in sorted(parse(text).items()):
@@ -50,7 +50,7 @@ def read(pid: int, mounts: Path | None = None) -> Cgroup | None:
 def parse(text: str) -> dict[int, str]:
     """The text of /proc/PID/cgroup: version -> path of the memory cgroup."""
     found: dict[int, str] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a group may have other line separators in its name
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not path.startswith("/"):

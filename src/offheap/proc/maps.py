@@ -72,8 +72,9 @@ def read(pid: int) -> list[Mapping]:
     Empty for a kernel thread and for a zombie.
     """
     try:
-        with Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="surrogateescape") as file:
-            # Split at "\n" alone, as the kernel does: names may hold other line separators.
-            return parse(file.read().split("\n"))
+        text = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape")
+        # Split at "\n" alone, as the kernel does: names may hold other line separators, and a text file's
+        # carriage returns would become line feeds.
+        return parse(text.split("\n"))
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None

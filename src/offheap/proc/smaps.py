@@ -86,7 +86,8 @@ def rollup(pid: int) -> Memory:
 
 def _text(pid: int, name: str) -> str:
     try:
-        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="surrogateescape")
+        # Not as a text file: a carriage return in a file's name would begin a line.
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None
 

@@ -66,8 +66,9 @@ def read(pid: int) -> Status:
     """Raises ProcessLookupError when there is no such process."""
     proc = Path(f"/proc/{pid}")
     try:
-        status = (proc / "status").read_text(errors="surrogateescape")
-        stat = (proc / "stat").read_text(errors="surrogateescape")
+        # Bytes, decoded here: read_text would take a carriage return in a name for the end of a line.
+        status = (proc / "status").read_bytes().decode(errors="surrogateescape")
+        stat = (proc / "stat").read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError):
         raise ProcessLookupError(f"no process {pid}") from None
     return parse(pid, status, stat)
@@ -76,7 +77,8 @@ def read(pid: int) -> Status:
 def parse(pid: int, status: str, stat: str) -> Status:
     """Reads the text of /proc/PID/status and /proc/PID/stat; ValueError when it is neither."""
     fields: dict[str, str] = {}
-    for line in status.splitlines():
+    # At "\n" alone, which the kernel escapes in a name: one with another separator could state its own Uid.
+    for line in status.split("\n"):
         key, colon, value = line.partition(":")
         if colon:
             fields.setdefault(key, value.strip())

@@ -48,7 +48,8 @@ def names(pid: int) -> dict[int, str]:
     found = {}
     for tid in tids:
         with suppress(OSError):  # it has ended meanwhile
-            found[tid] = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").removesuffix("\n")
+            comm = Path(f"/proc/{pid}/task/{tid}/comm").read_bytes().decode(errors="replace")
+            found[tid] = comm.removesuffix("\n")
     return found
 
 

@@ -37,7 +37,7 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
     version = f", Java {accounts.java_version}" if accounts.java_version else ""
     out.print(
         Text(
-            f"{format_size(memory.rss)} RSS of {printable(accounts.name)} (pid {accounts.pid}{version})",
+            f"{format_size(memory.rss)} RSS of {printable(f'{accounts.name} (pid {accounts.pid}{version})')}",
             "bold",
         )
     )

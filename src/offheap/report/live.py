@@ -98,7 +98,7 @@ class LiveScreen(Screen[None]):
 
     def say(self, message: str) -> None:
         """In place of the keys, until the next key."""
-        self._message = message
+        self._message = printable(message)  # it may have a path in it
         self._repaint()
 
     def _show(self, view: View) -> None:

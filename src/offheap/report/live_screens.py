@@ -12,6 +12,7 @@ from textual.screen import Screen
 from offheap.analysis.watched import View
 from offheap.report import live_text
 from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
+from offheap.report.text import printable
 
 HELP = """keys
   up down pgup pgdn home end   move (also k j g G)
@@ -107,7 +108,7 @@ class SiteScreen(Overlay):
         self.query_one(Pager).show(lines)
 
     def say(self, message: str) -> None:
-        self.query_one("#keys", Lines).paint([(message, BOLD)])
+        self.query_one("#keys", Lines).paint([(printable(message), BOLD)])
 
     def action_export(self) -> None:
         self.post_message(self.Export(self.key))

@@ -301,10 +301,16 @@ def table_csv(view: View, order: Sequence[int]) -> str:
     return out.getvalue()
 
 
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
 def _cell(name: str) -> str:
-    """A spreadsheet takes what begins like this for a formula, and may run it; a class may be called so."""
+    """A spreadsheet takes what begins like this for a formula, and may run it; a class may be called so.
+
+    Some drop blanks before it, and some of East Asia read the wide signs alike.
+    """
     text = printable(name)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def stack_text(view: View, site: int) -> str:

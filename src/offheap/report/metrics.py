@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from offheap.errors import UserError
 from offheap.look_all import Looked
+from offheap.report.text import printable
 
 _PROCESS = ("pid", "name")
 
@@ -49,7 +50,8 @@ def families(looked: Iterable[Looked]) -> Iterator[Metric]:
         "offheap_trimmable_bytes", "what malloc_trim would give back", labels=_PROCESS
     )
     for one in looked:
-        labels = [str(one.pid), one.name]
+        # The name is its owner's choice: what is no UTF-8 would fail the scrape for all JVMs.
+        labels = [str(one.pid), printable(one.name)]
         accounts = one.accounts
         up.add_metric(labels, 1 if accounts else 0)
         if accounts is None:

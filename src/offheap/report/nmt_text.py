@@ -33,11 +33,16 @@ def report(tracked: Tracked, scale: str, *, detail: bool = False) -> str:
             ["", "Native Memory Tracking:", "", total, "", *lines, *sites, *_notes(external), ""]
         )
     lines += [f"{_INDENT}(beyond the Total, which is the JVM's own)", *_notes(external)]
-    text = tracked.text.rstrip() + "\n"
+    text = "\n".join(map(_harmless, tracked.text.rstrip().split("\n"))) + "\n"
     match = _AFTER.search(text)
     at = match.start() if match else len(text)
     added = "\n".join(lines)
     return f"{text[:at].rstrip()}\n\n{added}\n\n{text[at:]}".rstrip() + "\n"
+
+
+def _harmless(line: str) -> str:
+    """A line of the JVM's, who names libraries, or of who poses as one; it sets tabs itself."""
+    return "\t".join(map(printable, line.split("\t")))
 
 
 def diff(before: Tracked, after: Tracked, scale: str) -> str:
