@@ -16,6 +16,7 @@ from offheap.jvm import nmt, system_map, vm_info
 from offheap.jvm.vm_info import MetaspaceUsage, Usage
 from offheap.proc import smaps
 from offheap.proc.maps import Mapping
+from offheap.proc.pagemap import Present
 from offheap.proc.smaps import Memory, Row
 from offheap.proc.threads import Thread
 
@@ -57,15 +58,20 @@ def test_the_first_claim_has_an_address(wanted: list[Range], start: int, size: i
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 1 << 34), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=6)),
+        st.tuples(
+            st.integers(0, 1 << 34),
+            st.lists(
+                st.builds(Present, st.integers(0, 1 << 20), st.integers(0, 1 << 20)), min_size=1, max_size=6
+            ),
+        ),
         min_size=1,
         max_size=6,
     )
 )
-def test_pieces_sum_to_the_rss_of_their_row(given_rows: list[tuple[int, list[int]]]) -> None:
+def test_pieces_sum_to_the_rss_of_their_row(given_rows: list[tuple[int, list[Present]]]) -> None:
     rows: list[Row] = []
     pieces: list[Piece] = []
-    present: dict[int, int] = {}
+    present: dict[int, Present] = {}
     for number, (rss, pages) in enumerate(given_rows):
         start = BASE + number * MIB
         rows.append(row(start, 4096 * len(pages), rss=rss))
@@ -82,7 +88,24 @@ def test_pieces_sum_to_the_rss_of_their_row(given_rows: list[tuple[int, list[int
 def test_shares_follow_the_pages() -> None:
     rows = [row(BASE, 4 * MIB, rss=3 * MIB)]
     pieces = [Piece(0, BASE, BASE + MIB, None, ""), Piece(0, BASE + MIB, BASE + 4 * MIB, None, "")]
-    assert accounting.sizes(rows, pieces, {0: 256, 1: 512}) == [MIB, 2 * MIB]
+    present = {0: Present(256, 0), 1: Present(512, 0)}
+    assert accounting.sizes(rows, pieces, present) == [MIB, 2 * MIB]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (Present(256, 0), Present(0, 768), [MIB, 0]),  # zeros: the row has no more than those of the left
+        (Present(0, 256), Present(0, 768), [MIB // 4, 3 * MIB // 4]),  # nobody can tell: by their numbers
+        (Present(128, 0), Present(0, 128), [MIB // 2, MIB // 2]),  # a forked child's, which count
+        (Present(128, 128), Present(64, 384), [MIB // 2 + MIB // 16, MIB // 2 - MIB // 16]),
+        (Present(300, 0), Present(100, 9), [3 * MIB // 4, MIB // 4]),  # more since RSS was read
+    ],
+)
+def test_zeros_that_were_only_read_are_nobodys(left: Present, right: Present, expected: list[int]) -> None:
+    rows = [row(BASE, 4 * MIB, rss=MIB)]
+    pieces = [Piece(0, BASE, BASE + MIB, None, ""), Piece(0, BASE + MIB, BASE + 4 * MIB, None, "")]
+    assert accounting.sizes(rows, pieces, {0: left, 1: right}) == expected
 
 
 def test_arenas_are_told_by_alignment_and_flag() -> None:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.proc import executable, maps, root, status
+from offheap.proc import cgroup, executable, maps, root, smaps, status, threads
 
 
 def test_own_status_agrees_with_the_system() -> None:
@@ -78,6 +78,23 @@ def test_a_name_made_to_confuse(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.parametrize("end", ["\r", "\v", "\x1d", "\x85", "\u2028"])
+def test_a_name_does_not_state_another_user(end: str) -> None:
+    script = "import sys; open('/proc/self/comm', 'w').write(sys.argv[1]); print(flush=True); input()"
+    name = f"{end}Uid:1 4711"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"\n"
+        found = status.read(process.pid)
+        assert (found.uid, found.name) == (os.geteuid(), name.strip())
+        assert threads.names(process.pid)[process.pid] == name
+    finally:
+        process.communicate()
+
+
 def test_environment_is_the_one_of_the_start() -> None:
     process = subprocess.Popen(["sleep", "60"], env={"A": "1=2", "TMPDIR": "/x"})
     try:
@@ -104,6 +121,24 @@ def test_maps_show_a_file_where_it_is_mapped(tmp_path: Path) -> None:
         assert found.deleted
         assert found.path == str(path)
         assert len(mapped) == 4096
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\x85", "\u2028"])
+def test_a_file_s_name_is_no_mapping(end: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{end}00001000-00002000 r-xp 00000000 00:00 0 libjvm.so{end}Rss: 99 kB"
+    path.write_bytes(b"x" * 8192)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert mapped[5000] == ord("x")
+        found = maps.read(os.getpid())
+        (row,) = [row for row in smaps.read(os.getpid()) if row.mapping.path == str(path)]
+        assert row.mapping in found
+        assert row.memory.rss == 8192
+        assert len(found) > 10
+        assert not [one for one in found if one.start == 0x1000]
+
+
+def test_a_group_s_name_is_no_group() -> None:
+    assert cgroup.parse("0::/a\v0::/b\u20280::/c\n") == {2: "/a\v0::/b\u20280::/c"}
 
 
 def test_a_mapped_file_is_found_by_its_inode() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,6 +120,30 @@ def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], class
         assert accounts.unattributed_bytes + anonymous <= WITH_NMT * accounts.memory.rss
         assert owners["direct-buffers"].bytes == DIRECT + 24 * PAGE
         assert owners["gc"].bytes > 500 << 10
+
+
+@needs_tracing
+def test_what_the_jvm_said_before_it_fell_silent(
+    jre: Callable[[int], Path], classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = AttachedVM.jcmd
+
+    def jcmd(vm: AttachedVM, command: str) -> str:
+        if "detail" in command:
+            os.kill(vm.pid, signal.SIGSTOP)
+        return ask(vm, command)
+
+    monkeypatch.setattr(AttachedVM, "jcmd", jcmd)
+    monkeypatch.setattr("offheap.look._DETAIL_SECONDS", 0.5)
+    with footprint_jvm(jre(17), classes, "serial", "-XX:NativeMemoryTracking=detail") as jvm:
+        accounts = look(jvm.pid, detail=True)
+        check_books(accounts)
+        check_program(accounts)
+        assert held(accounts)["direct-buffers"].bytes == DIRECT + 24 * PAGE
+        assert [one for one in accounts.missing if "did not answer" in one]
+        assert not [one for one in accounts.missing if "Tracking is off" in one]
+        os.kill(jvm.pid, signal.SIGCONT)
+        assert jvm.answers()
 
 
 @needs_tracing

@@ -9,13 +9,17 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from offheap.cli import where_all
+from offheap.look_all import Looked
+from offheap.report import metrics
 from waiting_jvm import read_line, waiting_jvm
 
 WHERE = (sys.executable, "-m", "offheap", "where")
@@ -71,6 +75,21 @@ def test_a_scrape(jre: Callable[[int], Path], waiting_classes: Path) -> None:
             assert server.stdout
             server.stdout.close()
         assert server.returncode == 0
+
+
+def test_a_hostile_name_is_a_label_like_others() -> None:
+    class One(Collector):
+        def collect(self) -> Iterator[Metric]:
+            name = 'evil"} 1\n\\\x1b[2J\r\u202e\udcff'
+            yield from metrics.families([Looked(1, name, None), Looked(2, "Main", None)])
+
+    registry = CollectorRegistry()
+    registry.register(One())
+    text = generate_latest(registry).decode()
+    assert not set(text) & set("\x1b\r\u202e")
+    families = {family.name: family.samples for family in text_string_to_metric_families(text)}
+    names = [sample.labels["name"] for sample in families["offheap_up"]]
+    assert names == ['evil"} 1\\x0a\\\\x1b[2J\\x0d\\u202e\\udcff', "Main"]
 
 
 def test_addresses() -> None:

@@ -31,6 +31,8 @@ from offheap.proc.status import Status
 # and keep them, some 5 MiB, except VM.info on JDK 11.
 _CHEAP = ("GC.heap_info", "Compiler.codecache", "VM.metaspace basic")
 _SUMMARY, _DETAIL = "VM.native_memory summary scale=B", "VM.native_memory detail scale=B"
+_REPLY_SECONDS = 10
+_DETAIL_SECONDS = 60  # thousands of lines, each written by itself
 _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
@@ -139,7 +141,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     present = {}
     with Pagemap(pid) as pagemap:
         for index in accounting.partial(rows, pieces):
-            present[index] = pagemap.present(pieces[index].start, pieces[index].end)
+            present[index] = pagemap.split(pieces[index].start, pieces[index].end)
     measured = accounting.sizes(rows, pieces, present)
     holdings, unattributed = accounting.account(evidence, pieces, measured, heap)
     if allocator:
@@ -248,31 +250,32 @@ def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers
         answers.missing.append(f"the JVM was not asked: {error.what}")
         return answers
     version = _feature_version(performance.java_version if performance else "")
-    vm = AttachedVM(process.pid, reply_seconds=10)
+    vm = AttachedVM(process.pid, reply_seconds=_REPLY_SECONDS)
     commands = [*_CHEAP, *(("VM.info",) if detail or version == 11 else ())]
+    text = ""
     try:
-        texts = [text for name in commands if (text := _jcmd(vm, name, answers))]
-        report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
-        if report and detail and version < 21:
-            report = nmt.parse(_jcmd(vm, _DETAIL, answers)) or report  # it may track no more than sums
-        # System.map is on JDK 21 and later, and tags only what NMT tracks.
-        mapped = _jcmd(vm, "System.map", answers) if report and version >= 21 else ""
+        for name in commands:
+            text += f"{_jcmd(vm, name, answers)}\n"
+        answers.report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
+        if answers.report and detail and version < 21:
+            slow = AttachedVM(process.pid, reply_seconds=_DETAIL_SECONDS)
+            # It may track no more than sums.
+            answers.report = nmt.parse(_jcmd(slow, _DETAIL, answers)) or answers.report
+        if answers.report and version >= 21:  # it tags only what NMT tracks
+            answers.tags = system_map.parse(_jcmd(vm, "System.map", answers))
     except TargetGone:
         raise
-    except UserError as error:
+    except UserError as error:  # what it said before counts
         answers.missing.append(f"the JVM did not answer: {error.what}")
-        return answers
-    text = "\n".join(texts)
+    else:
+        if answers.report is None:
+            answers.sources = [name for name in answers.sources if name != "VM.native_memory"]
+            answers.missing.append(
+                "direct buffers and the JVM's own malloc are not told from other malloc: "
+                "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
+            )
     answers.places = vm_info.places(text)
     answers.metaspace = vm_info.metaspace_usage(text)
-    answers.report = report
-    answers.tags = system_map.parse(mapped)
-    if report is None:
-        answers.sources.remove("VM.native_memory")
-        answers.missing.append(
-            "direct buffers and the JVM's own malloc are not told from other malloc: "
-            "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
-        )
     return answers
 
 

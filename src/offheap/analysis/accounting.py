@@ -25,6 +25,7 @@ from offheap.jvm.nmt import Report
 from offheap.jvm.system_map import TaggedMapping
 from offheap.jvm.vm_info import MetaspaceUsage, Place
 from offheap.jvm.vm_info import Part as PlacePart
+from offheap.proc.pagemap import PAGE, Present
 from offheap.proc.smaps import Row
 from offheap.proc.threads import Thread
 
@@ -186,11 +187,10 @@ def partial(rows: Sequence[Row], pieces: Sequence[Piece]) -> list[int]:
     ]
 
 
-def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) -> list[int]:
+def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, Present]) -> list[int]:
     """RSS of each piece in bytes; `present` has the pages in memory of those that are `partial`.
 
-    A row's pieces sum to its RSS exactly: pages are only its key, for the page table also shows
-    the shared page of zeros, and is read a moment later.
+    A row's pieces sum to its RSS exactly: pages are only its key, for the page table is read a moment later.
     """
     of_row: defaultdict[int, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
@@ -198,7 +198,7 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) 
     result = [0] * len(pieces)
     for row, indices in of_row.items():
         rss = rows[row].memory.rss
-        weights = [present.get(index, 0) for index in indices]
+        weights = _weights([present.get(index, Present(0, 0)) for index in indices], rss // PAGE)
         if not sum(weights):
             weights = [pieces[index].end - pieces[index].start for index in indices]
         total, given, seen = sum(weights), 0, 0
@@ -208,6 +208,17 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, int]) 
             result[index] = share - given
             given = share
     return result
+
+
+def _weights(pieces: Sequence[Present], pages: int) -> list[int]:
+    """What share of a row of so many pages each piece has.
+
+    Of those that are in doubt only as many count as the others leave: ZGC on JDK 11 reads a table of 16 MiB
+    that is all zeros, and whichever large blocks the kernel merges with it would lose half of theirs to it.
+    """
+    doubtful = sum(piece.doubtful for piece in pieces)
+    left = min(max(pages - sum(piece.counted for piece in pieces), 0), doubtful)
+    return [piece.counted * max(doubtful, 1) + piece.doubtful * left for piece in pieces]
 
 
 def placed(evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int]) -> tuple[Placed, ...]:
