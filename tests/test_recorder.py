@@ -25,6 +25,7 @@ from offheap.recording import live_files, load
 from offheap.recording.contract import MethodState, Section, State
 from offheap.recording.live_files import FoundFile
 from offheap.recording.recorder import Progress, record
+from waiting_jvm import waiting_jvm
 from zoo import Running, Zoo, programs
 
 Start = Callable[..., contextlib.AbstractContextManager[Running]]
@@ -245,6 +246,30 @@ def test_a_detached_probe_ends_the_recording(tmp_path: Path) -> None:
     assert outcome.ended == "detached"
     assert outcome.live_file_removed
     assert len(load(outcome.output).live) == 1
+
+
+def test_what_the_probe_took_does_not_look_like_memory_given_back(
+    jre: Callable[[int], Path], waiting_classes: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    """The last snapshot is taken when the probe is out, with the 50 MiB of its tables of every block."""
+    assert probe_library
+    output = tmp_path / "a.offheap"
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        command = [
+            "attach",
+            str(jvm.pid),
+            "--exact",
+            "--duration",
+            "2s",
+            "--every",
+            "300ms",
+            "-o",
+            str(output),
+        ]
+        subprocess.run([sys.executable, "-m", "offheap", *command], check=True, timeout=120)
+    rss = load(output).process["rss_bytes"].astype(np.int64)
+    assert len(rss) > 3
+    assert rss[-1] >= rss[1] - (10 << 20)
 
 
 def test_a_dead_process_leaves_one_snapshot(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -365,6 +366,20 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
     file.write_bytes(raw)
     with contextlib.suppress(UserError):
         load(path)
+
+
+def test_a_damaged_recording_says_nothing_of_the_next(finished: Path, recording: Path) -> None:
+    """The lowest bit of an offset is its sign: a wrong one makes DuckDB give up its database."""
+    file = recording / "threads.parquet"
+    raw = file.read_bytes()
+    (footer,) = struct.unpack_from("<I", raw, len(raw) - 8)
+    for at in range(len(raw) - 8 - footer, len(raw) - 8):
+        changed = bytearray(raw)
+        changed[at] ^= 1
+        file.write_bytes(changed)
+        with contextlib.suppress(UserError):
+            load(recording)
+    assert len(load(finished).live) == 3
 
 
 def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Path) -> None:

@@ -65,8 +65,9 @@ class Snapshots:
         naming_seconds = process_time() - began
         for raw in chains:
             del self._unnamed[raw]
-        if pid is not None:
-            # A process that is gone keeps the size it had last.
+        # A process that is gone keeps the size it had last, and so does one that the probe has left: tens of
+        # megabytes of an exact recording's tables left with it.
+        if pid is not None and not (self._size.rss_bytes and self.live_file.ended()):
             self._size = process.size(pid) or self._size
         row = np.zeros(1, PROCESS)
         row["time"], row["rss_bytes"], row["threads"] = time, self._size.rss_bytes, self._size.threads

@@ -152,6 +152,9 @@ class _Tables:
                     f"{select} FROM read_parquet([{listed}]) {order}"
                 ).fetchnumpy()
             except duckdb.Error as error:
+                # Some damage, the sign of an offset say, makes DuckDB give up the database: it would refuse
+                # every recording after this one.
+                _database.cache_clear()
                 if attempt < 2 and not all(file.exists() for file in files):
                     continue
                 where = files[0] if table in APPENDED and len(files) == 1 else self._file(table)
