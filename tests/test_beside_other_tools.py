@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,8 +20,10 @@ import pytest
 import soak
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import probe
+from offheap.jvm import nmt, probe
 from offheap.jvm.attach import AttachedVM
+from offheap.recording.model import Recording
+from turns import by_day
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -30,24 +33,10 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 
 TOOLS = (
     "-Xlog:disable",  # what JFR says at its start has the time in it
-    "-XX:StartFlightRecording=settings=profile",
+    "-XX:StartFlightRecording=settings=profile,dumponexit=true,filename=flight.jfr",
     "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0,quiet=y",
     "-XX:NativeMemoryTracking=detail",
 )
-WORK = {
-    "threads": 10_000,
-    "loaders": 5_000,
-    "virtual": 20_000,
-    "nulls": 200_000,
-    "overflows": 1_000,
-    "children": 400,
-    "redefinitions": 400,
-}
-
-
-def printed(divisor: int) -> str:
-    """What Stress.java says when it has done so small a part of its work."""
-    return "".join(f"{name} {count // divisor}\n" for name, count in WORK.items())
 
 
 def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subprocess.Popen[str]:
@@ -69,26 +58,48 @@ def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subp
     return process
 
 
-def attach_and_detach(process: subprocess.Popen[str]) -> int:
-    """Until the program ends; each recording can be read.  How often."""
-    attaches = 0
+def attach_and_detach(process: subprocess.Popen[str]) -> list[Recording]:
+    """Until the program ends; each recording can be read."""
+    found = []
     with suppress(UserError):
         while process.poll() is None:
             live_file = probe.start(process.pid, "interval=16384").live_file
             try:
                 probe.detach(process.pid)
-                attaches += 1
-                recording.load(live_file)
+                found.append(recording.load(live_file))
             finally:
                 live_file.unlink(missing_ok=True)
-    return attaches
+    return found
 
 
-@pytest.mark.parametrize("version", [pytest.param(21, marks=pytest.mark.slow), 25])
+def check_allocator(name: str, found: Recording) -> None:
+    """THEN it was there, and had malloc's place."""
+    assert any(name in Path(module.path).name for module in found.modules)
+    assert any("allocator" in sentence for sentence in found.info.coverage), found.info.coverage
+
+
+def check_flight(file: Path) -> None:
+    """THEN the flight recording is whole: chunks, each with its magic, its version and its own size."""
+    written = file.read_bytes()
+    at = chunks = 0
+    while at < len(written):
+        magic, major, size = struct.unpack_from(">4sHxxQ", written, at)
+        assert (magic, major) == (b"FLR\0", 2)
+        assert size > 1000
+        at += size
+        chunks += 1
+    assert chunks
+    assert at == len(written)
+
+
+@pytest.mark.parametrize(("allocator", "version"), by_day(("jemalloc", "tcmalloc"), (21, 25)))
 def test_jfr_a_debugger_thread_dumps_and_another_allocator(
-    version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
+    allocator: str, version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
 ) -> None:
     """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
+    library = find_library(allocator)
+    if library is None:
+        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
     java, jar = jre(version), soak.compile_stress(jdk, tmp_path)
     command: list[str | Path] = [
         java,
@@ -101,30 +112,41 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
         "50",
         "return",
     ]
-    process = start(command, tmp_path, LD_PRELOAD=find_library("jemalloc") or "")
-    dumps = 0
+    process = start(command, tmp_path, LD_PRELOAD=library)
+    dumps: list[str] = []
+    reports: list[str] = []
 
     def ask() -> None:
-        nonlocal dumps
         with suppress(UserError):
             while process.poll() is None:
-                dumps += "churn" in AttachedVM(process.pid).jcmd("Thread.print")
-                AttachedVM(process.pid).jcmd("VM.native_memory summary")
+                dumps.append(AttachedVM(process.pid).jcmd("Thread.print"))
+                reports.append(AttachedVM(process.pid).jcmd("VM.native_memory summary scale=B"))
 
     asking = threading.Thread(target=ask)
     try:
         asking.start()
-        attaches = attach_and_detach(process)
+        found = attach_and_detach(process)
         rest, complaints = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
         asking.join()
     assert process.returncode == 0, complaints
-    assert rest == printed(50)
+    assert rest == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
-    assert attaches > 1
-    assert dumps > 1
+    assert len(found) > 1
+    for one in found:
+        check_allocator(allocator, one)
+    check_flight(tmp_path / "flight.jfr")
+    # 58 to 190 of each where ten programs wanted the two CPUs.  The last may be cut: the JVM has ended.
+    assert sum('"churn"' in dump for dump in dumps) > 20
+    assert [dump for dump in dumps[:-1] if "Full thread dump" not in dump] == []
+    assert len(reports) > 20
+    for report in map(nmt.parse, reports[:-1]):
+        assert report
+        categories = sum(category.committed for category in report.categories.values())
+        assert categories == pytest.approx(report.committed, rel=0.01)  # they change while they are written
+        assert report.categories["Java Heap"].reserved == 192 << 20
 
 
 def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
@@ -167,7 +189,7 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
         debugging = threading.Thread(target=debug)
         try:
             debugging.start()
-            attaches = attach_and_detach(process)
+            found = attach_and_detach(process)
             rest, complaints = process.communicate(timeout=120)
         finally:
             for one in (process, debugger):
@@ -177,9 +199,9 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
         said.seek(0)
         seen = said.read()
     assert process.returncode == 0, complaints
-    assert rest == printed(50)
+    assert rest == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
-    assert attaches > 1
+    assert len(found) > 1
     assert len(re.findall(r"^  \[1\] ", seen, re.M)) > 20, seen[-2000:]
 
 
@@ -222,13 +244,13 @@ def test_async_profiler_and_mimalloc(
     before = f"{probe_library} " if preloaded else ""
     process = start(command, tmp_path, LD_PRELOAD=before + mimalloc, OFFHEAP=f"interval=4096,dir={tmp_path}")
     try:
-        attaches = 0 if preloaded else attach_and_detach(process)
+        attached = [] if preloaded else attach_and_detach(process)
         said, complaints = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
     assert process.returncode == 0, complaints
-    assert said == printed(divisor)
+    assert said == soak.printed(divisor)
     assert not list(tmp_path.glob("hs_err*"))
     assert len(profile.read_text().splitlines()) > 100
     if preloaded:
@@ -236,4 +258,4 @@ def test_async_profiler_and_mimalloc(
         assert any("mimalloc" in Path(module.path).name for module in found.modules)
         assert len(found.live) > 100
     else:
-        assert attaches > 1
+        assert len(attached) > 1

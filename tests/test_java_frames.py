@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -22,6 +23,7 @@ from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
 from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Frame, Recording
+from turns import by_day
 
 SOURCES = Path(__file__).parent / "java"
 VERSIONS = (11, 17, 21, 25)
@@ -71,7 +73,7 @@ def probe_library(probe_library: Path, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("classes")
-    sources = [str(SOURCES / f"{name}.java") for name in ("Allocations", "Unloading", "Ticking")]
+    sources = [str(SOURCES / f"{name}.java") for name in ("Allocations", "Inlined", "Unloading", "Ticking")]
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-nowarn", "-d", str(folder), *sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
@@ -262,6 +264,48 @@ def test_stacks_join_however_java_runs(
     outcome = run(command, preload(probe_library, live_file))
     check_allocations(recording.load(live_file))
     assert "in native method" not in outcome.stdout + outcome.stderr  # -Xcheck:jni's complaints
+
+
+INLINED = tuple(f"Inlined.{name}" for name in ("inner", "middle", "outer", "hot"))
+INLINING = (
+    *("-Xbatch", "-XX:CompileCommand=quiet", "-XX:CompileCommand=inline,Inlined::*"),
+    *("-XX:+PrintCompilation", "-XX:+UnlockDiagnosticVMOptions", "-XX:+PrintInlining"),
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "compiler"), by_day(VERSIONS, ("-XX:-TieredCompilation", "-XX:TieredStopAtLevel=1"))
+)
+def test_inlined_methods_are_in_the_stack(
+    version: int,
+    compiler: str,
+    jre: Callable[[int], Path],
+    classes: Path,
+    probe_library: Path,
+    tmp_path: Path,
+) -> None:
+    """One compiled method is on the stack, and four are told, each with the line it was at."""
+    live_file = tmp_path / "recording.live"
+    command = [jre(version), "-Xmx64m", compiler, *INLINING, "-cp", classes, "Inlined", 20_000, TIMES]
+    said = run(command, preload(probe_library, live_file)).stdout
+    # What the compiler says of hot(): a line with its size, and below it the three, each in the one before.
+    whole = r" Inlined::hot \(\d+ bytes\)\n" + "".join(
+        rf" +@ \d+ +Inlined::{name} \(\d+ bytes\) +force inline by \w+\n"
+        for name in ("outer", "middle", "inner")
+    )
+    assert re.search(whole, said.split("hot\n")[0]), said
+    assert not re.search(r"Inlined::hot .*made not entrant", said), said
+    found = recording.load(live_file)
+    kept = found.live[np.isin(found.live["size"], (54_321, 54_328))]  # JDK 11 rounds up to words
+    assert len(kept) == TIMES
+    stacks = [found.stack(int(number)) for number in np.unique(kept["stack"])]
+    chain = (*UNSAFE, "sun.misc.Unsafe.allocateMemory", *INLINED, "Inlined.main")
+    assert [names(stack) for stack in stacks if not contains(stack, chain)] == []
+    lines = {(f.name, f.line) for stack in stacks for f in stack if f.name in INLINED}
+    calls = ("unsafe.allocateMemory(bytes)", "inner(bytes)", "middle(bytes)", "outer(bytes)")
+    assert lines == {
+        (name, line_of("Inlined.java", f"return {call}")) for name, call in zip(INLINED, calls, strict=True)
+    }
 
 
 @pytest.mark.parametrize("version", [21, 25])
