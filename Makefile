@@ -121,13 +121,13 @@ $(VENV)/.dev: $(VENV)/.installed
 	fi; \
 	touch $@
 
-# For the tests that chain to another allocator, look at the report and run docs/ci.md; they skip where these are missing.
-DEBIAN_FILES := /usr/bin/chromium /usr/bin/mvn /usr/bin/gradle /usr/share/java/junit4.jar $(foreach name,jemalloc tcmalloc mimalloc,$(wildcard /usr/lib/*/lib$(name).so.[24]))
+# For the tests that chain to another allocator, look at the report, run docs/ci.md and the benchmarks; they skip where these are missing.
+DEBIAN_FILES := /usr/bin/chromium /usr/bin/mvn /usr/bin/gradle /usr/bin/perf /usr/bin/wrk /usr/share/java/junit4.jar $(foreach name,jemalloc tcmalloc mimalloc,$(wildcard /usr/lib/*/lib$(name).so.[24]))
 debian-packages:
-	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 7 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
-	  echo "installing libjemalloc2, libgoogle-perftools4, libmimalloc2.0, chromium, maven, gradle and junit4 with apt-get, for some of the tests"; \
+	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 9 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
+	  echo "installing libjemalloc2, libgoogle-perftools4, libmimalloc2.0, chromium, maven, gradle, junit4, perf and wrk with apt-get, for some of the tests"; \
 	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libgoogle-perftools4 libmimalloc2.0 chromium maven gradle junit4 >/dev/null; } || echo "not installed: those tests skip"; \
+	    libjemalloc2 libgoogle-perftools4 libmimalloc2.0 chromium maven gradle junit4 linux-perf wrk >/dev/null; } || echo "not installed: those tests skip"; \
 	fi
 
 # libFuzzer, for C and for Python; without them `make fuzz` says so.

@@ -7,8 +7,8 @@ add up to that.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +22,7 @@ import document
 import variants
 
 HERTZ = 1999
+RECORD = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o"]
 SAMPLE = re.compile(r"\s*[0-9a-f]+ (?P<symbol>.+) \((?P<file>[^()]*(?:\(deleted\))?)\)\s*")
 PROBE, KERNEL, CLOCK = "the probe", "the kernel", "the clock (vdso)"
 
@@ -85,18 +86,22 @@ class Spent:
 
 
 def lacking() -> bool:
-    """Whether perf is missing, said on stderr."""
-    if shutil.which("perf"):
-        return False
-    print("no profile: perf is missing (Debian's linux-perf)", file=sys.stderr)
-    return True
+    """Whether perf is missing or may not sample, said on stderr."""
+    try:
+        tried = subprocess.run([*RECORD, os.devnull, "true"], capture_output=True, text=True)
+    except FileNotFoundError:
+        print("no profile: perf is missing (Debian's linux-perf)", file=sys.stderr)
+        return True
+    if tried.returncode:
+        why = tried.stderr.strip().partition("\n")[0]
+        print(f"no profile: perf may not sample here: {why}", file=sys.stderr)
+    return tried.returncode != 0
 
 
 @contextlib.contextmanager
 def perf_record(pid: int, data: Path) -> Iterator[None]:
     """All threads of the process, while the context is open."""
-    record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o", str(data)]
-    with subprocess.Popen([*record, "-p", str(pid)], stderr=subprocess.DEVNULL) as perf:
+    with subprocess.Popen([*RECORD, str(data), "-p", str(pid)], stderr=subprocess.DEVNULL) as perf:
         try:
             time.sleep(0.5)  # until it watches all threads
             yield

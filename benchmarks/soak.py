@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/soak.py                    all of it, hours long
     .venv/bin/python benchmarks/soak.py --minutes 30       as much as fits; every kind is met early
     .venv/bin/python benchmarks/soak.py --only '17 ZGC'    the cells whose names contain that
-    .venv/bin/python benchmarks/soak.py --continue         the cells that have not run yet, then those that
-                                                           ran with another probe
+    .venv/bin/python benchmarks/soak.py --continue         the cells that have not run yet or failed, then
+                                                           those that ran with another probe
     .venv/bin/python benchmarks/soak.py --jobs 4           four at once, not one for each two CPUs
     .venv/bin/python benchmarks/soak.py --write            put the table into docs/soak.md, and each cell that
                                                            ends into docs/soak.jsonl
@@ -189,8 +189,9 @@ def main() -> int:
         present = [machine for machine in machines if stress.present(machine)]
         tally.absent.update((m.jdk, m.collector) for m in machines if m not in present)
         chosen = [cell for cell in soak.cells(ordered(present, args.seed)) if args.only in str(cell)]
-        new = [cell for cell in chosen if str(cell) not in kept]
-        older = [cell for cell in chosen if str(cell) in kept and kept[str(cell)].probe != probe]
+        passed = {name: one.probe for name, one in kept.items() if not one.result.failures}
+        new = [cell for cell in chosen if str(cell) not in passed]
+        older = [cell for cell in chosen if passed.get(str(cell), probe) != probe]
         task = bar.add_task("soak", total=len(new) + len(older))
         # What a machine does without the probe is asked once: its cells, neighbours, are one job.
         jobs = [list(cells) for _, cells in itertools.groupby((*new, *older), lambda cell: cell.machine)]

@@ -47,6 +47,16 @@ FLAGS: dict[str, tuple[str, ...]] = {
 Entry = Literal["preload", "attach"]
 ENTRIES: tuple[Entry, ...] = ("preload", "attach")
 ENDS = ("return", "exit", "memory")
+# Counts of the stress program, undivided.
+WORK = {
+    "threads": 10_000,
+    "loaders": 5_000,
+    "virtual": 20_000,
+    "nulls": 200_000,
+    "overflows": 1_000,
+    "children": 400,
+    "redefinitions": 400,
+}
 SECONDS = 600.0
 _BETWEEN_ATTACHES = 0.1
 
@@ -321,6 +331,11 @@ def _read(live_file: Path, lost: dict[str, int]) -> list[str]:
     for name, count in found.info.lost.items():
         lost[name] = lost.get(name, 0) + count
     return []
+
+
+def printed(divisor: int) -> str:
+    """What Stress.java says when it has done one `divisor`-th of its work."""
+    return "".join(f"{name} {count // divisor}\n" for name, count in WORK.items())
 
 
 def compile_stress(jdk_home: Path, scratch: Path) -> Path:

@@ -1,4 +1,7 @@
-"""The benchmarks run, and say so where a peer is missing; what they measure is not judged here."""
+"""The benchmarks run, and say so where a peer is missing; what they measure is not judged here.
+
+Each in its short form; of those that take half a minute and more, one a day.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from turns import one_by_day
 from zoo import java, jdk_homes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,10 +64,7 @@ def test_every_churn_is_measured_under_offheap() -> None:
     assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
-@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
-def test_memory_and_files_are_measured_under_offheap() -> None:
+def memory_and_files() -> None:
     # What it shows while it runs comes before.
     _, _, output = bench("footprint.py", "--only", "offheap").partition("`python benchmarks/footprint.py")
     figure = r"([\d.]+)"
@@ -76,11 +78,8 @@ def test_memory_and_files_are_measured_under_offheap() -> None:
     assert 0 < float(sizes[1]) < 1
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Server.java with")
-@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
-@pytest.mark.skipif(not shutil.which("wrk") or not shutil.which("mvn"), reason="no wrk, or no mvn for Netty")
-def test_a_server_answers_under_offheap() -> None:
+def requests_of_a_server() -> None:
+    need("wrk", "mvn")
     output = bench("application.py")
     if "*absent*" in output:
         pytest.skip(output.splitlines()[-1])
@@ -92,12 +91,8 @@ def test_a_server_answers_under_offheap() -> None:
         assert float(samples) > 0.1, name
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Server.java with")
-@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
-@pytest.mark.skipif(not shutil.which("wrk") or not shutil.which("mvn"), reason="no wrk, or no mvn for Netty")
-@pytest.mark.skipif(not shutil.which("perf"), reason="no perf (Debian's linux-perf)")
-def test_the_probe_is_in_the_profile_of_a_server() -> None:
+def profile_of_a_server() -> None:
+    need("wrk", "mvn", "perf")
     output = bench("application_profile.py")
     assert "no profile" not in output
     cells = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
@@ -107,9 +102,8 @@ def test_the_probe_is_in_the_profile_of_a_server() -> None:
     assert min(sampled, budget) > 0
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("perf"), reason="no perf (Debian's linux-perf)")
-def test_the_probe_is_in_the_profile_of_a_malloc() -> None:
+def profile_of_malloc() -> None:
+    need("perf")
     output = bench("pair_profile.py")
     assert "no profile" not in output
     rows = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
@@ -120,12 +114,53 @@ def test_the_probe_is_in_the_profile_of_a_malloc() -> None:
         assert float(exact.replace(",", "")) > 10
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile LeakUnderChurn.java with")
-@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
-def test_the_budget_is_measured() -> None:
+def profile_of_churn() -> None:
+    need("perf")
+    output = bench("churn_profile.py")
+    assert "no profile" not in output
+    rows = re.findall(r"^\| the probe \| (.+) \|$", output, re.M)
+    assert len(rows) == 3
+    for row in rows:
+        nothing, *_, exact = (float(cell.replace(",", "")) for cell in row.split(" | "))
+        assert nothing == 0
+        assert exact > 10
+
+
+def spent_under_the_budget() -> None:
     output = bench("budget.py")
     assert len(re.findall(r"^\| [\d.]+% \| .* \| \d of 5 \| \d of 5 \|$", output, re.M)) == 3
     spent = re.findall(r"^\| JDK \d+ \|.*\| ([\d.]+)% \| [^|]+ \|$", output, re.M)
     assert spent
     assert all(0 < float(share) < 5 for share in spent)
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if not shutil.which(program):
+            pytest.skip(f"no {program} (`make debian-packages` as root on Debian)")
+
+
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile the Java programs with")
+@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+@pytest.mark.parametrize(
+    "measured",
+    one_by_day(
+        [
+            memory_and_files,
+            requests_of_a_server,
+            profile_of_a_server,
+            profile_of_malloc,
+            profile_of_churn,
+            spent_under_the_budget,
+        ]
+    ),
+    ids=lambda measured: measured.__name__,
+)
+def test_by_turns(measured: Callable[[], None]) -> None:
+    measured()
+
+
+def test_a_line_that_all_threads_share_is_measured() -> None:
+    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("shared_line.py"), re.M)
+    assert [name for name, _ in rows] == ["offheap 512 KiB", "offheap 512 KiB that shares a line"]
+    assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
