@@ -3,11 +3,12 @@
     .venv/bin/python benchmarks/footprint.py            print the tables, seven minutes
     .venv/bin/python benchmarks/footprint.py --write    and put them into docs/benchmarks.md
     .venv/bin/python benchmarks/footprint.py --quick    a small form of both, to see that it works
+    .venv/bin/python benchmarks/footprint.py --minutes 60    an hour of recording as an hour
 
 First a C program that holds one block of 64 bytes, and a million: how much more RSS it has than without the
 tool, and what the tool's files take.  Then a JVM that makes and ends zip streams as fast as it can: by how
 much the files grow in a second of it.  Last the same for minutes under `offheap run`: the size of the
-recording, and in proportion of an hour's.
+recording, and in proportion of an hour's unless it was one.
 """
 
 from __future__ import annotations
@@ -274,11 +275,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sentence(recorded: Recorded | None) -> str:
     if recorded is None:
         return "The recording failed."
-    hour = f"In proportion that is {recorded.hour / MIB:.1f} MiB for an hour, which was not measured."
+    hour = f" In proportion that is {recorded.hour / MIB:.1f} MiB for an hour, which was not measured."
+    if recorded.seconds < 60:
+        hour = " That is too short to say what an hour would be."
+    elif recorded.seconds >= HOUR:
+        hour = ""
     return (
         f"`offheap run --interval 512KiB` of the same for {recorded.seconds / 60:g} min: a recording of "
-        f"{recorded.bytes / MIB:.2f} MiB, at most {recorded.most / MIB:.2f} MiB while it was made. "
-        f"{hour if recorded.seconds >= 60 else 'That is too short to say what an hour would be.'}"
+        f"{recorded.bytes / MIB:.2f} MiB, at most {recorded.most / MIB:.2f} MiB while it was made.{hour}"
     )
 
 

@@ -31,6 +31,7 @@ import variants  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
+SECONDS = 240.0  # for what takes some 10 where nobody else wants the CPUs
 TOOLS = (
     "-Xlog:disable",  # what JFR says at its start has the time in it
     "-XX:StartFlightRecording=settings=profile,dumponexit=true,filename=flight.jfr",
@@ -58,17 +59,22 @@ def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subp
     return process
 
 
-def attach_and_detach(process: subprocess.Popen[str]) -> list[Recording]:
-    """Until the program ends; each recording can be read."""
-    found = []
-    with suppress(UserError):
-        while process.poll() is None:
-            live_file = probe.start(process.pid, "interval=16384").live_file
-            try:
-                probe.detach(process.pid)
-                found.append(recording.load(live_file))
-            finally:
-                live_file.unlink(missing_ok=True)
+def attach_and_detach(
+    process: subprocess.Popen[str], enough: Callable[[], object] = lambda: True
+) -> list[Recording]:
+    """Three times, and until there is `enough`; then tells the program to end.  Each recording is read."""
+    found: list[Recording] = []
+    deadline = time.monotonic() + SECONDS
+    while (len(found) < 3 or not enough()) and time.monotonic() < deadline:
+        live_file = probe.start(process.pid, "interval=16384").live_file
+        try:
+            probe.detach(process.pid)
+            found.append(recording.load(live_file))
+        finally:
+            live_file.unlink(missing_ok=True)
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
     return found
 
 
@@ -110,7 +116,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
         jar,
         "Stress",
         "50",
-        "return",
+        "told",
     ]
     process = start(command, tmp_path, LD_PRELOAD=library)
     dumps: list[str] = []
@@ -123,9 +129,11 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
                 reports.append(AttachedVM(process.pid).jcmd("VM.native_memory summary scale=B"))
 
     asking = threading.Thread(target=ask)
+    # Whose last may be cut: the JVM has ended.
+    many = lambda: len(dumps) > 21 and len(reports) > 21  # noqa: E731
     try:
         asking.start()
-        found = attach_and_detach(process)
+        found = attach_and_detach(process, many)
         rest, complaints = process.communicate(timeout=120)
     finally:
         process.kill()
@@ -134,11 +142,10 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     assert process.returncode == 0, complaints
     assert rest == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
-    assert len(found) > 1
+    assert len(found) >= 3
     for one in found:
         check_allocator(allocator, one)
     check_flight(tmp_path / "flight.jfr")
-    # 58 to 190 of each where ten programs wanted the two CPUs.  The last may be cut: the JVM has ended.
     assert sum('"churn"' in dump for dump in dumps) > 20
     assert [dump for dump in dumps[:-1] if "Full thread dump" not in dump] == []
     assert len(reports) > 20
@@ -167,9 +174,9 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
         jar,
         "Stress",
         "50",
-        "return",
+        "told",
     ]
-    with (tmp_path / "said").open("w+") as said:
+    with (tmp_path / "said").open("w") as said:
         process = start(command, tmp_path)
         debugger = subprocess.Popen(
             [jdk / "bin" / "jdb", "-attach", address],
@@ -178,6 +185,12 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+        def seen() -> str:
+            return (tmp_path / "said").read_text()
+
+        def stacks() -> int:
+            return len(re.findall(r"^  \[1\] ", seen(), re.M))
 
         def debug() -> None:
             assert debugger.stdin
@@ -189,20 +202,18 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
         debugging = threading.Thread(target=debug)
         try:
             debugging.start()
-            found = attach_and_detach(process)
+            found = attach_and_detach(process, lambda: stacks() > 20)
             rest, complaints = process.communicate(timeout=120)
         finally:
             for one in (process, debugger):
                 one.kill()
                 one.wait()
             debugging.join()
-        said.seek(0)
-        seen = said.read()
     assert process.returncode == 0, complaints
     assert rest == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
-    assert len(found) > 1
-    assert len(re.findall(r"^  \[1\] ", seen, re.M)) > 20, seen[-2000:]
+    assert len(found) >= 3
+    assert stacks() > 20, seen()[-2000:]
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +238,6 @@ def test_async_profiler_and_mimalloc(
     mimalloc = find_library("mimalloc")
     if mimalloc is None:
         pytest.skip("libmimalloc is not installed (Debian: libmimalloc2.0)")
-    divisor = 50 if preloaded else 8  # several attaches are to fit in
     java, jar, profile = jre(version), soak.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
     agent = f"-agentpath:{async_profiler}=start,event=cpu,interval=1ms,quiet,collapsed,file={profile}"
     command: list[str | Path] = [
@@ -238,8 +248,8 @@ def test_async_profiler_and_mimalloc(
         "-cp",
         jar,
         "Stress",
-        str(divisor),
-        "return",
+        "50",
+        "return" if preloaded else "told",
     ]
     before = f"{probe_library} " if preloaded else ""
     process = start(command, tmp_path, LD_PRELOAD=before + mimalloc, OFFHEAP=f"interval=4096,dir={tmp_path}")
@@ -250,7 +260,7 @@ def test_async_profiler_and_mimalloc(
         process.kill()
         process.wait()
     assert process.returncode == 0, complaints
-    assert said == soak.printed(divisor)
+    assert said == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
     assert len(profile.read_text().splitlines()) > 100
     if preloaded:
@@ -258,4 +268,4 @@ def test_async_profiler_and_mimalloc(
         assert any("mimalloc" in Path(module.path).name for module in found.modules)
         assert len(found.live) > 100
     else:
-        assert len(attached) > 1
+        assert len(attached) >= 3

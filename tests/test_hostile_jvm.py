@@ -8,7 +8,7 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -88,21 +88,22 @@ def stress(
     confine: Callable[[], None] = nothing,
     before: Callable[[], object] = nothing,
     meanwhile: Callable[[subprocess.Popen[str]], object] = lambda process: None,
-    divisor: int = 50,
 ) -> str:
     """Runs the stress program and returns what stands on stderr.
 
-    `before` is called when the JVM waits for its stress, `meanwhile` when that has begun.
+    `before` is called when the JVM waits for its stress, `meanwhile` when that has begun; it goes on until
+    `meanwhile` has returned.
     """
     command: list[str | Path] = [java, "-Xmx192m", "-XX:+UseSerialGC", f"-javaagent:{jar}"]
-    command += ["-cp", jar, "Stress", str(divisor), "return"]
+    command += ["-cp", jar, "Stress", "50", "told"]
     with started(command, folder, variables, confine) as process:
         before()
         go(process)
         meanwhile(process)
+        go(process)
         assert process.stdout
         printed = process.stdout.read()
-    assert printed == soak.printed(divisor)
+    assert printed == soak.printed(50)
     return (folder / "stderr").read_text()
 
 
@@ -178,21 +179,19 @@ def test_seccomp(
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
 @pytest.mark.parametrize("version", [17, 25])
 def test_attach_under_seccomp(version: int, jre: Callable[[int], Path], jar: Path, tmp_path: Path) -> None:
-    attaches = 0
+    said: list[str] = []
 
-    def attach(process: subprocess.Popen[str]) -> None:
-        nonlocal attaches
-        while process.poll() is None and not refusal(process.pid):
-            attaches += 1
+    def ask(process: subprocess.Popen[str]) -> None:
+        said.extend(refusal(process.pid) for _ in range(3))
 
     confine = lambda: forbid(DISPENSABLE)  # noqa: E731
-    stress(jre(version), jar, tmp_path, {}, confine=confine, meanwhile=attach, divisor=10)
-    assert attaches > 1
-    said: list[str] = []
-    ask = lambda process: said.append(refusal(process.pid))  # noqa: E731
+    stress(jre(version), jar, tmp_path, {}, confine=confine, meanwhile=ask)
+    assert said == [""] * 3
+    said.clear()
     confine = lambda: forbid([*WISHES.values()])  # noqa: E731
-    stress(jre(version), jar, tmp_path, {}, confine=confine, meanwhile=ask, divisor=10)
-    assert "could not make its live file in " in said[0]
+    stress(jre(version), jar, tmp_path, {}, confine=confine, meanwhile=ask)
+    for one in said:
+        assert "could not make its live file in " in one
 
 
 @pytest.mark.parametrize("version", [11, 17, 25])
@@ -204,13 +203,10 @@ def test_attaches_that_are_refused(
 
     def attach(process: subprocess.Popen[str]) -> None:
         library, request = str(probe.probe_library()), f"start,file={tmp_path}/none/a.live"
-        with suppress(UserError):
-            while process.poll() is None:
-                codes.append(probe.ask(AttachedVM(process.pid), library, request))
+        codes.extend(probe.ask(AttachedVM(process.pid), library, request) for _ in range(20))
 
-    stress(jre(version), jar, tmp_path, {}, meanwhile=attach, divisor=10)
-    assert len(codes) > 1
-    assert set(codes) == {probe.CANNOT_CREATE}
+    stress(jre(version), jar, tmp_path, {}, meanwhile=attach)
+    assert codes == [probe.CANNOT_CREATE] * 20
 
 
 def hold(

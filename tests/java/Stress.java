@@ -14,8 +14,9 @@ import java.util.zip.Inflater;
  * Everything that is hard on an agent, all at once, while other threads allocate native memory: what it prints
  * and its exit status are the same whenever it runs.
  *
- * Arguments: a divisor of all counts, and the end: return, exit (status 17, in the middle of everything) or memory
- * (an OutOfMemoryError, for -XX:+ExitOnOutOfMemoryError).  Also a Java agent of itself, for redefinition.
+ * Arguments: a divisor of all counts, and the end: return, exit (status 17, in the middle of everything), memory
+ * (an OutOfMemoryError, for -XX:+ExitOnOutOfMemoryError) or told (all of it again and again, until there is another
+ * line on standard input).  Also a Java agent of itself, for redefinition.
  */
 public class Stress {
     interface Part {
@@ -208,20 +209,8 @@ public class Stress {
         return thread;
     }
 
-    public static void main(String[] arguments) throws Exception {
-        int divisor = Integer.parseInt(arguments[0]);
-        String end = arguments[1];
-        List<byte[]> kept = new ArrayList<>();
-        System.out.println("ready");
-        System.in.read();
-        background("churn", () -> {
-            for (int i = 0; i < 100; i++) allocate();
-            pause();
-        });
-        background("buffers", () -> {
-            java.nio.ByteBuffer.allocateDirect(64 * 1024);
-            pause();
-        });
+    /** Everything once.  What each part did, a line each. */
+    static String work(int divisor, String end) throws InterruptedException {
         List<Thread> started = new ArrayList<>();
         int[] done = new int[8];
         String[] complaints = new String[8];
@@ -240,8 +229,29 @@ public class Stress {
         }
         for (Thread thread : started) thread.join();
         String[] names = {"threads", "loaders", "virtual", "nulls", "overflows", "children", "redefinitions"};
+        StringBuilder result = new StringBuilder();
         for (int i = 0; i < names.length; i++)
-            System.out.println(names[i] + " " + (complaints[i] != null ? complaints[i] : done[i]));
+            result.append(names[i]).append(' ').append(complaints[i] != null ? complaints[i] : done[i]).append('\n');
+        return result.toString();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        int divisor = Integer.parseInt(arguments[0]);
+        String end = arguments[1];
+        List<byte[]> kept = new ArrayList<>();
+        System.out.println("ready");
+        System.in.read();
+        background("churn", () -> {
+            for (int i = 0; i < 100; i++) allocate();
+            pause();
+        });
+        background("buffers", () -> {
+            java.nio.ByteBuffer.allocateDirect(64 * 1024);
+            pause();
+        });
+        String first = work(divisor, end), last = first;
+        while (end.equals("told") && last.equals(first) && System.in.available() == 0) last = work(divisor, end);
+        System.out.print(last);
         // By large steps: with little left Shenandoah collects for minutes before it gives up.
         if (end.equals("memory")) for (int size = 64 << 20; ; size *= 2) kept.add(new byte[size]);
         over = true;
