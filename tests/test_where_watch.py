@@ -62,11 +62,20 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
         assert jvm.answers()
 
 
+def wait_until_asked(pid: int) -> None:
+    """The first look has begun: the JVM has made the socket on which it is asked."""
+    deadline = time.monotonic() + 60
+    while not Path(f"/tmp/.java_pid{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_watch_that_is_ended_early(jre: Callable[[int], Path], waiting_classes: Path) -> None:
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         command = offheap("where", str(jvm.pid), "--watch", "1h", "--every", "0.5s", "--json")
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
+        wait_until_asked(jvm.pid)
+        time.sleep(5)
         watching.terminate()
         output, errors = watching.communicate(timeout=30)
         assert watching.returncode == 0, errors
@@ -86,7 +95,8 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
     with waiting_jvm(jre(21), waiting_classes) as jvm:
         command = offheap("where", str(jvm.pid), "--watch", "1h", "--every", "0.5s")
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
+        wait_until_asked(jvm.pid)
+        time.sleep(2)
         jvm.process.kill()
         jvm.process.wait()
         output, errors = watching.communicate(timeout=30)
