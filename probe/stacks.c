@@ -131,17 +131,21 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
 }
 
 #ifdef VERIFY_MEMOS
+#include <time.h>
+
 /* A build for tests: every memo that is found is compared with what a walk finds.  The last words of
  * header.reserved count: stacks, found ones, and of these: not to be compared, different. */
 static uint64_t *verify_counts(void) { return live->reserved + sizeof live->reserved / sizeof *live->reserved - 4; }
 
-/* A thread in native code runs on while the VM redefines the methods below it: a walk meanwhile finds what was
- * never there, and what was there is gone after it.  Wrong is what the memo still says then, and no walk does. */
+/* A thread in native code runs on while the VM redefines the methods below it, which takes it milliseconds: a walk
+ * meanwhile finds what was never there, methods without a name, and what was there is gone after it.  Wrong is what
+ * the memo still says then, and no walk does. */
 static bool still_differs(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
                           const struct unwind_registers *from) {
     bool java;
-    for (int again = 0; again < 2; again++) {
+    for (int again = 0; again < 100; again++) {
         struct unwind_registers registers = *from;
+        if (again) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         if (walk_and_intern(hook, kind, &registers, false) == stack) return false;
         if (stack_memo_find(from, hook, kind, &java) != stack) return false;
     }
