@@ -202,11 +202,10 @@ static bool wait_for_collector(int round) {
     return true;
 }
 
-size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
-                   struct unwind_trace *words, struct java_trace *trace) {
-    *joined = false;
-    JNIEnv *env = current_env();
-    if (!env || max == 0) return 0;
+/* Out of line, and only for threads of the VM, which have large stacks: this takes 5 KiB of them. */
+static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwind_registers *at, uint64_t *frames,
+                                                  size_t max, bool *joined, struct unwind_trace *words,
+                                                  struct java_trace *trace) {
     struct call_frame calls[DEPTH];
     struct call_trace call = {.env = env, .frames = calls};
     ucontext_t context;
@@ -231,4 +230,11 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;
     return (size_t)call.count;
+}
+
+size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
+                   struct unwind_trace *words, struct java_trace *trace) {
+    *joined = false;
+    JNIEnv *env = current_env();
+    return env && max ? walk_java(env, at, frames, max, joined, words, trace) : 0;
 }

@@ -40,7 +40,7 @@ bool java_known(void);
  * Wanted from probe_start to probe_stop in a process that has a JVM or is about to load one;
  * calling agent_start again is harmless. */
 int agent_start(void);
-/* Before probe_state leaves PROBE_RECORDING, so that the last methods still get their names. */
+/* Before probe_state is PROBE_IDLE, so that the last methods still get their names. */
 void agent_stop(void);
 /* Wakes it (a futex; signal-safe). */
 void agent_wake(void);

@@ -372,5 +372,6 @@ void live_cover(uint64_t add, uint64_t remove) {
 uint32_t live_tick(void) {
     /* The coarse clock may lie up to 4 ms behind the start. */
     uint64_t now = system_coarse_ns(), start = live->start_monotonic_ns;
-    return now > start ? (uint32_t)((now - start) / TICK_NS) : 0;
+    uint64_t ticks = now > start ? (now - start) / TICK_NS : 0;
+    return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX; /* after 497 days */
 }

@@ -29,17 +29,22 @@ static __attribute__((noinline)) void slow_mapping(void *start, size_t length, e
 
 void *hook_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
     if (!probe_is_recording()) return next.mmap(address, length, protection, flags, fd, offset);
-    /* Before the call, as for munmap: afterwards the range may hold another thread's mapping. */
-    if (flags & MAP_FIXED) record_unmapping(address, length, NULL);
+    struct ranges_taken under = {.count = 0};
+    if (flags & MAP_FIXED) record_unmapping(address, length, &under);
     void *start = next.mmap(address, length, protection, flags, fd, offset);
-    if (start != MAP_FAILED && protection != PROT_NONE && !from_allocator(__builtin_return_address(0)))
+    if (start == MAP_FAILED) record_moved(&under, address, address, length);
+    else if (protection != PROT_NONE && !from_allocator(__builtin_return_address(0)))
         slow_mapping(start, length, OFFHEAP_HOOK_mmap, 0);
     return start;
 }
 
 int hook_munmap(void *address, size_t length) {
-    if (probe_is_recording() && length) record_unmapping(address, length, NULL);
-    return next.munmap(address, length);
+    if (!probe_is_recording() || !length) return next.munmap(address, length);
+    struct ranges_taken taken = {.count = 0};
+    record_unmapping(address, length, &taken);
+    int error = next.munmap(address, length);
+    if (error) record_moved(&taken, address, address, length);
+    return error;
 }
 
 void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
@@ -49,17 +54,18 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
     va_end(arguments);
     if (!probe_is_recording()) return next.mremap(old, old_length, length, flags, wanted);
 
-    struct offheap_range known = {0};
-    if (old_length) record_unmapping(old, old_length, &known); /* 0: maps shared pages once more */
-    if (flags & MREMAP_FIXED) record_unmapping(wanted, length, NULL);
+    struct ranges_taken taken = {.count = 0}, under = {.count = 0};
+    if (old_length) record_unmapping(old, old_length, &taken); /* 0: maps shared pages once more */
+    if (flags & MREMAP_FIXED) record_unmapping(wanted, length, &under);
     void *start = next.mremap(old, old_length, length, flags, wanted);
     if (start == MAP_FAILED) {
-        if (known.start) record_moved(&known, (void *)(uintptr_t)known.start, known.end - known.start);
+        record_moved(&taken, old, old, old_length);
+        record_moved(&under, wanted, wanted, length);
     } else if (length > old_length) {
         /* Growth is a new decision of the sampler, as in realloc; the age stays. */
-        slow_mapping(start, length, OFFHEAP_HOOK_mremap, known.birth);
-    } else if (known.start) {
-        record_moved(&known, start, length);
+        slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
+    } else {
+        record_moved(&taken, old, start, length);
     }
     return start;
 }

@@ -35,8 +35,7 @@ static int64_t parse_number(const char *text, size_t length) {
     size_t rest = length - i - 1;
     bool plain = rest == 0, binary = rest == 2 && memcmp(text + i + 1, "iB", 2) == 0;
     if (!plain && !binary) return -1;
-    value <<= shift;
-    return value > UINT64_C(1) << 50 ? -1 : (int64_t)value;
+    return value > UINT64_C(1) << 50 >> shift ? -1 : (int64_t)(value << shift);
 }
 
 /* "1%", "0.25%" in millionths, up to 100 %; -1 on anything else, and on nothing at all. */

@@ -1,10 +1,12 @@
 /*
  * Start and stop.
  *
- *            start                          stop
- *   IDLE ------------> RECORDING ------------------------> IDLE
- *    |  live file, tables, sampler     hooks let go, GOTs restored,
- *    |  state = RECORDING              wait until nobody is inside, unmap
+ *            start                     stop
+ *   IDLE ------------> RECORDING -----------------> STOPPING ------------------------> IDLE
+ *    |  live file, tables,         hooks let go: what       GOTs restored, last methods
+ *    |  sampler, GOTs              is live stays as it is   named, nobody inside, unmap
+ *    |
+ *    |  The GOTs change while hooks only pass on: a module's malloc must not be seen where another's free is not.
  *    |
  *    +-- a preloaded probe whose process asked for nothing stays here
  *
@@ -95,7 +97,7 @@ static void go_out(void) {
     else atomic_fetch_sub_explicit(&lane->of_others, 1, memory_order_release);
 }
 
-static bool come_in(void) {
+static bool come_in(bool stopping_as_well) {
     struct lane *lane = my_lane();
     if (likely(owns(lane))) {
         count_owner(lane, 1);
@@ -105,7 +107,9 @@ static bool come_in(void) {
         /* Sequentially consistent with probe_stop's store of the state and its look at the lanes. */
         atomic_fetch_add(&lane->of_others, 1);
     }
-    if (likely(atomic_load(&probe_state) == PROBE_RECORDING && atomic_load_explicit(owner, memory_order_relaxed)))
+    int state = atomic_load(&probe_state);
+    if (likely((state == PROBE_RECORDING || (stopping_as_well && state == PROBE_STOPPING)) &&
+               atomic_load_explicit(owner, memory_order_relaxed)))
         return true;
     go_out();
     return false;
@@ -114,7 +118,15 @@ static bool come_in(void) {
 bool probe_enter(void) {
     if (sampler.inside || atomic_load_explicit(&probe_state, memory_order_relaxed) != PROBE_RECORDING) return false;
     sampler.inside = 1;
-    if (come_in()) return true;
+    if (come_in(false)) return true;
+    sampler.inside = 0;
+    return false;
+}
+
+bool probe_enter_to_name(void) {
+    if (sampler.inside || atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_IDLE) return false;
+    sampler.inside = 1;
+    if (come_in(true)) return true;
     sampler.inside = 0;
     return false;
 }
@@ -130,7 +142,7 @@ int probe_lane(void) {
 }
 
 bool probe_enter_to_forget(void) {
-    return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING && come_in();
+    return atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_RECORDING && come_in(false);
 }
 
 void probe_leave_forgetting(void) { go_out(); }
@@ -190,7 +202,7 @@ static void ask_for_membarrier(void) {
 static void cover(enum offheap_entry entry) {
     uint64_t coverage = OFFHEAP_NO_JVM;
     if (!probe.preloaded) coverage |= OFFHEAP_BEFORE_ATTACH | OFFHEAP_NO_DLSYM | OFFHEAP_NO_LDSO;
-    if (probe.preloaded && entry != OFFHEAP_PRELOAD) coverage |= OFFHEAP_BEFORE_ATTACH;
+    if (probe.preloaded && entry != OFFHEAP_PRELOAD) coverage |= OFFHEAP_BEFORE_ATTACH | OFFHEAP_WAS_IDLE;
     const struct module *libc = module_of((uintptr_t)getauxval), *allocator = module_of((uintptr_t)next.malloc);
     if (libc && allocator != libc) coverage |= OFFHEAP_CHAINED;
     live_cover(coverage, 0);
@@ -227,6 +239,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     ask_for_membarrier();
     /* A thread that probe_stop gave up waiting for may still be in the tables that are made anew below. */
     if (!wait_until_outside()) return PROBE_BUSY;
+    live_file_close(); /* of a recording that ended with a VM, or that a thread had not let go of */
     int error = live_file_create(options, entry);
     if (error) return error;
     bool exact = options->interval == 0;
@@ -251,20 +264,24 @@ static int start(const struct options *options, enum offheap_entry entry) {
     budget_start();
     sampler_start(options->least, (uint8_t)live->interval_code, options->seed);
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
+    bool patched = probe.preloaded || got_patch(hooks_to_patch(exact)) >= 0;
     atomic_store(&probe_state, PROBE_RECORDING);
-    if (!probe.preloaded && got_patch(hooks_to_patch(exact)) < 0) return PROBE_CANNOT_PATCH;
+    if (!patched) return PROBE_CANNOT_PATCH; /* probe_start stops what has begun */
+    probe_modules_changed(); /* what a dlopen brought meanwhile */
     if (entry != OFFHEAP_PRELOAD) agent_start();
     return PROBE_OK;
 }
 
 static int stop(void) {
     if (!probe_is_recording()) return PROBE_NOT_RECORDING;
+    atomic_store(&probe_state, PROBE_STOPPING);
+    sampler_stop();
+    table_stop();
+    bool outside = wait_until_outside(); /* nobody finds a new method any more */
     if (!probe.preloaded) got_restore();
     agent_stop();
     atomic_store(&probe_state, PROBE_IDLE);
-    sampler_stop();
-    table_stop();
-    bool outside = wait_until_outside();
+    outside = outside && wait_until_outside();
     budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
@@ -404,4 +421,5 @@ __attribute__((destructor)) void probe_fall_asleep(void) {
     probe_leave();
     /* The hooks stay, and the mapping: threads may be inside. */
     atomic_store(&probe_state, PROBE_IDLE);
+    sampler_stop();
 }

@@ -77,13 +77,24 @@ static bool insert_at(uint32_t place, const struct offheap_range *range) {
     return true;
 }
 
-static bool remove_locked(uint64_t start, uint64_t end, struct offheap_range *first) {
+static void take(struct ranges_taken *taken, struct offheap_range range, uint64_t start, uint64_t end) {
+    if (!taken) return;
+    if (taken->count == RANGES_TAKEN) {
+        taken->more++;
+        return;
+    }
+    if (range.start < start) range.start = start;
+    if (range.end > end) range.end = end;
+    taken->part[taken->count++] = range;
+}
+
+static bool remove_locked(uint64_t start, uint64_t end, struct ranges_taken *taken) {
     uint32_t place = first_ending_after(start), kept = place, at = place;
     for (; at < set.count; at++) {
         struct offheap_range *row = &set.rows[set.order[at]];
         struct offheap_range range = *row;
         if (range.start >= end) break;
-        if (first && first->start == 0) *first = range;
+        take(taken, range, start, end);
         struct offheap_range head = range, tail = range;
         head.end = start;
         tail.start = end;
@@ -116,10 +127,9 @@ bool ranges_insert(const struct offheap_range *range) {
     return ok;
 }
 
-bool ranges_remove(uint64_t start, uint64_t end, struct offheap_range *first) {
-    if (first) first->start = 0;
+bool ranges_remove(uint64_t start, uint64_t end, struct ranges_taken *taken) {
     if (!lock()) return false;
-    bool ok = remove_locked(start, end, first);
+    bool ok = remove_locked(start, end, taken);
     unlock();
     return ok;
 }

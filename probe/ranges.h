@@ -13,9 +13,15 @@ bool ranges_start(struct offheap_range *rows, uint64_t capacity);
 /* Adds one; what it overlaps is taken out first (its munmap was not seen). False: full or busy. */
 bool ranges_insert(const struct offheap_range *range);
 
-/* Takes [start, end) out of every range: whole ranges, either end of one, or its middle.
- * `first`, if not NULL, becomes a copy of the first range hit, as it was (start == 0: none was).
+/* What was taken out: of each range the part, with the length at birth of the whole. */
+enum { RANGES_TAKEN = 16 };
+struct ranges_taken {
+    uint32_t count, more; /* more: those that there was no room for */
+    struct offheap_range part[RANGES_TAKEN];
+};
+
+/* Takes [start, end) out of every range: whole ranges, either end of one, or its middle.  Adds to `taken`.
  * False: busy (counted by the caller) or no row was free for the far end of a range cut in two. */
-bool ranges_remove(uint64_t start, uint64_t end, struct offheap_range *first);
+bool ranges_remove(uint64_t start, uint64_t end, struct ranges_taken *taken);
 
 #endif

@@ -103,8 +103,9 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
     errno = saved;
 }
 
-void record_unmapping(void *start, size_t length, struct offheap_range *first) {
-    if (first) first->start = 0;
+void record_unmapping(void *start, size_t length, struct ranges_taken *taken) {
+    uint64_t from = (uint64_t)(uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (from % page) return; /* the kernel refuses */
     /* The range set has a lock, so unlike record_forget this must not nest. */
     if (!probe_enter()) {
         if (sampler.inside && probe_enter_to_forget()) {
@@ -113,17 +114,24 @@ void record_unmapping(void *start, size_t length, struct offheap_range *first) {
         }
         return;
     }
-    /* The kernel takes whole pages, whatever it was asked for. */
-    uint64_t from = (uint64_t)(uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (!ranges_remove(from, (from + length + page - 1) & -page, first)) live_lose(OFFHEAP_LOST_UNMAPS);
+    /* It takes whole pages, whatever it was asked for. */
+    if (!ranges_remove(from, (from + length + page - 1) & -page, taken)) live_lose(OFFHEAP_LOST_UNMAPS);
     probe_leave();
 }
 
-void record_moved(const struct offheap_range *range, void *start, size_t length) {
-    if (!probe_enter()) return;
-    struct offheap_range moved = *range;
-    moved.start = (uint64_t)(uintptr_t)start;
-    moved.end = moved.start + length;
-    if (!ranges_insert(&moved)) live_lose(OFFHEAP_LOST_RANGES);
+void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length) {
+    if (!taken->count || !probe_enter()) return;
+    int saved = errno;
+    uint64_t old = (uint64_t)(uintptr_t)from, now = (uint64_t)(uintptr_t)to, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t end = now + ((length + page - 1) & -page);
+    for (uint32_t i = 0; i < taken->count; i++) {
+        struct offheap_range moved = taken->part[i];
+        moved.start = now + (moved.start - old);
+        moved.end = now + (moved.end - old);
+        if (moved.end > end) moved.end = end;
+        if (moved.start < moved.end && !ranges_insert(&moved)) live_lose(OFFHEAP_LOST_RANGES);
+    }
+    for (uint32_t i = 0; i < taken->more; i++) live_lose(OFFHEAP_LOST_RANGES);
     probe_leave();
+    errno = saved;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "ranges.h"
 #include "recording.h"
 #include "unwind.h"
 
@@ -18,9 +19,10 @@ void record_restore(void *block, struct offheap_value kept);
 /* After the real mmap.  `birth`, if not 0, is inherited (mremap keeps a mapping's age). */
 void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
                     uint32_t birth);
-/* Before the real munmap, or an mmap over an old range.  `first` as in ranges_remove; may be NULL. */
-void record_unmapping(void *start, size_t length, struct offheap_range *first);
-/* Puts a whole range back after a failed mremap, or re-files it where it moved to. */
-void record_moved(const struct offheap_range *range, void *start, size_t length);
+/* Before the real munmap, or an mmap over an old range: afterwards it may be another thread's.  `taken`, 0 at first,
+ * receives what record_moved must put back if it fails. */
+void record_unmapping(void *start, size_t length, struct ranges_taken *taken);
+/* Files what was taken at `from`, less than `length` bytes from there, under where it is now.  Keeps errno. */
+void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length);
 
 #endif

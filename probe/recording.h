@@ -98,6 +98,7 @@ enum offheap_coverage {
     OFFHEAP_NO_JAVA_FRAMES = 1 << 4,/* a JVM without AsyncGetCallTrace: native frames only */
     OFFHEAP_NO_METHOD_NAMES = 1 << 5,/* JVMTI refused: Java frames without names */
     OFFHEAP_CHAINED = 1 << 6,       /* another allocator than libc's serves malloc */
+    OFFHEAP_WAS_IDLE = 1 << 7,      /* a preloaded probe that was idle: threads go on with the countdown from then */
 };
 
 /* One page.  Offsets are asserted at the end of this file. */

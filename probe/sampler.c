@@ -103,7 +103,7 @@ void sampler_start(uint64_t least, uint8_t code, uint64_t seed) {
         atomic_store_explicit(&common.scales[i].mean, mean, memory_order_relaxed);
         atomic_store_explicit(&common.scales[i].inverse, 1 / mean, memory_order_relaxed);
     }
-    atomic_fetch_add(&common.session, 1);
+    atomic_store(&common.session, (atomic_load(&common.session) + 1) | 1);
 }
 
 void sampler_move(uint8_t code) { atomic_store_explicit(&common.code, code, memory_order_relaxed); }
@@ -114,7 +114,8 @@ void sampler_move_class(unsigned size_class, uint8_t code) {
 
 uint64_t sampler_passed_over(void) { return atomic_load_explicit(&common.passed_over, memory_order_relaxed); }
 
-void sampler_stop(void) { atomic_fetch_add(&common.session, 1); }
+/* Once or twice: a VM's death may come before a stop. */
+void sampler_stop(void) { atomic_store(&common.session, (atomic_load(&common.session) + 1) & ~UINT32_C(1)); }
 
 void sampler_rest(void) { atomic_store(&common.idle, IDLE_BYTES); }
 

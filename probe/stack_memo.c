@@ -32,6 +32,8 @@ struct memo {
 static struct lane {
     struct memo memos[1 << SET_BITS][SET];
     uint64_t next, end; /* where to write, and where what has ever been written ends */
+    struct java_trace java; /* of the draft */
+    uint64_t frames[STACK_FRAMES];
     _Alignas(64) char store[STORE];
 } lanes[LANES];
 
@@ -85,12 +87,18 @@ uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook 
     return 0;
 }
 
+uint64_t *stack_memo_frames(void) {
+    struct lane *lane = my_lane();
+    return lane ? lane->frames : NULL;
+}
+
 bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from) {
     struct lane *lane = my_lane();
     if (!lane) return false;
     if (lane->next % STORE + longest > STORE) lane->next += STORE - lane->next % STORE;
     if (lane->end < lane->next + longest) lane->end = lane->next + longest;
     draft->from = *from;
+    draft->java = &lane->java;
     draft->words.room = READS;
     draft->words.reads = (void *)&lane->store[lane->next % STORE];
     return true;
@@ -112,14 +120,14 @@ void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hoo
         .generation = draft->words.generation,
         .place = lane->next,
         .reads = (uint16_t)draft->words.count,
-        .codes = (uint8_t)(java ? draft->java.codes : 0),
-        .methods = (uint8_t)(java ? draft->java.methods : 0),
+        .codes = (uint8_t)(java ? draft->java->codes : 0),
+        .methods = (uint8_t)(java ? draft->java->methods : 0),
         .hook = (uint8_t)hook,
         .kind = (uint8_t)kind,
         .java = java,
     };
     struct java_check *checks = (void *)(draft->words.reads + memo->reads);
-    memcpy(checks, draft->java.code, memo->codes * sizeof *checks);
-    memcpy(checks + memo->codes, draft->java.method, memo->methods * sizeof *checks);
+    memcpy(checks, draft->java->code, memo->codes * sizeof *checks);
+    memcpy(checks + memo->codes, draft->java->method, memo->methods * sizeof *checks);
     lane->next += memo->reads * sizeof *draft->words.reads + (memo->codes + memo->methods) * sizeof *checks;
 }

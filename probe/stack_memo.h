@@ -21,11 +21,16 @@
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
                          bool *java);
 
+/* Room for that many frames, kept for the calling thread between probe_enter and probe_leave: its own stack may be
+ * small.  NULL: there is none. */
+enum { STACK_FRAMES = 1 + 160 + 1 + 256 };
+uint64_t *stack_memo_frames(void);
+
 /* A walk that may become one. */
 struct stack_memo_draft {
     struct unwind_registers from;
     struct unwind_trace words;
-    struct java_trace java;
+    struct java_trace *java;
 };
 
 /* False: the thread has no memos.  Then `draft` is not touched. */

@@ -50,9 +50,14 @@ static uint32_t add(uint64_t hash, const uint64_t *frames, size_t depth, enum of
     int64_t first = live_reserve(OFFHEAP_FRAMES, depth);
     if (first < 0) return 0;
     int64_t row = live_reserve(OFFHEAP_STACKS, 1);
-    if (row < 0 || !live_populate(OFFHEAP_COUNTERS, (uint64_t)(row + 1) * live->counter_shards)) return 0;
-    memcpy(LIVE_ROWS(uint64_t, OFFHEAP_FRAMES) + first, frames, depth * sizeof *frames);
+    if (row < 0) return 0;
     struct offheap_stack *stack = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS) + row;
+    if (!live_populate(OFFHEAP_COUNTERS, (uint64_t)(row + 1) * live->counter_shards)) {
+        /* Nobody's, without frames: readers stop at the first row that has no hash. */
+        __atomic_store_n(&stack->hash, 1, __ATOMIC_RELEASE);
+        return 0;
+    }
+    memcpy(LIVE_ROWS(uint64_t, OFFHEAP_FRAMES) + first, frames, depth * sizeof *frames);
     stack->frames = (uint32_t)first;
     stack->depth = (uint16_t)depth;
     stack->kind = (uint8_t)kind;
@@ -82,10 +87,9 @@ static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_
     return mine;
 }
 
-/* Out of line: the frames are 3 KiB of the calling thread's stack, which a memo spares it. */
-static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind kind,
-                                                          struct unwind_registers *registers, bool memo) {
-    uint64_t frames[1 + NATIVE_FRAMES + 1 + JAVA_FRAMES];
+static __attribute__((noinline)) uint32_t walk_into(uint64_t *frames, enum offheap_hook hook,
+                                                    enum offheap_stack_kind kind,
+                                                    struct unwind_registers *registers, bool memo) {
     struct stack_memo_draft draft;
     bool keep = memo && stack_memo_begin(&draft, registers);
     uint8_t flags = 0;
@@ -109,9 +113,9 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
         keep = false;
         break;
     case UNWIND_NO_MODULE: {
-        draft.java.complete = false;
+        if (keep) draft.java->complete = false;
         size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined, keep ? &draft.words : NULL,
-                                  &draft.java);
+                                  keep ? draft.java : NULL);
         if (java == 0) {
             frames[depth++] = frame_address(registers->pc);
             flags |= OFFHEAP_STACK_INCOMPLETE;
@@ -121,13 +125,28 @@ static __attribute__((noinline)) uint32_t walk_and_intern(enum offheap_hook hook
         }
         if (java && !joined) flags |= OFFHEAP_STACK_INCOMPLETE;
         depth += java;
-        keep = keep && draft.java.complete;
+        keep = keep && draft.java->complete;
         break;
     }
     }
     uint32_t stack = intern(frames, depth, kind, flags);
     if (keep) stack_memo_keep(&draft, hook, kind, stack, joined);
     return stack;
+}
+
+_Static_assert(STACK_FRAMES == 1 + NATIVE_FRAMES + 1 + JAVA_FRAMES, "a hook, a gap, and what is between");
+
+/* Out of line: 3 KiB of a stack that may have 16 (PTHREAD_STACK_MIN). */
+static __attribute__((noinline)) uint32_t walk_on_stack(enum offheap_hook hook, enum offheap_stack_kind kind,
+                                                        struct unwind_registers *registers) {
+    uint64_t frames[STACK_FRAMES];
+    return walk_into(frames, hook, kind, registers, false);
+}
+
+static uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind kind,
+                                struct unwind_registers *registers, bool memo) {
+    uint64_t *frames = stack_memo_frames();
+    return frames ? walk_into(frames, hook, kind, registers, memo) : walk_on_stack(hook, kind, registers);
 }
 
 #ifdef VERIFY_MEMOS

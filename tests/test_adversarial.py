@@ -32,6 +32,8 @@ SCENARIOS = [
     "threads",
     "signals",
     "mappings",
+    "refusals",
+    "small_stacks",
 ]
 
 

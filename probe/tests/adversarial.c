@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -362,6 +363,42 @@ static long scenario_mappings(void) {
     return leak(1);
 }
 
+/* What the kernel refuses stays as it was. */
+static long scenario_refusals(void) {
+    enum { PAGE = 4096, LENGTH = 64 * PAGE };
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS, prot = PROT_READ | PROT_WRITE;
+    char *kept = mmap(NULL, LENGTH, prot, flags, -1, 0), *target = mmap(NULL, LENGTH, prot, flags, -1, 0);
+    CHECK(kept != MAP_FAILED && target != MAP_FAILED); /* 128 pages */
+    CHECK(munmap(kept + 16, LENGTH - 16) == -1 && errno == EINVAL);
+    CHECK(mmap(kept, LENGTH, prot, MAP_FIXED | MAP_SHARED, -1, 0) == MAP_FAILED && errno == EBADF);
+    CHECK(mremap(kept, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, target + 16) == MAP_FAILED);
+    /* Two neighbours that are one to the kernel: what cannot grow, and what shrinks. */
+    char *both = mmap(NULL, 4 * LENGTH, PROT_NONE, flags, -1, 0);
+    CHECK(mmap(both, PAGE, prot, flags | MAP_FIXED, -1, 0) == both);
+    CHECK(mmap(both + PAGE, LENGTH, prot, flags | MAP_FIXED, -1, 0) == both + PAGE);
+    CHECK(mremap(both, PAGE + LENGTH, 2 * LENGTH, 0) == MAP_FAILED && errno == ENOMEM);
+    CHECK(mremap(both, PAGE + LENGTH, LENGTH, 0) == both); /* 1 page, and 63 of 64 */
+    printf("pages %d\n", 128 + 64);
+    return leak(1);
+}
+
+/* The smallest that POSIX allows: some of it is the thread's own storage. */
+static void *leak_ten(void *unused) {
+    leak(10);
+    return unused;
+}
+
+static long scenario_small_stacks(void) {
+    pthread_attr_t attributes;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN)) == 0);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, &attributes, leak_ten, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    }
+    return 200;
+}
+
 static const struct {
     const char *name;
     long (*run)(void);
@@ -373,7 +410,8 @@ static const struct {
     {"older", scenario_older},         {"realloc", scenario_realloc},
     {"alignment", scenario_alignment}, {"dlopen", scenario_dlopen},
     {"threads", scenario_threads},     {"signals", scenario_signals},
-    {"mappings", scenario_mappings},
+    {"mappings", scenario_mappings},   {"refusals", scenario_refusals},
+    {"small_stacks", scenario_small_stacks},
 };
 
 int main(int count, char **arguments) {

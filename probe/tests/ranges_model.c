@@ -11,6 +11,8 @@ enum { PAGES = 512, CAPACITY = 1024, ROUNDS = 200000 };
 static struct offheap_range rows[CAPACITY];
 static uint32_t model[PAGES]; /* the stack that owns each page, 0 none */
 
+static uint64_t lengths[ROUNDS]; /* of each round's range, whole */
+
 static unsigned state = 12345;
 static unsigned next_random(void) { return (state = state * 1664525 + 1013904223) >> 8; }
 
@@ -27,6 +29,19 @@ static int compare(void) {
     return memcmp(seen, model, sizeof seen) == 0;
 }
 
+/* Each page of [first, first + pages) in one part, of the range that owned it. */
+static int is_what_was_there(const struct ranges_taken *taken, uint64_t first, uint64_t pages) {
+    static uint32_t parts[PAGES];
+    memset(parts, 0, sizeof parts);
+    for (uint32_t i = 0; i < taken->count; i++) {
+        const struct offheap_range *part = &taken->part[i];
+        if (part->length_at_birth != lengths[part->stack]) return 0;
+        if (part->start >= part->end || part->start < first * 4096 || part->end > (first + pages) * 4096) return 0;
+        for (uint64_t page = part->start / 4096; page < part->end / 4096; page++) parts[page] = part->stack;
+    }
+    return taken->more || memcmp(parts + first, model + first, pages * sizeof *model) == 0;
+}
+
 int main(void) {
     if (!ranges_start(rows, CAPACITY)) return 2;
     for (uint32_t round = 1; round < ROUNDS; round++) {
@@ -35,14 +50,14 @@ int main(void) {
             struct offheap_range range = {
                 .start = first * 4096, .end = (first + pages) * 4096, .length_at_birth = pages * 4096, .stack = round};
             if (!ranges_insert(&range)) return 1;
+            lengths[round] = range.length_at_birth;
             for (uint64_t i = 0; i < pages; i++) model[first + i] = round;
         } else {
-            struct offheap_range hit;
-            uint32_t expected = 0;
-            for (uint64_t i = 0; i < pages && !expected; i++) expected = model[first + i];
-            if (!ranges_remove(first * 4096, (first + pages) * 4096, &hit)) return 1;
-            if ((hit.start ? hit.stack : 0) != expected) {
-                printf("round %u: hit %u, expected %u\n", round, hit.stack, expected);
+            static struct ranges_taken taken;
+            taken.count = taken.more = 0;
+            if (!ranges_remove(first * 4096, (first + pages) * 4096, &taken)) return 1;
+            if (!is_what_was_there(&taken, first, pages)) {
+                printf("round %u: %u parts taken\n", round, taken.count);
                 return 1;
             }
             memset(model + first, 0, pages * sizeof *model);

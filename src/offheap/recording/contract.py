@@ -78,6 +78,7 @@ class Coverage(IntFlag):
     NO_JAVA_FRAMES = 1 << 4
     NO_METHOD_NAMES = 1 << 5
     CHAINED = 1 << 6
+    WAS_IDLE = 1 << 7
 
 
 class FrameKind(IntEnum):

@@ -22,6 +22,8 @@ COVERAGE: dict[Coverage, str] = {
     Coverage.NO_JVM: "no JVM was met in the process: native frames only",
     Coverage.NO_JAVA_FRAMES: "this JVM has no AsyncGetCallTrace: native frames only",
     Coverage.NO_METHOD_NAMES: "the JVM gave no JVMTI: Java frames have no names",
+    Coverage.WAS_IDLE: "the probe was idle before: of each thread up to 256 KiB "
+    "that it allocated at the start are not recorded",
     Coverage.CHAINED: "another allocator than libc's serves malloc: its own overhead is not recorded",
 }
 
