@@ -144,7 +144,7 @@ static void introduce(JNIEnv *env) {
     if (atomic_load(&agent.wanted)) set_up(agent.vm, env);
     uint64_t missing = (agent.walks ? 0 : OFFHEAP_NO_JAVA_FRAMES) | (agent.names ? 0 : OFFHEAP_NO_METHOD_NAMES);
     pthread_mutex_unlock(&agent.changing);
-    if (probe_enter()) {
+    if (probe_enter_to_describe()) {
         live_cover(missing, OFFHEAP_NO_JVM);
         probe_leave();
     }

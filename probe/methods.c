@@ -114,7 +114,7 @@ static void name_one(jvmtiEnv *jvmti, JNIEnv *env, struct offheap_method *row) {
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
     /* Inside, so that JVMTI's own allocations are not samples and the live file stays mapped. */
-    if (!probe_enter_to_name()) return;
+    if (!probe_enter_to_describe()) return;
     sampler.inside = SAMPLER_OWN_DOING; /* what JVMTI allocates for the names, and we free */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);
     for (uint32_t slot = atomic_exchange_explicit(&unnamed, 0, memory_order_acquire), next; slot; slot = next) {

@@ -123,7 +123,7 @@ bool probe_enter(void) {
     return false;
 }
 
-bool probe_enter_to_name(void) {
+bool probe_enter_to_describe(void) {
     if (sampler.inside || atomic_load_explicit(&probe_state, memory_order_relaxed) == PROBE_IDLE) return false;
     sampler.inside = 1;
     if (come_in(true)) return true;

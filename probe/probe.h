@@ -34,7 +34,7 @@ enum probe_error {
     PROBE_NO_DESCRIPTOR = 113,     /* the process has as many files open as it may */
 };
 
-/* STOPPING: hooks let everything pass already, and methods get their names still. */
+/* STOPPING: hooks let everything pass already, and the JVM is described still. */
 enum probe_state { PROBE_IDLE, PROBE_RECORDING, PROBE_STOPPING };
 extern _Atomic int probe_state __attribute__((visibility("hidden")));
 
@@ -77,7 +77,7 @@ int probe_lane(void);
  * frees inside the probe: it may nest. */
 bool probe_enter_to_forget(void);
 void probe_leave_forgetting(void);
-/* As probe_enter, also when a recording is being stopped; then probe_leave. */
-bool probe_enter_to_name(void);
+/* As probe_enter, and also while a recording is being stopped: for what describes the JVM and its methods. */
+bool probe_enter_to_describe(void);
 
 #endif

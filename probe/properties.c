@@ -39,7 +39,7 @@ static void copy_property(JNIEnv *env, jclass system, jmethodID get_property, co
         if (jni_exception_check(env)) value = NULL;
         const char *text = value ? jni_string_chars(env, value) : NULL;
         if (text) {
-            if (probe_enter()) {
+            if (probe_enter_to_describe()) {
                 live_property(key, text);
                 probe_leave();
             }
