@@ -69,7 +69,9 @@ def test_estimates_stay_unbiased_while_the_interval_moves(
         *("interval=x", "interval=1048577g", "interval=17179869184g"),
     ],
 )
-def test_a_bad_budget_or_interval_records_nothing_and_says_so(text: str, probe_library: Path, tmp_path: Path) -> None:
+def test_a_bad_budget_or_interval_records_nothing_and_says_so(
+    text: str, probe_library: Path, tmp_path: Path
+) -> None:
     environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"{text},dir={tmp_path}"}
     done = subprocess.run(["/bin/true"], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
