@@ -23,7 +23,11 @@ uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook 
 
 /* Room for that many frames, kept for the calling thread between probe_enter and probe_leave: its own stack may be
  * small.  NULL: there is none. */
-enum { STACK_FRAMES = 1 + 160 + 1 + 256 };
+enum {
+    NATIVE_FRAMES = 160,
+    JAVA_FRAMES = 256,
+    STACK_FRAMES = 1 + NATIVE_FRAMES + 1 + JAVA_FRAMES, /* the hook, and a gap */
+};
 uint64_t *stack_memo_frames(void);
 
 /* A walk that may become one. */

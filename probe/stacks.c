@@ -13,8 +13,6 @@
 #include "system.h"
 
 enum {
-    NATIVE_FRAMES = 160,
-    JAVA_FRAMES = 256,
     FARTHEST = 128, /* slots looked at before the index counts as full */
 };
 
@@ -133,8 +131,6 @@ static __attribute__((noinline)) uint32_t walk_into(uint64_t *frames, enum offhe
     if (keep) stack_memo_keep(&draft, hook, kind, stack, joined);
     return stack;
 }
-
-_Static_assert(STACK_FRAMES == 1 + NATIVE_FRAMES + 1 + JAVA_FRAMES, "a hook, a gap, and what is between");
 
 /* Out of line: 3 KiB of a stack that may have 16 (PTHREAD_STACK_MIN). */
 static __attribute__((noinline)) uint32_t walk_on_stack(enum offheap_hook hook, enum offheap_stack_kind kind,

@@ -408,5 +408,20 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [file.path for file in live_files.find(os.getpid())] == [mine]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file to another user")
+def test_a_file_that_another_user_made_in_a_processs_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN this process's PID and start time in it THEN root does not take it for the process's own."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine = example().write(tmp_path / f"offheap-{os.getpid()}-0123456789abcdef.live")
+    planted = example()
+    planted.start_monotonic_ns += 10**9  # the newer one
+    its = planted.write(tmp_path / f"offheap-{os.getpid()}-00000000feedf00d.live")
+    assert [file.path for file in live_files.find(os.getpid())] == [its, mine]
+    os.chown(its, 65534, 65534)
+    assert [file.path for file in live_files.find(os.getpid())] == [mine]
+
+
 def test_the_symbolizer_is_the_one_declared() -> None:
     assert Symbolizer().resolve("/nowhere/libfoo.so", "", [1, 2]) == [(), ()]

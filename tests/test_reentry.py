@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from native import compile_c
 from offheap import recording
+from offheap.recording.model import Recording
 
 # The thread is never in malloc, and often in the probe, which walks a different stack for each mapping.
 HANDLER = r"""
@@ -55,22 +56,27 @@ public class Loaders {
 """
 
 
-def test_what_a_signal_handler_allocates(probe_library: Path, tmp_path: Path) -> None:
-    (tmp_path / "handler.c").write_text(HANDLER)
-    program = compile_c([tmp_path / "handler.c"], tmp_path / "handler")
+def recorded_exactly(command: Sequence[str | Path], library: Path, folder: Path) -> tuple[Recording, str]:
+    """What was recorded, and what the program printed."""
     outcome = subprocess.run(
-        [program],
-        env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={tmp_path}"},
+        command,
+        env={**os.environ, "LD_PRELOAD": str(library), "OFFHEAP": f"exact,dir={folder}"},
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert outcome.returncode == 0, outcome.stderr
-    (file,) = tmp_path.glob("*.live")
-    found = recording.load(file)
+    (file,) = folder.glob("*.live")
+    return recording.load(file), outcome.stdout
+
+
+def test_what_a_signal_handler_allocates(probe_library: Path, tmp_path: Path) -> None:
+    (tmp_path / "handler.c").write_text(HANDLER)
+    program = compile_c([tmp_path / "handler.c"], tmp_path / "handler")
+    found, printed = recorded_exactly([program], probe_library, tmp_path)
     lost = found.info.lost.get("lost_reentries", 0)
     assert lost > 0
-    assert int((found.live["size"] == 777).sum()) + lost == int(outcome.stdout)
+    assert int((found.live["size"] == 777).sum()) + lost == int(printed)
 
 
 @pytest.mark.parametrize("version", [11, 25])
@@ -85,16 +91,8 @@ def test_ids_of_methods_are_not_the_jvms_leak(
         capture_output=True,
         timeout=120,
     )
-    outcome = subprocess.run(
-        [jre(version), "-Xmx64m", "-cp", tmp_path, "Loaders"],
-        env={**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={tmp_path}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    (file,) = tmp_path.glob("*.live")
-    found = recording.load(file)
+    command = [jre(version), "-Xmx64m", "-cp", tmp_path, "Loaders"]
+    found, _ = recorded_exactly(command, probe_library, tmp_path)
     stacks = [[frame.name for frame in found.stack(n)] for n in range(len(found.stack_kinds))]
     assert any("Loaders.main" in stack for stack in stacks)
     assert not [stack for stack in stacks if any("GetClassMethods" in name for name in stack)]

@@ -97,6 +97,7 @@ class LiveFile:
         self._fd = _open(path)
         try:
             self.header = self._read_header()
+            self.owner = os.fstat(self._fd).st_uid
         except BaseException:
             self.close()
             raise

@@ -42,7 +42,8 @@ def find(pid: int | None = None) -> list[FoundFile]:
     """The live files of a process (as we number them) or of all, newest first.
 
     Looks where the probe makes them: the process's OFFHEAP dir=, /dev/shm, $TMPDIR, /tmp.
-    Files that are damaged, or that we may not read, are passed over.
+    Passed over are files that are damaged, that we may not read, or that another user made in a
+    process's name.
     """
     pids = [pid] if pid is not None else status.pids()
     folders: dict[tuple[int, int], Path] = {}
@@ -66,14 +67,17 @@ def inside(folder: Path) -> list[FoundFile]:
     found = []
     for name in sorted(names):
         with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
-            found.append(_describe(folder / name, live_file.header))
+            pid = process.find(live_file.header)
+            # Anybody may write in /tmp, and what a file says of its process is not secret.
+            if pid is None or live_file.owner in (0, status.read(pid).uid):
+                found.append(_describe(folder / name, live_file.header, pid))
     return found
 
 
-def _describe(path: Path, header: Header) -> FoundFile:
+def _describe(path: Path, header: Header, pid: int | None) -> FoundFile:
     return FoundFile(
         path=path,
-        pid=process.find(header),
+        pid=pid,
         state=header.state,
         jvm=Coverage.NO_JVM not in header.coverage,
         start=header.start,
