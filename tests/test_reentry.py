@@ -91,7 +91,7 @@ def test_ids_of_methods_are_not_the_jvms_leak(
         capture_output=True,
         timeout=120,
     )
-    command = [jre(version), "-Xmx64m", "-cp", tmp_path, "Loaders"]
+    command: list[str | Path] = [jre(version), "-Xmx64m", "-cp", tmp_path, "Loaders"]
     found, _ = recorded_exactly(command, probe_library, tmp_path)
     stacks = [[frame.name for frame in found.stack(n)] for n in range(len(found.stack_kinds))]
     assert any("Loaders.main" in stack for stack in stacks)
