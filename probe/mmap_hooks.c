@@ -13,6 +13,7 @@
 #include "next.h"
 #include "probe.h"
 #include "record.h"
+#include "stack_bounds.h"
 
 /* Arenas of a chained allocator: their blocks are counted already. */
 static bool from_allocator(const void *caller) {
@@ -62,8 +63,9 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
         record_moved(&taken, old, old, old_length);
         record_moved(&under, wanted, wanted, length);
     } else if (length > old_length) {
-        /* Growth is a new decision of the sampler, as in realloc; the age stays. */
-        slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
+        /* Growth is a new decision of the sampler, as in realloc; the age stays.  A reservation stays one. */
+        if (word_readable((uintptr_t)start))
+            slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
     } else {
         record_moved(&taken, old, start, length);
     }

@@ -359,6 +359,8 @@ static long scenario_mappings(void) {
     CHECK(moved != MAP_FAILED && mremap(moved, LENGTH / 2, LENGTH / 2, 1 << 20) == MAP_FAILED);
     char *gone = mmap(NULL, LENGTH, prot, flags, -1, 0);
     CHECK(munmap(gone, LENGTH) == 0);
+    char *reserved = mmap(NULL, LENGTH, PROT_NONE, flags, -1, 0);
+    CHECK(mremap(reserved, LENGTH, 4 * LENGTH, MREMAP_MAYMOVE) != MAP_FAILED); /* address space as before */
     printf("pages %d\n", 48 + 60 + 32);
     return leak(1);
 }
