@@ -57,6 +57,7 @@ class Tally:
     absent: set[tuple[int, str]] = field(default_factory=set)
     cells: int = 0
     attaches: int = 0
+    samples: int = 0
     seconds: float = 0.0
     present_probe: int = 0
 
@@ -66,6 +67,7 @@ class Tally:
         self.seconds += kept.seconds
         self.present_probe += kept.probe == probe
         self.attaches += result.attaches
+        self.samples += result.samples
         self.lost.update(result.lost)
         machine = cell.machine
         for key in ((machine.jdk, machine.collector), (machine.jdk, machine.flags), cell.entry, machine.end):
@@ -95,7 +97,8 @@ class Kept:
     def of(cls, line: str) -> Kept:
         found = json.loads(line)
         result = found.pop("result")
-        return cls(**found, result=soak.Result(tuple(result["failures"]), result["attaches"], result["lost"]))
+        failures, samples = tuple(result["failures"]), result.get("samples", 0)  # 0: not counted then
+        return cls(**found, result=soak.Result(failures, result["attaches"], samples, result["lost"]))
 
 
 def read_kept(file: Path, divisor: int) -> dict[str, Kept]:
@@ -136,7 +139,8 @@ def tables(tally: Tally, divisor: int) -> list[str]:
         "",
         f"{tally.cells} cells in {tally.seconds / 60:.0f} minutes ({counts} each), {tally.present_probe} "
         f"of them with the probe as it was when the last ran; {tally.attaches:,} times attached, "
-        f"{len(tally.failures)} failures.  Lost and counted: {lost}.",
+        f"{len(tally.failures)} failures; {tally.samples:,} blocks and mappings recorded.  "
+        f"Lost and counted: {lost}.",
         "",
         "Failed cells of those that ran:",
         "",

@@ -16,12 +16,13 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import zoo
 from offheap import recording
+from offheap.analysis import totals
 from offheap.errors import UserError
 from offheap.jvm import probe
 
@@ -99,12 +100,38 @@ class Cell:
 class Result:
     """failures   sentences; none: the cell passed
     attaches   how often the probe came in
+    samples    blocks and mappings in all recordings, freed or not
     lost       losses that the recordings state, summed by their name
     """
 
     failures: tuple[str, ...]
     attaches: int
+    samples: int
     lost: Mapping[str, int]
+
+
+@dataclass
+class _Recorded:
+    """What the live files of a cell hold, added up."""
+
+    samples: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+
+    def add(self, live_file: Path) -> list[str]:
+        """Reads it as every command does; what is wrong with it."""
+        try:
+            found = recording.load(live_file)
+        except UserError as error:
+            return [] if not live_file.exists() else [f"the live file cannot be read: {error}"]
+        self.samples += totals.samples(found)
+        for name, count in found.info.lost.items():
+            self.lost[name] = self.lost.get(name, 0) + count
+        return []
+
+    def result(self, attaches: int, failures: Sequence[str]) -> Result:
+        # A probe that records nothing survives everything.
+        empty = [] if failures or self.samples else ["nothing was recorded"]
+        return Result((*failures, *empty), attaches, self.samples, self.lost)
 
 
 def machines() -> list[Machine]:
@@ -139,7 +166,7 @@ class Stress:
         self.jdk_home = jdk_home
         self._scratch = scratch
         self._divisor = divisor
-        self._library = library
+        self.library = library
         self._jar = compile_stress(jdk_home, scratch)
         self._alone: dict[Machine, Ended] = {}
         self._collectors: dict[tuple[int, str], bool] = {}
@@ -164,18 +191,18 @@ class Stress:
 
     def _preload(self, cell: Cell, alone: Ended, folder: Path) -> Result:
         options = _options(cell.exact)
-        variables = {"LD_PRELOAD": str(self._library), "OFFHEAP": f"{options},dir={folder}"}
+        variables = {"LD_PRELOAD": str(self.library), "OFFHEAP": f"{options},dir={folder}"}
         process = self._start(cell.machine, folder, variables)
         _go(process)
         ended = self._finish(process, folder)
         failures = [*_differences(alone, ended), *_crashes(folder)]
-        lost: dict[str, int] = {}
+        recorded = _Recorded()
         files = sorted(folder.glob("offheap-*.live"))
         if len(files) != 1:
             failures.append(f"{len(files)} live files, not 1")
         for file in files:
-            failures += _read(file, lost)
-        return Result(tuple(failures), 0, lost)
+            failures += recorded.add(file)
+        return recorded.result(0, failures)
 
     def _attach(self, cell: Cell, alone: Ended, folder: Path) -> Result:
         process = self._start(cell.machine, folder, {})
@@ -192,7 +219,7 @@ class Stress:
         failures = [*_differences(alone, ended), *_crashes(folder), *attacher.failures]
         if not attacher.attaches and not attacher.failures:
             failures.append("the probe never came in")
-        return Result(tuple(failures), attacher.attaches, attacher.lost)
+        return attacher.recorded.result(attacher.attaches, failures)
 
     def _start(self, machine: Machine, folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
         """A JVM that is ready to begin its stress."""
@@ -241,7 +268,7 @@ class _Attacher:
         self.came_in = threading.Event()
         self.attaches = 0
         self.failures: list[str] = []
-        self.lost: dict[str, int] = {}
+        self.recorded = _Recorded()
 
     def work(self) -> None:
         pid = self._process.pid
@@ -265,7 +292,7 @@ class _Attacher:
                     self.failures.append(str(error))
                     break
             finally:
-                self.failures += _read(live_file, self.lost)
+                self.failures += self.recorded.add(live_file)
                 live_file.unlink(missing_ok=True)
 
     def _alive(self) -> bool:
@@ -320,17 +347,6 @@ def _crashes(folder: Path) -> Iterator[str]:
     for file in sorted([*folder.glob("hs_err*"), *folder.glob("core*")]):
         text = file.read_text(errors="replace") if file.name.startswith("hs_err") else ""
         yield f"{file.name}: {' '.join(text.split())[:600]}"
-
-
-def _read(live_file: Path, lost: dict[str, int]) -> list[str]:
-    """Reads it as every command does; adds its losses."""
-    try:
-        found = recording.load(live_file)
-    except UserError as error:
-        return [] if not live_file.exists() else [f"the live file cannot be read: {error}"]
-    for name, count in found.info.lost.items():
-        lost[name] = lost.get(name, 0) + count
-    return []
 
 
 def printed(divisor: int) -> str:

@@ -67,6 +67,18 @@ def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], t
     assert any("cannot be preloaded" in failure for failure in failures)
 
 
+def test_an_empty_recording_is_a_failure(
+    stress: soak.Stress, jres: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if 17 not in jres:
+        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    shorter = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=stress.library)
+    cell = soak.Cell(soak.Machine(17, "Serial", "default", "return"), "preload", exact=False)
+    assert not shorter.run(cell).failures
+    monkeypatch.setattr(soak, "_options", lambda exact: "interval=1048576g")
+    assert shorter.run(cell).failures == ("nothing was recorded",)
+
+
 @pytest.fixture
 def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """benchmarks/soak.py, which has the name of what it runs."""
@@ -83,20 +95,20 @@ def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_of_two_lines_for_one_cell_the_later_counts(matrix: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "soak.jsonl"
     assert matrix.read_kept(file, 1) == {}
-    failed = soak.Result(("exit status -11",), 0, {})
+    failed = soak.Result(("exit status -11",), 0, 0, {})
     for cell, divisor, probe, result in [
         ("a", 1, "old", failed),
         ("b", 40, "old", failed),
-        ("a", 1, "new", soak.Result((), 3, {"truncated": 7})),
+        ("a", 1, "new", soak.Result((), 3, 40, {"truncated": 7})),
     ]:
         matrix.Kept(cell, divisor, probe, 27.5, result).append(file)
     kept = matrix.read_kept(file, 1)
     assert list(kept) == ["a"]
-    assert kept["a"].result == soak.Result((), 3, {"truncated": 7})
+    assert kept["a"].result == soak.Result((), 3, 40, {"truncated": 7})
     tally = matrix.Tally()
     machine = soak.Machine(17, "Serial", "default", "exit")
     tally.add(soak.Cell(machine, "preload", exact=False), kept["a"], "new")
     text = "\n".join(matrix.tables(tally, 1))
     assert "1 cells in 0 minutes" in text
     assert "1 of them with the probe as it was" in text
-    assert "0 failures.  Lost and counted: truncated 7" in text
+    assert "0 failures; 40 blocks and mappings recorded.  Lost and counted: truncated 7" in text
