@@ -224,7 +224,7 @@ def async_profiler() -> Path:
     return library
 
 
-@pytest.mark.parametrize(("version", "preloaded"), [(17, True), (25, False)])
+@pytest.mark.parametrize(("preloaded", "version"), by_day((True, False), (11, 17, 21, 25)))
 def test_async_profiler_and_mimalloc(
     version: int,
     preloaded: bool,

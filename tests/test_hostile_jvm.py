@@ -22,6 +22,7 @@ from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
 from seccomp import WISHES, forbid
 from small_places import FileSystem, memory_cgroup, small_file_system
+from turns import with_slow
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
@@ -112,17 +113,21 @@ def under(library: Path, options: str) -> dict[str, str]:
     return {"LD_PRELOAD": str(library), "OFFHEAP": options}
 
 
-def test_full_tables(jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path) -> None:
-    stress(jre(21), jar, tmp_path, under(probe_library, f"exact,blocks=1024,stacks=256,dir={tmp_path}"))
+@pytest.mark.parametrize("version", with_slow([21], [11, 17, 25]))
+def test_full_tables(
+    version: int, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
+) -> None:
+    stress(jre(version), jar, tmp_path, under(probe_library, f"exact,blocks=1024,stacks=256,dir={tmp_path}"))
     (file,) = tmp_path.glob("*.live")
     lost = recording.load(file).info.lost
     assert lost["lost_blocks"] > 1000
     assert lost["lost_stacks"] > 100
 
 
+@pytest.mark.parametrize("version", with_slow([17], [11, 21, 25]))
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 def test_a_file_system_that_fills_up(
-    kind: FileSystem, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
+    kind: FileSystem, version: int, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """The live file gets its pages as it needs them: where none are left, a write would be SIGBUS."""
     with small_file_system(kind, tmp_path, 24) as place:
@@ -136,7 +141,7 @@ def test_a_file_system_that_fills_up(
                     pass
 
         options = f"interval=64,stacks=16384,dir={place}"
-        stress(jre(17), jar, tmp_path, under(probe_library, options), before=fill)
+        stress(jre(version), jar, tmp_path, under(probe_library, options), before=fill)
         (file,) = place.glob("*.live")
         lost = recording.load(file).info.lost
         assert lost.get("lost_stacks", 0) > 0, lost
@@ -161,7 +166,7 @@ DISPENSABLE = [number for wish, number in WISHES.items() if wish not in ("madvis
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
-@pytest.mark.parametrize("version", [17, 25])
+@pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_seccomp(
     version: int, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
 ) -> None:
@@ -178,7 +183,7 @@ def test_seccomp(
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
-@pytest.mark.parametrize("version", [17, 25])
+@pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_attach_under_seccomp(version: int, jre: Callable[[int], Path], jar: Path, tmp_path: Path) -> None:
     said: list[str] = []
 
@@ -195,7 +200,7 @@ def test_attach_under_seccomp(version: int, jre: Callable[[int], Path], jar: Pat
         assert "could not make its live file in " in one
 
 
-@pytest.mark.parametrize("version", [11, 17, 25])
+@pytest.mark.parametrize("version", with_slow([11, 17, 25], [21]))
 def test_attaches_that_are_refused(
     version: int, jre: Callable[[int], Path], jar: Path, tmp_path: Path
 ) -> None:
@@ -255,7 +260,7 @@ def give_address_space(pid: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-@pytest.mark.parametrize("version", [17, 25])
+@pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_address_space_that_runs_out(
     version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
@@ -310,7 +315,7 @@ def leave_one_descriptor(pid: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, 64))
 
 
-@pytest.mark.parametrize("version", [17, 25])
+@pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_file_descriptors_that_run_out(
     version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
@@ -336,12 +341,13 @@ def test_file_descriptors_that_run_out(
     assert "found no file descriptor for its live file" in said[1]
 
 
+@pytest.mark.parametrize("version", with_slow([17], [11, 21, 25]))
 def test_near_the_memory_limit_of_its_cgroup(
-    jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
+    version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """16 MiB are enough for the probe: it takes 6 to 7, most of them the live file's."""
     options = (*STEADY, "-XX:ReservedCodeCacheSize=16m")
-    run = partial(hold, jre(17), scarce, what="32", options=options)
+    run = partial(hold, jre(version), scarce, what="32", options=options)
 
     def used(limit: int, variables: Mapping[str, str]) -> int:
         found: list[int] = []

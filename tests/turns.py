@@ -27,3 +27,8 @@ def one_by_day(values: Sequence[object]) -> list[ParameterSet]:
         pytest.param(value, marks=[] if at == today else [pytest.mark.slow])
         for at, value in enumerate(values)
     ]
+
+
+def with_slow(always: Sequence[object], others: Sequence[object]) -> list[ParameterSet]:
+    """All for parametrize: `always` as they are, the others marked slow."""
+    return [*map(pytest.param, always), *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
