@@ -1,7 +1,11 @@
+#define _GNU_SOURCE
 #include "code_cache.h"
 
 #include <stdatomic.h>
 #include <string.h>
+
+#include "stack_bounds.h"
+#include "system.h"
 
 enum { HEAPS = 8, HOPS = 4096, UNUSED_SEGMENT = 0xff };
 
@@ -10,17 +14,30 @@ static struct {
     uintptr_t low;
     const volatile uintptr_t *high; /* a heap grows */
     const volatile uint8_t *segments;
+    const volatile uintptr_t *segments_high; /* and these after it, if there is memory */
     unsigned segment_log2;
 } heaps[HEAPS];
 static int heap_count;
+static uintptr_t code_offset; /* in a block, code lies behind all fields that are read here */
 /* nmethods are told from all other code by CodeBlob's name, of which there are two literals. */
 static _Atomic uintptr_t nmethod_names[2];
 
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
 static int32_t int_at(uintptr_t address) { return *(const int32_t *)address; }
 
+static void lies_behind(size_t field, size_t bytes) {
+    uintptr_t end = layout->block_bytes + field + bytes;
+    if (code_offset < end) code_offset = end;
+}
+
 bool code_cache_find(const struct vm_code_layout *known) {
     layout = known;
+    code_offset = 0;
+    lies_behind(layout->blob_name, sizeof(uintptr_t));
+    lies_behind(layout->blob_frame_size, sizeof(int32_t));
+    lies_behind(layout->nmethod_method, sizeof(uintptr_t));
+    lies_behind(layout->nmethod_compile_id, sizeof(int32_t));
+    for (int i = 0; i < 2; i++) lies_behind(layout->deopt_handlers[i], sizeof(uintptr_t));
     heap_count = 0;
     uintptr_t array = *layout->heaps;
     if (!array) return false;
@@ -33,25 +50,32 @@ bool code_cache_find(const struct vm_code_layout *known) {
         heaps[heap_count].low = word_at(memory + layout->space_low);
         heaps[heap_count].high = (const volatile uintptr_t *)(memory + layout->space_high);
         heaps[heap_count].segments = (const volatile uint8_t *)word_at(segments + layout->space_low);
+        heaps[heap_count].segments_high = (const volatile uintptr_t *)(segments + layout->space_high);
         heaps[heap_count].segment_log2 = (unsigned)int_at(heap + layout->heap_segment_log2);
         heap_count++;
     }
     return heap_count > 0;
 }
 
+/* A block is marked as used before it is filled in: until then any word may stand where its name will.  None of
+ * them is asked about any more once both names are known. */
 static __attribute__((noinline)) bool is_nmethod_name(uintptr_t name) {
-    bool native = strcmp((const char *)name, "native nmethod") == 0;
-    if (!native && strcmp((const char *)name, "nmethod") != 0) return false;
+    static const char names[2][16] = {"nmethod", "native nmethod"};
+    char text[16];
+    uintptr_t first = name & -(uintptr_t)8, last = (name + sizeof text - 1) & -(uintptr_t)8;
+    if (!word_readable(first) || !word_readable(last) || !system_read(name, text, sizeof text)) return false;
+    bool native = strncmp(text, names[1], sizeof text) == 0;
+    if (!native && strncmp(text, names[0], sizeof text) != 0) return false;
     atomic_store_explicit(&nmethod_names[native], name, memory_order_relaxed);
     return true;
 }
 
 static bool is_nmethod(uintptr_t blob) {
     uintptr_t name = word_at(blob + layout->blob_name);
-    if (name == atomic_load_explicit(&nmethod_names[0], memory_order_relaxed) ||
-        name == atomic_load_explicit(&nmethod_names[1], memory_order_relaxed))
-        return name != 0;
-    return name && is_nmethod_name(name);
+    uintptr_t known = atomic_load_explicit(&nmethod_names[0], memory_order_relaxed);
+    uintptr_t native = atomic_load_explicit(&nmethod_names[1], memory_order_relaxed);
+    if (name == known || name == native) return name != 0;
+    return (!known || !native) && name && is_nmethod_name(name);
 }
 
 struct code code_at(uintptr_t pc) {
@@ -60,6 +84,7 @@ struct code code_at(uintptr_t pc) {
         if (pc < low || pc >= *heaps[i].high) continue;
         /* A segment's byte says how far back, or part of the way, its block begins. */
         uintptr_t segment = (pc - low) >> heaps[i].segment_log2;
+        if (segment >= *heaps[i].segments_high - (uintptr_t)heaps[i].segments) break;
         uint8_t back = heaps[i].segments[segment];
         if (back == UNUSED_SEGMENT) break;
         for (int hops = 0; back; back = heaps[i].segments[segment]) {
@@ -67,7 +92,8 @@ struct code code_at(uintptr_t pc) {
             segment -= back;
         }
         uintptr_t block = low + (segment << heaps[i].segment_log2);
-        if (!*(const volatile uint8_t *)(block + layout->block_used)) break;
+        /* Bytes that change meanwhile, or a pc that is none, may lead to what is no block: such ends anywhere. */
+        if (pc - block < code_offset || !*(const volatile uint8_t *)(block + layout->block_used)) break;
         uintptr_t blob = block + layout->block_bytes;
         if (!is_nmethod(blob)) break;
         return (struct code){blob, (uint32_t)int_at(blob + layout->nmethod_compile_id)};

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "code_cache.h"
+#include "method_ids.h"
 #include "stack_bounds.h"
 
 #if defined(__x86_64__)
@@ -26,17 +27,12 @@ bool java_walk_begin(const struct vm_code_layout *known) {
     return true;
 }
 
-static atomic_bool slots_proven;
-
 static bool follow(uintptr_t *address, size_t offset) {
-    uintptr_t field = *address + offset;
-    if (field % WORD) return false;
-    if (!atomic_load_explicit(&slots_proven, memory_order_relaxed) && !word_readable(field)) return false;
-    *address = __atomic_load_n((const uintptr_t *)field, __ATOMIC_ACQUIRE);
+    *address = __atomic_load_n((const uintptr_t *)(*address + offset), __ATOMIC_ACQUIRE);
     return *address != 0;
 }
 
-/* Method::find_jmethod_id_or_null.  0: none. */
+/* Method::find_jmethod_id_or_null.  0: none.  For a Method that is there: the VM's own data is trusted. */
 static uint64_t method_id(uintptr_t method) {
     uintptr_t constants = method;
     if (!follow(&constants, layout->method_const)) return 0;
@@ -44,9 +40,28 @@ static uint64_t method_id(uintptr_t method) {
     if (!follow(&ids, layout->const_pool) || !follow(&ids, layout->pool_class) || !follow(&ids, layout->class_ids))
         return 0;
     /* ids[0] is how many there are. */
-    uintptr_t number = *(const uint16_t *)(constants + layout->const_number), length = ids;
-    if (!follow(&length, 0) || number >= length) return 0;
+    uintptr_t number = *(const uint16_t *)(constants + layout->const_number);
+    if (number >= *(const uintptr_t *)ids) return 0;
     return ((const uintptr_t *)ids)[number + 1];
+}
+
+/* Methods that were once read by copies, with their ids: one way, for any number of threads, as unwind.c's rules. */
+enum { SEEN_BITS = 12, OTHERS_A_COPY = 64 };
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+static struct {
+    _Atomic uint64_t check, id; /* check: the Method, mixed with the id */
+} seen[1 << SEEN_BITS];
+
+static uint64_t seen_id(uintptr_t method) {
+    size_t at = method * GOLDEN >> (64 - SEEN_BITS);
+    uint64_t id = atomic_load_explicit(&seen[at].id, memory_order_relaxed);
+    return (atomic_load_explicit(&seen[at].check, memory_order_relaxed) ^ id * GOLDEN) == method ? id : 0;
+}
+
+static void keep_seen(uintptr_t method, uint64_t id) {
+    size_t at = method * GOLDEN >> (64 - SEEN_BITS);
+    atomic_store_explicit(&seen[at].id, id, memory_order_relaxed);
+    atomic_store_explicit(&seen[at].check, method ^ id * GOLDEN, memory_order_relaxed);
 }
 
 struct walk {
@@ -55,7 +70,6 @@ struct walk {
     uintptr_t pc, sp, fp, low, high;
     const uintptr_t *fp_from; /* fp was read there, and nothing depended on it yet; NULL: that is written down */
     const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
-    bool interpreted; /* met an interpreted frame */
 };
 
 static bool read_word(struct walk *walk, uintptr_t at, uintptr_t *word) {
@@ -77,19 +91,40 @@ static bool write_check(struct java_check *checks, uint32_t *count, uint32_t roo
     return true;
 }
 
-/* The frame's method must be the next of those found; in a compiled frame, inlined ones may come before it,
- * but not in the innermost frame, which called native code. */
-static bool find_call(struct walk *walk, uint64_t id, bool inlined) {
+/* The id must be that of the next call found; in a compiled frame, inlined ones may come before it, but not in the
+ * innermost frame, which called native code.  NULL: it is not. */
+static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bool inlined) {
     inlined = inlined && walk->call != walk->calls;
-    while (walk->call < walk->calls_end) {
-        if ((uint64_t)(uintptr_t)(walk->call++)->method == id) return id != 0;
-        if (!inlined) return false;
+    for (const struct call_frame *call = walk->call; id && call < walk->calls_end; call++) {
+        if ((uint64_t)(uintptr_t)call->method == id) return call;
+        if (!inlined) break;
     }
-    return false;
+    return NULL;
 }
 
+/* Goes on to the frame's call.  The native walk may have ended at a wrong word, rules being what they are, and stacks
+ * are full of what is left of earlier frames: then `method` is anything, or belongs to a class that is gone.  So it is
+ * read by the kernel's copies, which takes 4 microseconds, unless by such copies it had the id of a call that
+ * AsyncGetCallTrace has just found: what has that id is running, and no other method ever gets it. */
+static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_t *id) {
+    static _Atomic uint32_t others;
+    uint64_t before = seen_id(method);
+    const struct call_frame *call = call_of(walk, before, inlined);
+    /* Another Method may have come to its place; but as a rule it is the same, in a stack that is never understood. */
+    if (before && !call && atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) % OTHERS_A_COPY) return false;
+    *id = call ? method_id(method) : method_id_read(layout, method);
+    if (*id != before) {
+        if (*id) keep_seen(method, *id);
+        call = call_of(walk, *id, inlined);
+    }
+    if (!call) return false;
+    walk->call = call + 1;
+    return true;
+}
+
+/* `fp_from`: a word of the frame that is left. */
 static bool go_out(struct walk *walk, uintptr_t pc, uintptr_t sp, uintptr_t fp_from) {
-    if (sp <= walk->sp || sp > walk->high || fp_from < walk->sp || fp_from > walk->high - WORD) return false;
+    if (sp <= walk->sp || sp > walk->high) return false;
     walk->pc = pc;
     walk->sp = sp;
     walk->fp_from = (const uintptr_t *)fp_from;
@@ -104,14 +139,13 @@ static bool leave_interpreted(struct walk *walk) {
     if (!read_word(walk, fp + METHOD_SLOT * WORD, &method) || !read_word(walk, fp + BCP_SLOT * WORD, &bcp) ||
         !read_word(walk, fp + WORD, &pc) || !read_word(walk, fp - WORD, &sp))
         return false;
-    uint64_t id = method_id(method);
+    uint64_t id;
     struct java_trace *trace = walk->trace;
-    if (!find_call(walk, id, false) || !write_check(trace->method, &trace->methods, JAVA_METHODS, method, id))
+    if (!find_call(walk, method, false, &id) || !write_check(trace->method, &trace->methods, JAVA_METHODS, method, id))
         return false;
     jint bci = walk->call[-1].bci;
     uintptr_t code = *(const uintptr_t *)(method + layout->method_const) + layout->const_bytes;
     if (bci > 0 && bcp != code + (uintptr_t)bci) return false;
-    walk->interpreted = true;
     return go_out(walk, pc, sp, fp);
 }
 
@@ -121,8 +155,9 @@ static bool leave_compiled(struct walk *walk) {
     uint32_t bytes = code_frame_bytes(code.nmethod);
     uintptr_t pc, sp = walk->sp + bytes;
     if (bytes < 2 * WORD || bytes > walk->high - walk->sp || !read_word(walk, sp - WORD, &pc)) return false;
+    uint64_t id;
     struct java_trace *trace = walk->trace;
-    return find_call(walk, method_id(code_method(code.nmethod)), true) &&
+    return find_call(walk, code_method(code.nmethod), true, &id) &&
            write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) &&
            go_out(walk, pc, sp, sp - 2 * WORD);
 }
@@ -169,8 +204,8 @@ bool java_walk(const struct unwind_registers *at, const struct call_frame *calls
         if (!left) return false;
     }
     /* The outermost method is never an inlined one. */
-    if (walk.call != walk.calls_end && walk.call[-1].method != calls[count - 1].method) return false;
-    if (walk.interpreted) atomic_store_explicit(&slots_proven, true, memory_order_relaxed);
+    if (walk.call == calls || (walk.call != walk.calls_end && walk.call[-1].method != calls[count - 1].method))
+        return false;
     return words->count <= words->room;
 }
 
@@ -178,7 +213,8 @@ bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const 
                      uint32_t method_count) {
     for (uint32_t i = 0; i < code_count; i++)
         if (code_at(codes[i].what).id != codes[i].id) return false;
-    /* Last: a Method is there once all frames are known to be. */
+    /* Last: a Method is there once all frames are known to be.  It is read where it stands, which is what makes a
+     * memo cheap; copies would cost a dozen system calls for each. */
     for (uint32_t i = 0; i < method_count; i++)
         if (method_id(methods[i].what) != methods[i].id) return false;
     return true;

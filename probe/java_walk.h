@@ -6,6 +6,11 @@
  *   - of a compiled frame the nmethod's compile id: code is freed, and other code put in its place,
  *   - of an interpreted frame's Method its jmethodID: classes are unloaded, and others put there.
  * Locals and operands, which change all the time, are not looked at.
+ *
+ * Nothing that stands in a stack is trusted: where the native walk ended may be wrong.  What is:
+ *   - what the VM keeps of itself and never frees: code heaps, their segments' bytes and blocks up to where both end,
+ *   - a Method that has had, as copies of it told, the id of a call that is on this stack,
+ *   - when a stack is recognised, the Methods of its interpreted frames: all its words are the same, so they are there.
  */
 #ifndef OFFHEAP_JAVA_WALK_H
 #define OFFHEAP_JAVA_WALK_H

@@ -8,24 +8,30 @@ enum { WORD = sizeof(uintptr_t) };
 
 static const struct vm_code_layout *layout; /* NULL: ids cannot be looked into */
 
-/* Replaces an address by the one that stands there. */
+/* Replaces an address by the one that stands there.  Asked for and then copied: a copy alone is not refused where
+ * seccomp forbids it, and what another thread unmaps in between is not read where it stood. */
 static bool follow(uintptr_t *address, size_t offset) {
     uintptr_t field = *address + offset;
     return field % WORD == 0 && word_readable(field) && system_read(field, address, WORD) && *address;
 }
 
-/* The id, if its Method says that it is its own. */
-static bool returns(const struct vm_code_layout *known, uintptr_t id) {
-    uintptr_t constants = id, ids, length;
+uint64_t method_id_read(const struct vm_code_layout *known, uintptr_t method) {
+    uintptr_t constants = method;
+    if (!follow(&constants, known->method_const)) return 0;
+    uintptr_t ids = constants, number_at = constants + known->const_number;
     uint16_t number;
-    if (!follow(&constants, 0) || !follow(&constants, known->method_const)) return false;
-    ids = constants;
     if (!follow(&ids, known->const_pool) || !follow(&ids, known->pool_class) || !follow(&ids, known->class_ids) ||
-        !system_read(constants + known->const_number, &number, sizeof number))
-        return false;
-    length = ids; /* its first word is how many follow */
-    if (!follow(&length, 0) || number >= length) return false;
-    return follow(&ids, (1 + (size_t)number) * WORD) && ids == id;
+        !word_readable(number_at & -(uintptr_t)WORD) || !system_read(number_at, &number, sizeof number))
+        return 0;
+    uintptr_t length = ids, id = ids; /* its first word is how many follow */
+    if (!follow(&length, 0) || number >= length) return 0;
+    return follow(&id, (1 + (size_t)number) * WORD) ? id : 0;
+}
+
+/* Does the id lead to a Method that says it is its own? */
+static bool returns(const struct vm_code_layout *known, uintptr_t id) {
+    uintptr_t method = id;
+    return follow(&method, 0) && method_id_read(known, method) == id;
 }
 
 void method_ids_begin(const struct vm_code_layout *known, jmethodID method) {

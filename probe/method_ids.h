@@ -3,6 +3,7 @@
 #define OFFHEAP_METHOD_IDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "jvmti.h"
 #include "vm_layout.h"
@@ -14,7 +15,11 @@ void method_ids_begin(const struct vm_code_layout *layout, jmethodID known);
 /* False for a method that was unloaded, and for what is no jmethodID: JVMTI would crash on that.  From JDK 22 on
  * AsyncGetCallTrace returns such for a frame whose method was redefined under it: the old method gets a new
  * number, by which InstanceKlass::jmethod_id_or_null reads beyond the end of the class's ids.
- * True as well where it cannot be told.  For the agent thread: eight system calls. */
+ * True as well where it cannot be told.  For the agent thread: some fifteen system calls. */
 bool method_id_sound(jmethodID id);
+
+/* Method::find_jmethod_id_or_null of what may be no Method at all: whatever stands there, this reads nothing that is
+ * not there.  0: none.  Signal-safe; keeps errno; a dozen system calls. */
+uint64_t method_id_read(const struct vm_code_layout *layout, uintptr_t method);
 
 #endif

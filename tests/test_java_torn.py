@@ -1,0 +1,131 @@
+"""A Java walk reads nothing that is not there, whatever a stack holds; each check is needed for that."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from native import PROBE, compile_c
+from seccomp import WISHES, forbid
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="Java stacks are walked on x86-64 only"
+)
+
+TESTS = PROBE / "tests"
+WALK = [PROBE / f"{name}.c" for name in ("java_walk", "code_cache", "method_ids", "stack_bounds", "system")]
+
+# The source with the check, what stands there, and what without it.
+CHECKS = {
+    "a word lies below the stack": ("java_walk", "at < walk->low || ", ""),
+    "a word lies above the stack": ("java_walk", " || at > walk->high - WORD", ""),
+    "a frame that is too small to have a caller's fp": ("java_walk", "bytes < 2 * WORD || ", ""),
+    "an entry frame leads outward": ("java_walk", "sp <= walk->fp || ", ""),
+    "a frame's fp lies above its sp": ("java_walk", "walk->fp > walk->sp && ", ""),
+    "no more checks than there is room for": ("java_walk", "if (*count == room) return false;", ""),
+    "no more calls than were found": ("java_walk", "call < walk->calls_end", "true"),
+    "no call before the first": ("java_walk", "walk.call == calls || ", ""),
+    "a Method that was never read": ("java_walk", ": method_id_read(layout, method)", ": method_id(method)"),
+    "a Method whose class may be gone": ("java_walk", "*id = call ? ", "*id = before ? "),
+    "a heap that has grown, and its segments have not": (
+        "code_cache",
+        "segment >= *heaps[i].segments_high - (uintptr_t)heaps[i].segments",
+        "false",
+    ),
+    "a segment that lies back before the heap": ("code_cache", "back > segment || ", ""),
+    "a block that ends with its heap": ("code_cache", "pc - block < code_offset || ", ""),
+    "a name that is none": (
+        "code_cache",
+        "!word_readable(first) || !word_readable(last) || !system_read(name, text, sizeof text)",
+        "last < first || !__builtin_memcpy(text, (const void *)name, sizeof text)",
+    ),
+    "a Method that is none": (
+        "method_ids",
+        "word_readable(field) && system_read(field, address, WORD)",
+        "__builtin_memcpy(address, (const void *)field, WORD)",
+    ),
+}
+# Where the kernel makes no copies.
+SECCOMP_CHECKS = {
+    "the beginning of a name": ("code_cache", "!word_readable(first)", "!first"),
+    "the end of a name": ("code_cache", "!word_readable(last)", "!last"),
+    "a Method and what it leads to": ("method_ids", "word_readable(field) && ", ""),
+    "a Method's number": ("method_ids", "!word_readable(number_at & -(uintptr_t)WORD) || ", ""),
+}
+
+
+def build(folder: Path, sources: Sequence[Path] = WALK, *, sanitizer: str = "") -> Path:
+    programs = [TESTS / "java_torn.c", TESTS / "fake_vm.c"]
+    return compile_c([*programs, *sources], folder / "java_torn", sanitizer=sanitizer, libraries=["pthread"])
+
+
+def build_without(check: tuple[str, str, str], folder: Path) -> Path:
+    name, right, wrong = check
+    text = (PROBE / f"{name}.c").read_text()
+    # Of java_walk.c, x86-64's part is the first.
+    assert right in text, "the walk has changed: so must what is left out"
+    changed = folder / f"{name}.c"
+    changed.write_text(text.replace(right, wrong, 1))
+    return build(folder, [changed if source.name == changed.name else source for source in WALK])
+
+
+def no_copies() -> None:
+    forbid([WISHES["process_vm_readv"]])
+
+
+def walk(program: Path, rounds: int, seed: int, *, copies: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [str(program), str(rounds), str(seed)]
+    before = None if copies else no_copies
+    # ASan's own handler would turn a fault into an exit code.
+    environment = {**os.environ, "ASAN_OPTIONS": "handle_segv=1:detect_leaks=0"}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, preexec_fn=before, env=environment
+    )
+
+
+def judge(outcome: subprocess.CompletedProcess[str], rounds: int) -> None:
+    assert outcome.returncode == 0, (outcome.returncode, outcome.stdout, outcome.stderr)
+    words = outcome.stdout.split()
+    told = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    # A quarter is sound; a few of them depend on more than there is room for.
+    assert told["understood"] > rounds // 5
+    assert told["spoiled"] > rounds // 30
+    assert told["refused"] > rounds // 3
+    assert told["torn-understood"] > rounds // 30  # what was torn is often not looked at
+
+
+# By the seed's bits: whether there are native nmethods, and how an nmethod tells where it is deoptimized.
+@pytest.mark.parametrize(
+    ("sanitizer", "seed"), [*(("", seed) for seed in range(4)), *(("address,undefined", n) for n in (1, 2))]
+)
+def test_a_torn_java_stack_is_harmless(sanitizer: str, seed: int, tmp_path: Path) -> None:
+    """GIVEN torn stacks, torn parts of a VM WHEN walked THEN no fault, and sound ones are understood."""
+    rounds = 100_000 if sanitizer else 500_000
+    judge(walk(build(tmp_path, sanitizer=sanitizer), rounds, seed), rounds)
+
+
+def test_a_torn_java_stack_is_harmless_where_the_kernel_makes_no_copies(tmp_path: Path) -> None:
+    judge(walk(build(tmp_path), 200_000, 1, copies=False), 200_000)
+
+
+def assert_ends(outcome: subprocess.CompletedProcess[str]) -> None:
+    # SIGALRM: a walk that does not end.  Checks too many are first written over others, and noticed by that.
+    died = outcome.returncode in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGALRM)
+    assert died or "more checks than there is room for" in outcome.stdout, outcome.stdout
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_without_a_check_a_torn_java_stack_ends_the_program(check: str, tmp_path: Path) -> None:
+    assert_ends(walk(build_without(CHECKS[check], tmp_path), 2_000_000, 1))
+
+
+@pytest.mark.parametrize("check", SECCOMP_CHECKS)
+def test_without_a_check_and_without_copies(check: str, tmp_path: Path) -> None:
+    program = build_without(SECCOMP_CHECKS[check], tmp_path)
+    assert_ends(walk(program, 2_000_000, 1, copies=False))
