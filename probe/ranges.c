@@ -59,12 +59,18 @@ static uint32_t first_ending_after(uint64_t address) {
     return low;
 }
 
+typedef uint64_t __attribute__((may_alias)) word; /* a row holds shorter numbers, too */
+
 static void write_row(struct offheap_range *row, const struct offheap_range *range) {
+    word words[sizeof *range / sizeof(word)], *to = (word *)row;
+    memcpy(words, range, sizeof words);
     /* start is 0 while the rest changes: the reader skips the row. */
-    __atomic_store_n(&row->start, 0, __ATOMIC_RELEASE);
-    memcpy((char *)row + sizeof row->start, (const char *)range + sizeof range->start,
-           sizeof *row - sizeof row->start);
-    __atomic_store_n(&row->start, range->start, __ATOMIC_RELEASE);
+    __atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);
+    /* Or a reader on aarch64 finds the rest of the new range behind the old start, in both of its copies. */
+    atomic_thread_fence(memory_order_release);
+    /* Word by word: the outside reader may copy in between, and compares its two copies. */
+    for (size_t i = 1; i < sizeof words / sizeof *words; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&to[0], words[0], __ATOMIC_RELEASE);
 }
 
 static bool insert_at(uint32_t place, const struct offheap_range *range) {

@@ -1,0 +1,238 @@
+/*
+ * The range set under threads that map and unmap, disjointly and over each other, and a reader outside them that
+ * copies the rows twice, as recording/live_file.py does: by itself and by pread() of the file.  Run under TSan, ASan,
+ * UBSan.
+ *
+ * Every field of a row follows from the number of its insertion, which no other has, so a torn row shows.  Rows that
+ * are equal in both copies were all there in between, so none may overlap another.
+ *
+ * The model knows of each page which insertion and which removal may have been the last, by tickets drawn before and
+ * after each call.  They are relaxed: by others TSan would see an order that the set itself has to make.  It holds
+ * all the same, since the set's lock lies between the tickets.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ranges.h"
+
+enum {
+    THREADS = 4,
+    SHARED = 256, /* pages that all threads map; behind them each has some to itself */
+    OWN = 64,
+    UNTOUCHED = 1 + SHARED + THREADS * OWN, /* page 0 is none: a row's start of 0 means that it is free */
+    PAGES = UNTOUCHED + 1,
+    LONGEST = 40, /* more than RANGES_TAKEN, so that there may be more parts than there is room for */
+    CAPACITY = 1024,
+    ROUNDS = 60000,
+    MOST_ROUNDS = 50 * ROUNDS,
+    BYTES = CAPACITY * sizeof(struct offheap_range),
+};
+
+static struct offheap_range *rows;
+static int file;
+static atomic_bool finished;
+static _Atomic long seen, moving;
+
+static _Atomic uint64_t ticket = 1;
+static _Atomic uint64_t begun[PAGES];   /* the last call that took or gave the page began then */
+static _Atomic uint64_t emptied[PAGES]; /* the last removal of the page ended then */
+struct insertion {
+    _Atomic uint64_t taken; /* pages that a removal said it took, by bit */
+    _Atomic uint64_t ended;
+};
+static struct insertion *insertions;
+
+static _Noreturn void wrong(const char *what, const struct offheap_range *row) {
+    fprintf(stderr, "%s: [%lx, %lx) of %lx, stack %x, birth %x, thread %x, interval %x\n", what, (unsigned long)row->start,
+            (unsigned long)row->end, (unsigned long)row->length_at_birth, row->stack, row->birth, row->thread,
+            row->interval);
+    exit(1);
+}
+
+static uint64_t draw(void) { return atomic_fetch_add_explicit(&ticket, 1, memory_order_relaxed); }
+
+static void raise_to(_Atomic uint64_t *at, uint64_t value) {
+    uint64_t old = atomic_load_explicit(at, memory_order_relaxed);
+    while (old < value &&
+           !atomic_compare_exchange_weak_explicit(at, &old, value, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static uint32_t mixed(uint32_t x) {
+    x = (x ^ x >> 16) * 0x7feb352d;
+    x = (x ^ x >> 15) * 0x846ca68b;
+    return x ^ x >> 16;
+}
+
+/* Where a call of a thread goes: every other one to the pages that are its own. */
+static void place_of(uint32_t number, uint64_t *first, uint64_t *pages) {
+    uint32_t random = mixed(number), thread = number % THREADS;
+    uint64_t room = random & 1 ? SHARED : OWN, base = random & 1 ? 1 : 1 + SHARED + thread * OWN;
+    *pages = 1 + (random >> 1) % LONGEST;
+    *first = base + (random >> 8) % (room - *pages + 1);
+}
+
+static struct offheap_range range_of(uint32_t number) {
+    uint64_t first = UNTOUCHED, pages = 1;
+    if (number) place_of(number, &first, &pages);
+    return (struct offheap_range){.start = first << 12,
+                                  .end = (first + pages) << 12,
+                                  .length_at_birth = pages << 12,
+                                  .stack = number,
+                                  .birth = ~number,
+                                  .thread = (uint16_t)mixed(number + 1),
+                                  .interval = (uint8_t)mixed(number + 2)};
+}
+
+/* A row or a part is what is left of its insertion. */
+static void check_row(const struct offheap_range *row) {
+    struct offheap_range whole = range_of(row->stack);
+    if (row->birth != whole.birth || row->length_at_birth != whole.length_at_birth || row->thread != whole.thread ||
+        row->interval != whole.interval || memcmp(row->reserved, whole.reserved, sizeof row->reserved) ||
+        row->start < whole.start || row->end > whole.end || row->start >= row->end || (row->start | row->end) & 4095)
+        wrong("a row that nobody has written", row);
+}
+
+/* Each page is taken from each insertion once. */
+static void check_part(const struct offheap_range *part, uint64_t first, uint64_t pages) {
+    check_row(part);
+    if (part->start < first << 12 || part->end > (first + pages) << 12) wrong("taken from beside the removal", part);
+    struct insertion *its = &insertions[part->stack];
+    uint64_t shift = (part->start - range_of(part->stack).start) >> 12, count = (part->end - part->start) >> 12;
+    uint64_t bits = ((UINT64_C(1) << count) - 1) << shift;
+    if (atomic_fetch_or_explicit(&its->taken, bits, memory_order_relaxed) & bits) wrong("taken twice", part);
+}
+
+static void *work(void *argument) {
+    uint32_t thread = (uint32_t)(uintptr_t)argument;
+    uint32_t model[PAGES] = {0}; /* the insertion that owns each of the thread's own pages */
+    /* On a busy machine all of it may be over before the reader has had a turn. */
+    for (uint32_t round = 1; round < ROUNDS || !atomic_load(&seen) || !atomic_load(&moving); round++) {
+        if (round == MOST_ROUNDS) {
+            fprintf(stderr, "the reader has seen %ld rows, and %ld that moved\n", atomic_load(&seen), atomic_load(&moving));
+            exit(3);
+        }
+        uint32_t number = round * THREADS + thread;
+        uint64_t first, pages;
+        place_of(number, &first, &pages);
+        for (uint64_t page = first; page < first + pages; page++) raise_to(&begun[page], draw());
+        if (mixed(number + 3) % 3) {
+            struct offheap_range range = range_of(number);
+            /* The lock is given up under a holder that is preempted; there is always room. */
+            while (!ranges_insert(&range))
+                ;
+            atomic_store_explicit(&insertions[number].ended, draw(), memory_order_relaxed);
+            for (uint64_t page = first; page < first + pages; page++) model[page] = number;
+            continue;
+        }
+        struct ranges_taken taken = {.count = 0};
+        while (!ranges_remove(first << 12, (first + pages) << 12, &taken))
+            ;
+        uint64_t now = draw();
+        for (uint64_t page = first; page < first + pages; page++) raise_to(&emptied[page], now);
+        uint32_t parts[PAGES] = {0};
+        for (uint32_t i = 0; i < taken.count; i++) {
+            check_part(&taken.part[i], first, pages);
+            for (uint64_t page = taken.part[i].start >> 12; page < taken.part[i].end >> 12; page++)
+                parts[page] = taken.part[i].stack;
+        }
+        if (first > SHARED && !taken.more && memcmp(parts + first, model + first, pages * sizeof *model)) {
+            fprintf(stderr, "not what was there was taken of [%lu, %lu)\n", (unsigned long)first, (unsigned long)(first + pages));
+            exit(1);
+        }
+        memset(model + first, 0, pages * sizeof *model);
+    }
+    return NULL;
+}
+
+/* Rows that were there at one moment. */
+static void check_together(const struct offheap_range *row, bool *owned) {
+    check_row(row);
+    for (uint64_t page = row->start >> 12; page < row->end >> 12; page++) {
+        if (owned[page]) wrong("two rows with one page", row);
+        owned[page] = true;
+    }
+}
+
+static struct offheap_range copies[2][CAPACITY];
+
+/* In the order of addresses, start first. */
+static void copy_here(struct offheap_range *copy) {
+    for (size_t i = 0; i < BYTES / 8; i++)
+        ((uint64_t *)copy)[i] = __atomic_load_n((const uint64_t *)rows + i, __ATOMIC_ACQUIRE);
+}
+
+static void *read_outside(void *unused) {
+    for (long turn = 0; !atomic_load(&finished); turn++) {
+        for (int copy = 0; copy < 2; copy++) {
+            if (turn & 1) copy_here(copies[copy]);
+            else if (pread(file, copies[copy], BYTES, 0) != (ssize_t)BYTES) exit(2);
+        }
+        bool owned[PAGES] = {false};
+        long rest = 0, moved = 0;
+        for (int i = 0; i < CAPACITY; i++) {
+            if (!copies[0][i].start) continue;
+            if (memcmp(&copies[0][i], &copies[1][i], sizeof copies[0][i])) {
+                moved++;
+                continue;
+            }
+            check_together(&copies[1][i], owned);
+            rest++;
+        }
+        if (!owned[UNTOUCHED]) {
+            fprintf(stderr, "the reader misses a row that nobody has touched\n");
+            exit(1);
+        }
+        atomic_fetch_add_explicit(&seen, rest - 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&moving, moved, memory_order_relaxed);
+    }
+    return unused;
+}
+
+/* Whoever has a page at the end may have had it last, and nobody has taken it from him. */
+static void check_end(void) {
+    uint32_t owner[PAGES] = {0};
+    bool owned[PAGES] = {false};
+    for (int i = 0; i < CAPACITY; i++) {
+        if (!rows[i].start) continue;
+        check_together(&rows[i], owned);
+        for (uint64_t page = rows[i].start >> 12; page < rows[i].end >> 12; page++) owner[page] = rows[i].stack;
+    }
+    for (uint64_t page = 1; page < UNTOUCHED; page++) {
+        struct insertion *its = &insertions[owner[page]];
+        uint64_t ended = owned[page] ? its->ended : emptied[page];
+        bool taken = owned[page] && its->taken >> (page - (range_of(owner[page]).start >> 12)) & 1;
+        if (ended >= begun[page] && !taken) continue;
+        fprintf(stderr, "page %lu is of insertion %u, ended %lu, the last call began %lu%s\n", (unsigned long)page,
+                owner[page], (unsigned long)ended, (unsigned long)begun[page], taken ? ", taken" : "");
+        exit(1);
+    }
+}
+
+int main(void) {
+    file = (int)syscall(SYS_memfd_create, "rows", 0); /* glibc 2.17 has no name for it */
+    if (file < 0 || ftruncate(file, BYTES)) return 2;
+    rows = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    size_t room = (size_t)(MOST_ROUNDS + 1) * THREADS * sizeof *insertions;
+    insertions = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct offheap_range untouched = range_of(0);
+    if (rows == MAP_FAILED || insertions == MAP_FAILED || !ranges_start(rows, CAPACITY) || !ranges_insert(&untouched)) return 2;
+
+    pthread_t threads[THREADS], reader;
+    pthread_create(&reader, NULL, read_outside, NULL);
+    for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)i);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    atomic_store(&finished, true);
+    pthread_join(reader, NULL);
+    check_end();
+    printf("%ld rows at rest, %ld moving\n", atomic_load(&seen), atomic_load(&moving));
+    return 0;
+}

@@ -1,0 +1,86 @@
+"""The set of mappings under threads and an outside reader: ranges_stress.c notices what it is to notice.
+
+That the set passes is in test_probe_units.py, under each sanitizer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from native import PROBE, compile_c
+
+# As a thread that is preempted in the middle of writing a row, which happens too rarely to wait for.
+PAUSE = (
+    "__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);",
+    "{ __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED); if (i == 2) sched_yield(); }",
+)
+
+# A change of probe/ranges.c: the text, what stands there instead, the sanitizer, what is then said.
+MISTAKES = {
+    "a start that comes before the rest": (
+        "__atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);",
+        "__atomic_store_n(&to[0], words[0], __ATOMIC_RELAXED);",
+        "",
+        "a row that nobody has written",
+    ),
+    "a row that is given back as it was": (
+        "            __atomic_store_n(&row->start, 0, __ATOMIC_RELEASE);\n            set.free_rows",
+        "            set.free_rows",
+        "",
+        "two rows with one page",
+    ),
+    "a cut range that keeps its end": ("head.end = start;", "", "", ""),
+    "no lock": (
+        "if (!atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)) return true;",
+        "return true;",
+        "",
+        "",  # whatever comes first
+    ),
+    "a lock that orders nothing": (
+        "atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)",
+        "atomic_exchange_explicit(&set.locked, 1, memory_order_relaxed)",
+        "thread",
+        "ThreadSanitizer: data race",
+    ),
+    "a row written as if nobody read it": (
+        "__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);",
+        "to[i] = words[i];",
+        "thread",
+        "ThreadSanitizer: data race",
+    ),
+}
+
+
+def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+    source = (PROBE / "ranges.c").read_text()
+    for right, wrong in changes:
+        assert source.count(right) == 1, "the set has changed: so must the mistake"
+        source = source.replace(right, wrong)
+    changed = folder / "ranges.c"
+    changed.write_text(source)
+    program = compile_c(
+        [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "system.c"],
+        folder / "stress",
+        sanitizer=sanitizer,
+        libraries=["pthread"],
+    )
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_writer_that_is_interrupted_in_a_row_does_no_harm(tmp_path: Path) -> None:
+    outcome = stress(tmp_path, "", PAUSE)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_noticed(mistake: str, tmp_path: Path) -> None:
+    right, wrong, sanitizer, words = MISTAKES[mistake]
+    changes = [(right, wrong)] if right == PAUSE[0] else [PAUSE, (right, wrong)]
+    outcome = stress(tmp_path, sanitizer, *changes)
+    assert outcome.returncode != 0, outcome.stdout
+    assert words in outcome.stderr, outcome.stderr
