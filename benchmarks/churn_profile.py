@@ -1,8 +1,8 @@
-"""Where the time goes that recording costs a JVM which allocates and frees as fast as it can, in three ways.
+"""Where the time goes that recording costs a JVM which allocates and frees as fast as it can, in four ways.
 
-    .venv/bin/python benchmarks/churn_profile.py            print the tables, six minutes
+    .venv/bin/python benchmarks/churn_profile.py            print the tables, thirteen minutes
     .venv/bin/python benchmarks/churn_profile.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/churn_profile.py --quick    one short round
+    .venv/bin/python benchmarks/churn_profile.py --quick    one short round on one JDK
 
 `perf record` (Debian's linux-perf) samples the JVM's CPU time; what a library has of the samples is set
 against the CPU of an iteration, so the columns of the first table add up to that.  The second one has the
@@ -13,6 +13,7 @@ alternate; figures are of all rounds together.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -24,45 +25,46 @@ import document
 import jvm_churn
 import profiles
 import variants
+from jvm_churn import zoo_programs
 from profiles import Spent
 from variants import Variant
 
 from offheap import checkout
 
 WRITER = "benchmarks/churn_profile.py"
-# Where the benchmark (jvm_churn.py) misses its targets.
-WORKLOADS = ("zip", "unsafe", "direct")
 MOST_FUNCTIONS = 12
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="where the time of churn goes, by library and function")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured, after as long a warm-up")
-    parser.add_argument("--jdk", type=int, default=17)
-    parser.add_argument("--quick", action="store_true", help="one round of half a second")
+    parser.add_argument(
+        "--jdk", type=int, nargs="+", default=jvm_churn.JDKS, choices=zoo_programs.JRE_VERSIONS
+    )
+    parser.add_argument("--quick", action="store_true", help="one round of half a second, on the first JDK")
     parser.add_argument("--write", action="store_true", help=f"put them into {jvm_churn.DOCUMENT.name}")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.rounds, options.seconds = 1, 0.5
+        options.rounds, options.seconds, options.jdk = 1, 0.5, options.jdk[:1]
     if profiles.lacking():
         return 0
     compared = [variants.BASE, *variants.offheap(checkout.build_script().build_if_changed())]
     lines = [
         f"`python benchmarks/churn_profile.py --rounds {options.rounds} --seconds {options.seconds:g} "
-        f"--jdk {options.jdk}`: {document.machine()}.",
+        f"--jdk {' '.join(map(str, options.jdk))}`: {document.machine()}.",
         "ns of CPU for one iteration.",
     ]
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
         scratch = Path(name)
         classes = jvm_churn.compile_java("Churn.java", scratch / "classes")
-        for workload in WORKLOADS:
-            command = [*jvm_churn.churn(options.jdk, classes), workload]
+        for workload, jdk in itertools.product(jvm_churn.WORKLOADS, options.jdk):
+            command = [*jvm_churn.churn(jdk, classes), workload]
             spent = {variant.name: Spent() for variant in compared}
             for _ in range(options.rounds):
                 for variant in compared:
                     once(variant, command, scratch, options.seconds, spent[variant.name])
-            title = jvm_churn.WORKLOADS[workload]
+            title = f"{jvm_churn.WORKLOADS[workload]}, JDK {jdk}"
             print(f"profiled: {title}", file=sys.stderr, flush=True)
             lines += ["", *profiles.tables(title, spent, profiles.IN_A_JVM, MOST_FUNCTIONS)]
     print("\n".join(lines))

@@ -17,6 +17,7 @@ from pathlib import Path
 import maven
 
 ASYNC_PROFILER = "4.6"
+DEBIAN_LIBRARIES = Path("/usr/lib")
 DEBIAN_PACKAGES = ("libjemalloc2", "libgoogle-perftools4", "heaptrack")
 
 
@@ -80,9 +81,9 @@ def async_profiler(library: Path) -> list[Variant]:
 
 def allocators(heaptrack_output: str = "/dev/null") -> list[Variant]:
     """Allocators with a heap profiler, without and with it, and heaptrack."""
-    libraries = Path("/usr/lib") / f"{platform.machine()}-linux-gnu"
+    libraries = DEBIAN_LIBRARIES / f"{platform.machine()}-linux-gnu"
     jemalloc, tcmalloc = libraries / "libjemalloc.so.2", libraries / "libtcmalloc.so.4"
-    heaptrack = Path("/usr/lib/heaptrack/libheaptrack_preload.so")
+    heaptrack = DEBIAN_LIBRARIES / "heaptrack" / "libheaptrack_preload.so"
     profiling = {"MALLOC_CONF": "prof:true,lg_prof_sample:19,prof_final:true,prof_prefix:{folder}/jeprof"}
     return [
         Variant("jemalloc", jemalloc),

@@ -5,6 +5,7 @@ Each in its short form; of those that take half a minute and more, one a day.
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -118,8 +119,12 @@ def profile_of_churn() -> None:
     need("perf")
     output = bench("churn_profile.py")
     assert "no profile" not in output
+    titles = re.findall(r"^\| ([^|]+, JDK \d+) \| nothing", output, re.M)
+    assert titles == [
+        f"{name}, JDK 17" for name in ("zip create/end", "Unsafe pair", "zip 8 KB blocks", "direct buffers")
+    ]
     rows = re.findall(r"^\| the probe \| (.+) \|$", output, re.M)
-    assert len(rows) == 3
+    assert len(rows) == 4
     for row in rows:
         nothing, *_, exact = (float(cell.replace(",", "")) for cell in row.split(" | "))
         assert nothing == 0
@@ -162,5 +167,50 @@ def test_by_turns(measured: Callable[[], None]) -> None:
 
 def test_a_line_that_all_threads_share_is_measured() -> None:
     rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("shared_line.py"), re.M)
-    assert [name for name, _ in rows] == ["offheap 512 KiB", "offheap 512 KiB that shares a line"]
+    assert [name for name, _ in rows] == [
+        "offheap 512 KiB",
+        "offheap exact",
+        "offheap 512 KiB that shares a line",
+    ]
     assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
+
+
+@pytest.fixture
+def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that has none of them, and where none can be had."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    variants = importlib.import_module("variants")
+    monkeypatch.setattr(variants, "DEBIAN_LIBRARIES", tmp_path)
+    monkeypatch.setattr(variants.maven, "fetch", lambda artifact, folder: tmp_path / "absent.jar")
+    monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # what other runs have fetched is not there either
+
+
+@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile the Java programs with")
+@pytest.mark.skipif(not java(25).exists(), reason="no JRE 25 in .jres: `make jres`")
+@pytest.mark.parametrize(
+    ("script", "peer", "row", "count"),
+    [
+        ("malloc_pair", "heaptrack", r"^\| heaptrack( \| absent)+ \|$", 3),
+        ("malloc_pair", "async-profiler", r"^\| async-profiler every( \| absent)+ \|$", 3),
+        ("jvm_churn", "async-profiler", r"^\| [^|]+, JDK 25 \| [^|]+ \| absent \| absent \|$", 4),
+        ("accuracy", "async-profiler", r"^\| async-profiler \S+( KiB)? \| absent \|", 2),
+        ("accuracy", "jemalloc", r"^\| jemalloc prof 512 KiB \| absent \|", 1),
+        ("footprint", "HEAPPROFILE", r"^\| gperftools HEAPPROFILE \| absent \|", 2),
+    ],
+)
+def test_a_peer_that_is_not_there_is_absent(
+    script: str, peer: str, row: str, count: int, no_peers: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert importlib.import_module(script).main(["--quick", "--only", peer]) == 0
+    # footprint.py shows rows while it runs, too.
+    printed = capsys.readouterr().out.rpartition(f"`python benchmarks/{script}.py")[2]
+    assert "failed" not in printed
+    assert len(re.findall(row, printed, re.M)) == count, printed
+
+
+@pytest.mark.usefixtures("no_peers")
+def test_a_server_without_a_peer_says_so() -> None:
+    application = importlib.import_module("application")
+    stretch = application.Stretch(100.0)
+    measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
+    assert "| async-profiler 512 KiB | absent |  |  |  |" in application.table(measured)
