@@ -5,7 +5,7 @@
 
 Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
 libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
-that is missing is named.  Exit status 1, and what repeats it, when something was found.
+that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither could run.
 """
 
 from __future__ import annotations
@@ -43,11 +43,19 @@ def main() -> int:
     seconds = parser.parse_args().minutes * 60
     with tempfile.TemporaryDirectory(prefix="offheap-fuzz-") as folder:
         found = by_chance(Path(folder), seconds / 2)
-        return int(found or unwinder(Path(folder), seconds / 4) or reader(Path(folder), seconds / 4))
+        if found:
+            return 1
+        led = [unwinder(Path(folder), seconds / 4), reader(Path(folder), seconds / 4)]
+    if any(led):
+        return 1
+    if led == [None, None]:
+        print("fuzz: libFuzzer did not run: install clang with its libFuzzer, or atheris", file=sys.stderr)
+        return 2
+    return 0
 
 
 def by_chance(folder: Path, seconds: float) -> bool:
-    """Whether something was found; so the next two."""
+    """Whether something was found."""
     deadline = time.monotonic() + seconds
     runs = 0
     programs = []
@@ -67,11 +75,12 @@ def by_chance(folder: Path, seconds: float) -> bool:
     return False
 
 
-def unwinder(folder: Path, seconds: float) -> bool:
+def unwinder(folder: Path, seconds: float) -> bool | None:
+    """Whether something was found; None: it did not run.  So the next."""
     clang = shutil.which("clang")
     if clang is None:
         print("libFuzzer on the unwinder: not run, clang is missing (Debian's clang, libclang-rt-dev)")
-        return False
+        return None
     program, corpus = folder / "unwind_libfuzzer", folder / "rules"
     sources = [PROBE / "tests" / "unwind_libfuzzer.c", PROBE / "cfi.c", PROBE / "cfi_step.c"]
     flags = ["-std=c17", "-O1", "-g", "-fsanitize=fuzzer,address,undefined"]
@@ -79,16 +88,16 @@ def unwinder(folder: Path, seconds: float) -> bool:
     built = subprocess.run([clang, *flags, *map(str, sources), "-o", str(program)])
     if built.returncode:
         print("libFuzzer on the unwinder: clang cannot build it (is Debian's libclang-rt-dev there?)")
-        return True
+        return None
     corpus.mkdir()
     seeds(corpus)
     return libfuzzer("the unwinder", [str(program), str(corpus)], seconds, f"-max_len={LARGEST_SEED}")
 
 
-def reader(folder: Path, seconds: float) -> bool:
+def reader(folder: Path, seconds: float) -> bool | None:
     if importlib.util.find_spec("atheris") is None:
         print("libFuzzer on the reader: not run, atheris is missing (pip install atheris)")
-        return False
+        return None
     corpus = folder / "changes"
     corpus.mkdir()
     script = Path(__file__).with_name("fuzz_reader.py")

@@ -1,0 +1,75 @@
+"""What `make fuzz` has libFuzzer do for long: it builds, runs, and says where it cannot."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from native import PROBE, compile_c
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("fuzz")
+
+
+@pytest.mark.parametrize("sanitizer", ["", "address,undefined"])
+def test_the_unwinder_without_libfuzzer(sanitizer: str, fuzz: ModuleType, tmp_path: Path) -> None:
+    """Its program and the inputs that it begins with, on machines without Clang too."""
+    names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "cfi.c", "cfi_step.c")
+    program = compile_c([PROBE / name for name in names], tmp_path / "replay", sanitizer=sanitizer)
+    corpus = tmp_path / "rules"
+    corpus.mkdir()
+    fuzz.seeds(corpus)
+    files = sorted(corpus.iterdir())[:100]
+    assert len(files) > 10
+    outcome = subprocess.run([program, "200", "1", *files], capture_output=True, text=True, timeout=120)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert outcome.stdout == f"inputs {201 * len(files)}\n"
+
+
+def test_libfuzzer_on_the_unwinder(fuzz: ModuleType, tmp_path: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("no clang (`make fuzz-packages` as root on Debian)")
+    assert fuzz.unwinder(tmp_path, 2.0) is False
+
+
+def test_libfuzzer_on_the_reader(fuzz: ModuleType, tmp_path: Path) -> None:
+    if importlib.util.find_spec("atheris") is None:
+        pytest.skip("no atheris (`make fuzz-packages`)")
+    assert fuzz.reader(tmp_path, 2.0) is False
+
+
+def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
+    """Where Clang and Atheris are missing; the machine's compiler stays, under another name."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no cc on PATH: what goes by chance needs a compiler with its sanitizers")
+    (tmp_path / "cc").symlink_to(compiler)
+    for tool in ("as", "ld"):
+        found = shutil.which(tool)
+        assert found
+        (tmp_path / tool).symlink_to(found)
+    hidden = "import sys; sys.modules['atheris'] = None; import fuzz; sys.exit(fuzz.main())"
+    outcome = subprocess.run(
+        [sys.executable, "-c", hidden, "--minutes", "0.02"],
+        cwd=BENCHMARKS,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert outcome.returncode == 2, outcome.stdout + outcome.stderr
+    assert "libFuzzer did not run" in outcome.stderr
+    assert "clang is missing" in outcome.stdout
+    assert "atheris is missing" in outcome.stdout
