@@ -5,7 +5,8 @@
 
 Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
 libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
-that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither could run.
+that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither of
+these two could run.
 """
 
 from __future__ import annotations

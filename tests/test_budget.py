@@ -186,6 +186,23 @@ def test_stacks_that_are_new_do_not_make_samples_rarer(probe_library: Path, tmp_
     assert found.info.budget.greatest_interval_bytes < 1 << 20
 
 
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path, tmp_path: Path) -> None:
+    """By the real clock: two threads that do nothing but malloc, 16 B to 1 MiB, and free for three seconds."""
+    source = PROBE.parent / "benchmarks" / "malloc_pair.c"
+    program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
+    options = f"budget={share:.0%},seed=1,dir={tmp_path}"
+    environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": options}
+    subprocess.run([program, "mixed", "2", "1000", "5", "3000"], env=environment, check=True, timeout=120)
+    (live_file,) = tmp_path.glob("*.live")
+    budget = recording.load(live_file).info.budget
+    assert budget
+    assert budget.cpu_seconds > 5
+    due = share * budget.cpu_seconds
+    # 50 ms are granted beside the share (docs/budget.md), and the first look comes after the first samples.
+    assert due / 2 < budget.spent_seconds < 1.1 * due + 0.05
+
+
 def test_run_records_under_a_budget(changing_load: Path, tmp_path: Path) -> None:
     output = tmp_path / "load.offheap"
     offheap = [sys.executable, "-m", "offheap"]
