@@ -329,10 +329,12 @@ def _differences(alone: Ended, ended: Ended) -> Iterator[str]:
         yield f"said {sorted(new - _sentences(alone))[0][:300]!r}"
 
 
-# -Xcheck:jni lists the signal handlers, once, if one is not the JVM's: under nohup that of SIGHUP is not,
-# in the background of a script that of SIGINT.
+# -Xcheck:jni lists the signal handlers, once, if one is not the JVM's: under nohup that of SIGHUP is not, in
+# the background of a script that of SIGINT; and on 17, now and then, when an OutOfMemoryError ends the JVM,
+# that of SIGSEGV: by then it may end in the middle of a line.
 _SIGNALS = re.compile(
-    r"^(?:Warning: SIG\w+ handler |Running in non-interactive shell|Signal Handlers:|SIG\w+: |  found:).*\n",
+    r"^(?:Warning: SIG\w+ handler |Running in non-interactive shell|Signal Handlers:"
+    r"| *SIG\w+: | *found: | *expected: | *\*\*\* ).*(?:\n|\Z)",
     re.MULTILINE,
 )
 
