@@ -55,7 +55,7 @@ evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate 
 	$(BIN)/python benchmarks/evaluate_real.py --write $(EVALUATE_ARGS)
 
 .PHONY: soak
-SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry stack_memos start_and_stop table_model unwinder_checks
+SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
 soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md (SOAK_ARGS='--minutes 30': the first half hour)
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(SURVIVAL:%=tests/test_%.py)
 	$(BIN)/python benchmarks/reattach.py --write $(REATTACH_ARGS)
