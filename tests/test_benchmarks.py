@@ -5,13 +5,14 @@ Each in its short form; of those that take half a minute and more, one a day.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -175,11 +176,22 @@ def test_a_line_that_all_threads_share_is_measured() -> None:
     assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
 
 
+def load(script: str) -> ModuleType:
+    """A benchmark as a module; some have the name of one of the tests' own."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{script}", ROOT / "benchmarks" / f"{script}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine that has none of them, and where none can be had."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    variants = importlib.import_module("variants")
+    variants = importlib.import_module("variants")  # the one that they import
     monkeypatch.setattr(variants, "DEBIAN_LIBRARIES", tmp_path)
     monkeypatch.setattr(variants.maven, "fetch", lambda artifact, folder: tmp_path / "absent.jar")
     monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # what other runs have fetched is not there either
@@ -201,7 +213,7 @@ def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_peer_that_is_not_there_is_absent(
     script: str, peer: str, row: str, count: int, no_peers: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert importlib.import_module(script).main(["--quick", "--only", peer]) == 0
+    assert load(script).main(["--quick", "--only", peer]) == 0
     # footprint.py shows rows while it runs, too.
     printed = capsys.readouterr().out.rpartition(f"`python benchmarks/{script}.py")[2]
     assert "failed" not in printed
@@ -210,7 +222,7 @@ def test_a_peer_that_is_not_there_is_absent(
 
 @pytest.mark.usefixtures("no_peers")
 def test_a_server_without_a_peer_says_so() -> None:
-    application = importlib.import_module("application")
+    application = load("application")
     stretch = application.Stretch(100.0)
     measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
     assert "| async-profiler 512 KiB | absent |  |  |  |" in application.table(measured)
