@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,19 @@ def test_libfuzzer_on_the_reader(fuzz: ModuleType, tmp_path: Path) -> None:
     assert fuzz.reader(tmp_path, 2.0) is False
 
 
+def fuzz_for_a_moment(path: Path) -> subprocess.CompletedProcess[str]:
+    """With the commands in `path` only, and without Atheris."""
+    hidden = "import sys; sys.modules['atheris'] = None; import fuzz; sys.exit(fuzz.main())"
+    return subprocess.run(
+        [sys.executable, "-c", hidden, "--minutes", "0.02"],
+        cwd=BENCHMARKS,
+        env={"PATH": str(path)},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+
+
 def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
     """Where Clang and Atheris are missing; the machine's compiler stays, under another name."""
     compiler = shutil.which("cc")
@@ -60,16 +74,17 @@ def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
         found = shutil.which(tool)
         assert found
         (tmp_path / tool).symlink_to(found)
-    hidden = "import sys; sys.modules['atheris'] = None; import fuzz; sys.exit(fuzz.main())"
-    outcome = subprocess.run(
-        [sys.executable, "-c", hidden, "--minutes", "0.02"],
-        cwd=BENCHMARKS,
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=170,
-    )
+    outcome = fuzz_for_a_moment(tmp_path)
     assert outcome.returncode == 2, outcome.stdout + outcome.stderr
     assert "libFuzzer did not run" in outcome.stderr
     assert "clang is missing" in outcome.stdout
     assert "atheris is missing" in outcome.stdout
+    assert re.search(r"by chance: nothing found in [1-9]", outcome.stdout)
+
+
+def test_nothing_at_all_that_could_run_is_no_find(tmp_path: Path) -> None:
+    """Exit status 1 and a traceback would look like one."""
+    outcome = fuzz_for_a_moment(tmp_path)
+    assert outcome.returncode == 2, outcome.stdout + outcome.stderr
+    assert "by chance: not run, no cc" in outcome.stdout
+    assert outcome.stderr.count("\n") == 1, outcome.stderr
