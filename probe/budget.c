@@ -31,10 +31,21 @@ enum {
      * the drawing of the next.  A part of the grant is theirs, one in so many. */
     PASSED_OVER_NS = 40,
     PASSED_OVER_PART = 6,
+    /* Two readings of the clock take longer than most frees, so of each thread's one in so many is timed, and this
+     * many make a mean; until then it is what the free of a block takes that was just made.  A prime, for what
+     * a program frees goes round in fours and eights. */
+    FREES_A_CLOCK = 17,
+    FREES_A_MEAN = 16,
+    FREE_NS = 20,
+    /* To come into the probe and leave it, and to ask whether it is time for a look. */
+    ENTER_NS = 20,
     OCTAVE = 8,           /* interval codes (sampler_mean) */
     RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
     FALL = OCTAVE,        /* in a period */
 };
+
+/* Of what is granted: the codes are 9 % apart, so the nearest one may spend half of that too much. */
+static const double AIM = 0.95;
 
 static struct {
     bool on;
@@ -42,6 +53,9 @@ static struct {
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
     _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
+    uint64_t read_ns;          /* what a reading of the clock takes */
+    _Atomic uint64_t free_ns;  /* what the free of a sampled block takes, with those that were looked for in vain */
+    _Atomic uint64_t freeing, freed; /* ns and number of the timed ones that are not in it yet */
     struct {
         _Atomic uint64_t spent; /* ns since the last look, of each sample USUAL_NS at most */
         double potential;       /* ns a second that it would spend of late under code 1 */
@@ -67,6 +81,17 @@ void budget_describe(struct offheap_header *header, const struct options *option
     header->interval_code = header->least_code = header->greatest_code = start;
 }
 
+/* The least of some: whoever is preempted in between has not read a clock all the time. */
+static uint64_t time_of_a_reading(void) {
+    uint64_t least = UINT64_MAX, before = system_monotonic_ns();
+    for (int i = 0; i < 16; i++) {
+        uint64_t now = system_monotonic_ns();
+        if (now - before < least) least = now - before;
+        before = now;
+    }
+    return least < USUAL_NS ? least : USUAL_NS;
+}
+
 void budget_start(void) {
     budget.on = live->budget_ppm != 0;
     budget.cpu = budget.lost = budget.passed_over = 0;
@@ -78,6 +103,10 @@ void budget_start(void) {
         budget.classes[i].code = budget.code;
     }
     atomic_store(&budget.unusual, 0);
+    budget.read_ns = budget.on ? time_of_a_reading() : 0;
+    atomic_store(&budget.free_ns, FREE_NS);
+    atomic_store(&budget.freeing, 0);
+    atomic_store(&budget.freed, 0);
     budget.cpu_at_start = system_cpu_ns();
     atomic_store(&budget.looked, system_coarse_ns());
     atomic_store(&budget.looking, false);
@@ -90,12 +119,40 @@ void budget_spend(uint64_t began, size_t size) {
     if (!began) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > LONGEST_NS) spent = LONGEST_NS;
+    /* The free now, not when it comes: a program that frees all at once would be sampled as if it always did. */
+    spent += ENTER_NS + budget.read_ns + atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
     __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
     if (spent > USUAL_NS) {
         atomic_fetch_add_explicit(&budget.unusual, spent - USUAL_NS, memory_order_relaxed);
         spent = USUAL_NS;
     }
     atomic_fetch_add_explicit(&budget.classes[sampler_class(size)].spent, spent, memory_order_relaxed);
+}
+
+uint64_t budget_clock_of_free(void) {
+    if (!budget.on || sampler.frees-- > 0) return 0;
+    sampler.frees = FREES_A_CLOCK - 1;
+    return system_monotonic_ns();
+}
+
+void budget_spend_on_free(uint64_t began, bool found) {
+    if (!began) return;
+    uint64_t spent = system_monotonic_ns() - began;
+    if (spent > USUAL_NS) spent = USUAL_NS;
+    spent = spent > budget.read_ns ? spent - budget.read_ns : 0;
+    atomic_fetch_add_explicit(&budget.freeing, spent, memory_order_relaxed);
+    if (found) atomic_fetch_add_explicit(&budget.freed, 1, memory_order_relaxed);
+}
+
+/* Blocks that lie in the same place of the filter as sampled ones are looked for in vain: for so long as these
+ * live, so that belongs to what they cost. */
+static void average_frees(void) {
+    uint64_t freed = atomic_load_explicit(&budget.freed, memory_order_relaxed);
+    if (freed < FREES_A_MEAN) return;
+    atomic_fetch_sub_explicit(&budget.freed, freed, memory_order_relaxed);
+    uint64_t lately = atomic_exchange_explicit(&budget.freeing, 0, memory_order_relaxed) / freed;
+    uint64_t before = atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
+    atomic_store_explicit(&budget.free_ns, (before + lately) / 2, memory_order_relaxed);
 }
 
 /* What has passed since the last look goes into the live file. */
@@ -219,7 +276,8 @@ static void look(uint64_t now) {
     if (!passed) return;
     uint64_t cpu = live->cpu_ns, used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
-    double granted = (double)used * 1e-6 * (double)live->budget_ppm;
+    double granted = AIM * (double)used * 1e-6 * (double)live->budget_ppm;
+    average_frees();
     uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
     uint64_t credited = unusual < budget.credit ? unusual : budget.credit;
     budget.credit -= credited;

@@ -46,8 +46,8 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
         errno = saved;
         return;
     }
+    uint64_t began = budget_clock();
     if (sampler_takes(size)) {
-        uint64_t began = budget_clock();
         uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
         struct offheap_value value = value_of(size, stack);
         stack_count(stack, size);
@@ -63,7 +63,9 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
 bool record_forget(void *block, struct offheap_value *kept) {
     struct offheap_value value;
     if (!probe_enter_to_forget()) return false;
+    uint64_t began = budget_clock_of_free();
     bool found = table_remove(block, kept ? kept : &value);
+    budget_spend_on_free(began, found);
     probe_leave_forgetting();
     return found;
 }
@@ -82,8 +84,8 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
         errno = saved;
         return;
     }
+    uint64_t began = budget_clock();
     if (sampler_takes(length)) {
-        uint64_t began = budget_clock();
         struct offheap_range range = {
             .start = (uint64_t)(uintptr_t)start,
             .end = (uint64_t)(uintptr_t)start + length,

@@ -50,6 +50,7 @@ struct sampler {
     uint8_t code;       /* interval code the countdown was drawn under */
     uint8_t taken;      /* and the one of the latest sample */
     uint8_t passed_over; /* not yet in what sampler_passed_over says */
+    uint8_t frees;      /* until one is timed (budget.h) */
 };
 extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
