@@ -54,7 +54,7 @@ static struct {
     _Atomic bool looking;
     _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
     uint64_t read_ns;          /* what a reading of the clock takes */
-    _Atomic uint64_t free_ns;  /* what the free of a sampled block takes, with those that were looked for in vain */
+    _Atomic uint64_t free_ns;  /* what the free of a sampled block takes */
     _Atomic uint64_t freeing, freed; /* ns and number of the timed ones that are not in it yet */
     struct {
         _Atomic uint64_t spent; /* ns since the last look, of each sample USUAL_NS at most */
@@ -136,16 +136,16 @@ uint64_t budget_clock_of_free(void) {
 }
 
 void budget_spend_on_free(uint64_t began, bool found) {
-    if (!began) return;
+    /* What is looked for in vain is due to the samples that live, perhaps for good.  If those to come had to pay for it,
+     * there would be fewer and fewer. */
+    if (!began || !found) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > USUAL_NS) spent = USUAL_NS;
     spent = spent > budget.read_ns ? spent - budget.read_ns : 0;
     atomic_fetch_add_explicit(&budget.freeing, spent, memory_order_relaxed);
-    if (found) atomic_fetch_add_explicit(&budget.freed, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&budget.freed, 1, memory_order_relaxed);
 }
 
-/* Blocks that lie in the same place of the filter as sampled ones are looked for in vain: for so long as these
- * live, so that belongs to what they cost. */
 static void average_frees(void) {
     uint64_t freed = atomic_load_explicit(&budget.freed, memory_order_relaxed);
     if (freed < FREES_A_MEAN) return;
