@@ -29,8 +29,8 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 BENCH_ARGS ?= --write
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 90 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 12 minutes, its profile 2, jvm_churn 20, churn_profile 13, accuracy 6, footprint 7, application 10 and its profile 5, budget 8; --quick: 6 in all."
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 80 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
+	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, accuracy 3, footprint 7, application 10 and its profile 4, budget 9; --quick: 6 in all."
 	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/pair_profile.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
