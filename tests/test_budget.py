@@ -209,8 +209,8 @@ def test_once_started_the_share_itself_is_kept(probe_library: Path, tmp_path: Pa
     """By the real clock, after the 50 ms that are granted at the start, which would hide half as much again.
 
     Looks come every 0.1 s and correct what the last one missed either way, so what is spent stays near the
-    share: 0.95 to 0.98 of it.  Beside busy loops a thread may be preempted in a sample, which counts with
-    up to 64 us: 1.1 was seen.
+    share: 0.95 to 0.98 of it, measured before the probe aimed at 0.95.  Beside busy loops a thread may be
+    preempted in a sample, which counts with up to 64 us: 1.1 was seen.
     """
     source = PROBE.parent / "benchmarks" / "malloc_pair.c"
     program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
