@@ -150,7 +150,7 @@ def bare() -> Recording:
         java_version="",
         main_class="",
         command_line=("/usr/sbin/nginx", "-g", "daemon off;"),
-        coverage=("blocks allocated before the probe was attached are not known",),
+        coverage=("blocks allocated before the attach are not recorded",),
         lost={"lost_blocks": 12, "truncated": 3},
     )
 

@@ -232,7 +232,7 @@ def test_an_output_that_exists(jre: Callable[[int], Path], waiting_classes: Path
 
 def test_detach_without_a_probe(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
     with waiting_jvm(jre(17), waiting_classes) as jvm:
-        assert "there is no probe in" in refusal(tmp_path, jvm.pid, command=("detach",))
+        assert "has no probe" in refusal(tmp_path, jvm.pid, command=("detach",))
         assert jvm.answers()
 
 

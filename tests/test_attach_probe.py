@@ -57,7 +57,7 @@ def test_attach_records_and_leaves(
         for turn in ("first", "again"):
             output = tmp_path / f"{turn}.offheap"
             told = offheap("attach", jvm.pid, "--duration", "0.5s", "--interval", "4k", "-o", output)
-            assert "the probe is out again" in told.stdout
+            assert "the probe is stopped" in told.stdout
             assert f"offheap leaks {output}" in told.stdout
             found = recording.load(output)
             assert found.info.pid == jvm.pid
@@ -75,7 +75,7 @@ def test_attach_records_and_leaves(
         jvm_listed = discovery.find(jvm.pid)
         assert jvm_listed
         assert jvm_listed.recorded == "idle"
-        assert "is not recording" in offheap("detach", jvm.pid, expect=2).stderr
+        assert "is stopped" in offheap("detach", jvm.pid, expect=2).stderr
 
 
 def test_keep_leaves_it_recording_until_detach(
@@ -85,7 +85,7 @@ def test_keep_leaves_it_recording_until_detach(
         told = offheap(
             "attach", "Attached", "--keep", "--exact", "--duration", "200ms", "-o", tmp_path / "a.offheap"
         )
-        assert "still in it" in told.stdout
+        assert "the probe still records" in told.stdout
         listed = discovery.find(jvm.pid)
         assert listed
         assert listed.recorded == "recording"
@@ -117,7 +117,7 @@ def test_a_signal_ends_the_recording_and_takes_the_probe_out(
         recorder.send_signal(number)
         told, _ = recorder.communicate(timeout=60)
         assert recorder.returncode == 0
-        assert "the probe is out again" in told
+        assert "the probe is stopped" in told
         assert recording.load(output).info.ended == "detached"
         left = probe.loaded(jvm.pid)
         assert left
@@ -134,7 +134,7 @@ def test_a_killed_recorder_is_followed_by_the_next(
         wait_until(lambda: list(output.glob("*.json")))
         # While it lives a second one is told to wait.
         refused = offheap("attach", jvm.pid, "-o", tmp_path / "second.offheap", expect=2)
-        assert f"another offheap records PID {jvm.pid}" in refused.stderr
+        assert f"PID {jvm.pid} is already being recorded by another offheap" in refused.stderr
         recorder.kill()
         recorder.wait()
         present = probe.loaded(jvm.pid)
@@ -142,7 +142,7 @@ def test_a_killed_recorder_is_followed_by_the_next(
         assert present.live_file
         told = offheap("attach", jvm.pid, "--duration", "200ms", "-o", tmp_path / "next.offheap")
         assert "left recording by an earlier attach" in told.stderr
-        assert "the probe is out again" in told.stdout
+        assert "the probe is stopped" in told.stdout
         # Both recordings are of the same start.
         first, second = (recording.load(tmp_path / f"{name}.offheap").info for name in ("killed", "next"))
         assert first.start == pytest.approx(second.start, abs=0.01)
@@ -182,7 +182,7 @@ def test_a_preloaded_probe_is_recorded_and_stays(
         assert present.live_file.parent == tmp_path
         told = offheap("attach", jvm.pid, "--duration", "200ms", "-o", tmp_path / "a.offheap")
         assert "has had the probe since it started" in told.stderr
-        assert "still in it" in told.stdout
+        assert "the probe still records" in told.stdout
         assert recording.load(tmp_path / "a.offheap").info.entry == "preload"
         # Stopped it stays, idle; and an attach starts that one again, loading no second copy.
         assert json.loads(offheap("detach", jvm.pid, "--json").stdout)["probe"] == "idle"

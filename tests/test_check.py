@@ -377,7 +377,7 @@ def test_a_command_that_fails_gives_its_status(probe_library: Path, tmp_path: Pa
     ("arguments", "mend"),
     [
         ([], "give recordings, or a command after --"),
-        (["a.offheap", "--", "true"], "there are recordings and a command"),
+        (["a.offheap", "--", "true"], "both recordings and a command are given"),
         (["--"], "there is no command after --"),
         (["none.offheap"], "none.offheap"),
         (["a.offheap", "--no-new-leaks"], "--baseline OLD"),

@@ -75,7 +75,7 @@ def test_an_attach_with_gc_accuses_only_what_survives(
     kept, dropped = found["Buffers.keep"], found["Buffers.drop"]
     assert kept["verdict"] == "leak", kept
     assert not kept["waits_for_gc"]
-    assert "survived a garbage collection" in kept["why"]
+    assert "survived a full collection" in kept["why"]
     assert dropped["verdict"] in ("steady", "freed"), dropped
     until = kept["seconds_to_limit"]
     # 6.4 MB a second at most, into 64 GiB.
@@ -99,7 +99,7 @@ def test_a_live_file_is_judged_before_and_after_a_collection(
     for method in ("Buffers.keep", "Buffers.drop"):
         assert waiting[method]["verdict"] == "growing", waiting[method]
         assert waiting[method]["waits_for_gc"]
-        assert "may only wait for a garbage collection" in waiting[method]["why"]
+        assert "a collection might still free it" in waiting[method]["why"]
     assert after["Buffers.drop"]["verdict"] in ("steady", "freed", "cannot tell yet")
     assert (
         after["Buffers.drop"]["live_bytes"]["estimate"]

@@ -105,7 +105,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
         with Terminal(["live", pid]) as refused:
             assert refused.process.wait(60) == 2
             time.sleep(0.2)
-            assert f"there is no probe recording in PID {pid}" in refused.text
+            assert f"no probe records PID {pid}" in refused.text
             assert "--attach" in refused.text
         for leave in ("q", signal.SIGTERM, signal.SIGHUP):
             with Terminal(["live", pid, "--attach", "--interval", "16k", "-o", str(tmp_path)]) as terminal:
@@ -132,10 +132,10 @@ def test_attach_watches_and_leaves_the_jvm_clean(
     ("arguments", "said"),
     [
         (["4711"], "needs a terminal"),
-        (["4711", "--interval", "0"], "--interval 0 means nothing"),
-        (["4711", "--exact"], "are for --attach alone"),
-        (["4711", "--budget", "1%"], "are for --attach alone"),
-        (["4711", "--every", "0"], "--every 0 means nothing"),
+        (["4711", "--interval", "0"], "--interval must be greater than 0"),
+        (["4711", "--exact"], "need --attach"),
+        (["4711", "--budget", "1%"], "need --attach"),
+        (["4711", "--every", "0"], "--every must be greater than 0"),
         (["4711", "-o", "/no/such/folder"], "is not a folder"),
     ],
 )

@@ -89,12 +89,12 @@ def test_a_report_replaces_an_older_one_but_no_other_file(
     html.write(leaking, suspects(leaking), path)
     assert LEAK in path.read_text()
     path.write_text("<p>my own page</p>")
-    with pytest.raises(UserError, match="no offheap report"):
+    with pytest.raises(UserError, match="not an offheap report"):
         html.write(leaking, [], path)
     assert path.read_text() == "<p>my own page</p>"
     with pytest.raises(UserError, match="cannot write"):
         html.write(leaking, [], tmp_path / "missing" / "report.html")
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is a directory"):
         html.write(leaking, [], tmp_path)
     assert os.listdir(tmp_path) == ["report.html"]
 
@@ -106,7 +106,7 @@ def test_without_its_template_it_says_what_to_do(
     with pytest.raises(UserError, match=r"web/build\.py"):
         html.render(leaking, [])
     (tmp_path / "report.html").write_text('<script data-encoding="json">@OFFHEAP_PAYLOAD@</script>')
-    with pytest.raises(UserError, match="of another version"):
+    with pytest.raises(UserError, match="another version of offheap"):
         html.render(leaking, [])
 
 

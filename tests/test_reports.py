@@ -93,7 +93,7 @@ def test_leaks_answers_first_then_shows_the_stack(shop: Recording) -> None:
     assert any(line.startswith("    > java    com.example.Images.decode  Images.java:10") for line in lines)
     assert any(re.match(r" +\.\.\. \d+ more frames \(--full\)", line) for line in lines)
     assert "3 sampled blocks not recorded, the live table was full" in text
-    assert "1 sample whose native stack ended early" in text
+    assert "1 sample has an incomplete native stack" in text
     assert re.search(r"^not seen +one thing\n +another thing$", text, re.MULTILINE)
 
 

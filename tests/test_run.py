@@ -207,15 +207,15 @@ def test_the_recording_is_named_after_the_program(zoo: Zoo, jre: Jre, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "there is no command to run; write it after --"),
+        ([], "no command is given; write it after --"),
         (["--", "/nowhere/java"], "/nowhere/java cannot be started: No such file or directory"),
         (["-o", "/nowhere/a.offheap", "--", "true"], "/nowhere is not a folder"),
         (["-o", ".", "--", "true"], ". exists already; choose another name with -o"),
-        (["--interval", "0", "--", "true"], "--interval 0 means nothing"),
+        (["--interval", "0", "--", "true"], "--interval must be greater than 0"),
         (["--budget", "0%", "--", "true"], "'0%' is not between 0.0001% and 100%"),
         (["--budget", "1", "--", "true"], "'1' is not a percentage (write 1%, 0.25%)"),
-        (["--budget", "1%", "--exact", "--", "true"], "there is nothing for --budget to choose; leave one"),
-        (["--every", "0", "--", "true"], "--every 0 means nothing"),
+        (["--budget", "1%", "--exact", "--", "true"], "so --budget has no effect; leave one"),
+        (["--every", "0", "--", "true"], "--every must be greater than 0"),
     ],
 )
 def test_wrong_use(arguments: list[str], words: str, tmp_path: Path) -> None:

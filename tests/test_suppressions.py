@@ -81,13 +81,13 @@ def test_a_file_with_comments_spaces_and_windows_ends() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("leak:a\nfoo", "x:2 is no suppression: 'foo'"),
-        ("race:foo", "x:1 is no suppression: 'race:foo'"),
-        ("Leak:foo", "x:1 is no suppression"),
+        ("leak:a\nfoo", "x:2 is not a suppression: 'foo'"),
+        ("race:foo", "x:1 is not a suppression: 'race:foo'"),
+        ("Leak:foo", "x:1 is not a suppression"),
         ("leak:", "x:1 suppresses everything"),
         ("leak:*", "x:1 suppresses everything"),
         ("leak:^*$", "x:1 suppresses everything"),
-        ("\0\n", "x:1 is no suppression"),
+        ("\0\n", "x:1 is not a suppression"),
     ],
 )
 def test_lines_that_are_none(text: str, what: str) -> None:

@@ -50,10 +50,10 @@ def test_what_no_collection_could_have_freed_is_not_said_to_leak() -> None:
     suspect = worst(recording)
     assert (suspect.verdict, suspect.waits_for_gc) == ("growing", True)
     assert "no collection ran that could have freed it" in suspect.why
-    assert "(--gc)" in suspect.why
-    assert answer(ranking(recording)).endswith("may only wait for a garbage collection.")
+    assert "(--gc rules that out)" in suspect.why
+    assert answer(ranking(recording)).endswith("a garbage collection might still free it.")
     (check,) = gate(recording, Limits()).checks
-    assert (check.outcome, "may only wait for a garbage collection" in check.why) == ("cannot tell", True)
+    assert (check.outcome, "a garbage collection might still free it" in check.why) == ("cannot tell", True)
 
 
 def test_a_collection_before_most_was_born_shows_nothing() -> None:
@@ -64,26 +64,28 @@ def test_a_collection_before_most_was_born_shows_nothing() -> None:
 def test_what_survived_young_collections_leaks_unless_the_old_generation_holds_it(when: float) -> None:
     suspect = worst(recorded(OWNED, [when - 5, when]))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", True)
-    assert "survived 2 garbage collections, and may only wait for one of the old generation" in suspect.why
+    assert (
+        "survived 2 collections; a full collection might still free it (--gc rules that out)" in suspect.why
+    )
 
 
 def test_what_survived_a_collection_of_the_old_generation_waits_for_none() -> None:
     suspect = worst(recorded(OWNED, [10.0, 50.0], [30.0]))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
-    assert suspect.why.endswith("it survived a garbage collection of the old generation")
+    assert suspect.why.endswith("it survived a full collection")
 
 
 def test_a_collection_that_was_asked_for_settles_it() -> None:
     suspect = worst(recorded(OWNED, NONE, asked=True))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", False)
-    assert suspect.why.endswith("it survived a garbage collection")
+    assert suspect.why.endswith("it survived a full collection")
 
 
 def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
     suspect = worst(recorded(OWNED, None))
     assert (suspect.verdict, suspect.waits_for_gc) == ("leak", True)
-    assert suspect.why.endswith("may only wait for a garbage collection (--gc)")
-    assert answer(ranking(recorded(OWNED, None))).endswith("may only wait for a garbage collection.")
+    assert suspect.why.endswith("a collection might still free it (--gc rules that out)")
+    assert answer(ranking(recorded(OWNED, None))).endswith("a garbage collection might still free it.")
     assert "collection" not in answer(ranking(recorded(OWNED, [20.0, 40.0])))
 
 
@@ -109,7 +111,7 @@ def test_looks_that_failed_are_passed_over() -> None:
     assert worst(replace(recording, owners=replace(recording.owners, gauges=gauges))).verdict == "leak"
     nothing = {name: np.full(30, np.nan) for name in gauges}
     unknown = worst(replace(recording, owners=replace(recording.owners, gauges=nothing)))
-    assert "may only wait for a garbage collection (--gc)" in unknown.why
+    assert "a collection might still free it (--gc rules that out)" in unknown.why
 
 
 @pytest.mark.parametrize("young", [None, NONE, [30.0]])

@@ -232,7 +232,7 @@ def test_the_suffix_chooses_the_format_and_an_older_report_is_replaced(
     (tmp_path / "a.md").write_text("# My notes\n")
     refused = offheap(tmp_path, live_file, "-o", "a.md")
     assert refused.returncode == 2
-    assert "a.md exists and is no offheap report" in refused.stderr
+    assert "a.md exists and is not an offheap report" in refused.stderr
     assert (tmp_path / "a.md").read_text() == "# My notes\n"
 
 

@@ -101,11 +101,11 @@ def test_addresses() -> None:
 
 def test_bad_input() -> None:
     for arguments, word in (
-        (("--serve", "nowhere"), "no address"),
-        (("--serve", ":70000"), "no address"),
+        (("--serve", "nowhere"), "not an address"),
+        (("--serve", ":70000"), "not an address"),
         (("--all", "4711"), "every JVM"),
         (("--all", "--watch", "10m"), "one process"),
-        ((), "no process is named"),
+        ((), "no process is given"),
         (("no-such-main-class", "--serve", ":0"), "no JVM has"),
     ):
         line = run(*arguments, status=2)
@@ -146,4 +146,4 @@ def test_the_tree_drills_down_to_addresses(jre: Callable[[int], Path], waiting_c
         assert sums.pop("malloc") == malloc
         assert sums.pop(None, 0) == document["unattributed_bytes"]
         assert sums == owners
-    assert "one look" in run("--all", "--tree", status=2)
+    assert "one measurement" in run("--all", "--tree", status=2)

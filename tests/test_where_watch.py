@@ -101,7 +101,7 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
         jvm.process.wait()
         output, errors = watching.communicate(timeout=30)
         assert watching.returncode == 0, errors
-    assert f"PID {jvm.pid} has ended" in errors
+    assert f"PID {jvm.pid} ended;" in errors
     assert "Java heap" in output
     assert "verdict    cannot tell yet" in output
     assert max(map(len, output.splitlines())) <= 80
@@ -159,7 +159,7 @@ def test_a_recording_keeps_the_owners(
     ("arguments", "word"),
     [
         (("1", "--every", "1s"), "--watch"),
-        (("1", "--watch", "0"), "0 means nothing"),
+        (("1", "--watch", "0"), "must be greater than 0"),
         (("--watch", "soon", "1"), "soon"),
         ((".", "--watch", "10s"), "leave it out"),
         ((".",), "is not a recording"),

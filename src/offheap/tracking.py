@@ -31,7 +31,7 @@ def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:
     text = vm.jcmd(f"VM.native_memory {'detail' if detail else 'summary'} scale={scale}")
     if nmt.parse(text) is None:
         raise UserError(
-            f"PID {pid} tracks sums only: {' '.join(text.split())[:80]}",
+            f"Native Memory Tracking of PID {pid} has no details: {' '.join(text.split())[:80]}",
             "start it with -XX:NativeMemoryTracking=detail, or leave out --detail",
         )
     accounts = look(pid)
@@ -47,7 +47,7 @@ def of_file(path: Path) -> Tracked:
     tracked = parse(content)
     if tracked is None:
         raise UserError(
-            f"{path} is no report of Native Memory Tracking",
+            f"{path} is not a report of Native Memory Tracking",
             "give a file of `offheap nmt -o`, or of jcmd",
         )
     return tracked

@@ -78,7 +78,7 @@ export function flamePanel(model: Model): FlamePanel {
     const format = formatAmount(state.unit);
     const other = all.reduce((sum, weight) => sum + Math.max(weight, 0), 0) - weights.reduce((sum, weight) => sum + weight, 0);
     note.textContent = [
-      other > 0 && `Not drawn: ${format(other)} taken otherwise than by ${source}.`,
+      other > 0 && `Not drawn: ${format(other)} from ${source === "malloc" ? "mmap" : "malloc"}.`,
       shrunk < 0 && `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.`,
     ].filter(Boolean).join(" ");
     note.hidden = note.textContent === "";

@@ -38,12 +38,12 @@ export function scopeBar(model: Model): HTMLElement {
   return bar;
 }
 
-/** `At 20.0 s: live 47.5 MiB. From 5.0 s to 20.0 s: grown by +12.0 MiB, allocated 1.2 GiB, of it freed again 1.2 GiB.` */
+/** `At 20.0 s: live 47.5 MiB. From 5.0 s to 20.0 s: grown by +12.0 MiB, 1.3 GiB allocated, 1.2 GiB of that freed.` */
 function sentence(scope: Scope): string {
   const size = (measure: "live" | "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes"));
   const [from, to] = scope.seconds;
   const what = scope.filtered ? "What the filters leave: " : "";
-  const lately = `allocated ${size("allocated")}, of it freed again ${size("temporary")}`;
+  const lately = `${size("allocated")} allocated, ${size("temporary")} of that freed`;
   return scope.ranged
     ? `${what}${size("live")} live at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes"))}, ${lately}.`
     : `${what || "Whole recording: "}${size("live")} live; ${lately}.`;

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offheap.analysis.results import Suspect
 
 
-_WAITS = "It belongs to Java objects, and may only wait for a garbage collection."
+_WAITS = "Java objects own it: a garbage collection might still free it."
 
 
 def answer(ranked: Ranking) -> str:

@@ -163,7 +163,9 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
         return Check(name, "failed", f"{plural} {verb}", tuple(fresh))
     unsure = [s for s, verdict in zip(leaks, before, strict=True) if verdict == "cannot tell yet"]
     if unsure:
-        why = f"it leaks, and the baseline is too short to tell whether it did there: {describe(unsure[0])}"
+        why = (
+            f"it leaks, and the baseline is too short to tell whether it leaked there: {describe(unsure[0])}"
+        )
         return Check(name, "cannot tell", why, tuple(unsure))
     growing = [
         s
@@ -173,7 +175,7 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
         and (known is None or known.get(s.site.stacks[0]) not in ("leak", "growing"))
     ]
     if growing:
-        waits = ", it may only wait for a garbage collection" if growing[0].waits_for_gc else ""
+        waits = ", a garbage collection might still free it" if growing[0].waits_for_gc else ""
         why = f"it grows, and is not shown to be a leak{waits}: {describe(growing[0])}"
         return Check(name, "cannot tell", why, tuple(growing))
     own = [s for s in counted if s.blamed.kind != "jvm"]

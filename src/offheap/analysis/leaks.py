@@ -21,6 +21,8 @@ from offheap.analysis.survival import Survival, survival
 from offheap.quantities import format_count, format_duration, format_rate, format_size
 from offheap.recording.model import Recording
 
+_MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
+
 _CLASSES: dict[Verdict, int] = {
     "leak": 0,
     "growing": 1,
@@ -154,19 +156,19 @@ class Ranking(Sequence[Suspect]):
         )
 
     def _collected(self, number: int) -> tuple[bool, str]:
-        """Of a site that Java objects own: whether it may wait for a collection, and why."""
+        """Whether a collection might still free a site that Java objects own, and why."""
         ran = self._survival
         if self.sites.recording.info.after_collection:
-            return False, "it survived a garbage collection"
+            return False, "it survived a full collection"
         if ran is None:
-            return True, "it belongs to Java objects, and may only wait for a garbage collection (--gc)"
+            return True, _MAY_BE_FREED
         if ran.old[number]:
-            times = "a garbage collection" if ran.count_old == 1 else "garbage collections"
-            return False, f"it survived {times} of the old generation"
+            times = "a full collection" if ran.count_old == 1 else f"{ran.count_old} full collections"
+            return False, f"it survived {times}"
         if ran.any[number]:
-            times = "a garbage collection" if ran.count == 1 else f"{ran.count} garbage collections"
-            return True, f"it survived {times}, and may only wait for one of the old generation (--gc)"
-        return True, "it belongs to Java objects, and may only wait for a garbage collection (--gc)"
+            times = "1 collection" if ran.count == 1 else f"{ran.count} collections"
+            return True, f"it survived {times}; a full collection might still free it (--gc rules that out)"
+        return True, _MAY_BE_FREED
 
     def _why(self, number: int) -> str:
         judged, sites = self._judgements, self.sites
@@ -198,7 +200,7 @@ class Ranking(Sequence[Suspect]):
                 since = "it grows ever more slowly" if judged.grows[number] else "no growth since"
                 return f"{judged.early_share[number]:.0%} of {amounts} came in the first {third}; {since}"
             case Reason.JVM_SLOWS:
-                return f"the JVM's own, growing ever more slowly: {amounts}, {rate} of late"
+                return f"the JVM's own, growing ever more slowly: {amounts}, {rate} at the end"
             case Reason.SLOWS:
                 return f"live bytes grow by {rate}, but ever more slowly: {amounts}"
             case Reason.OLDEST_FREED:
@@ -207,13 +209,13 @@ class Ranking(Sequence[Suspect]):
                 old = f"only {int(judged.survivors[number])} sampled blocks are old"
                 return f"live bytes grow by {rate}, but {old}: {amounts}"
             case Reason.HARDLY_OF_LATE:
-                return f"live bytes grow by {rate}, but hardly of late: {amounts}"
+                return f"live bytes grow by {rate}, but hardly at the end: {amounts}"
             case Reason.OLD_DIE:
-                return f"live bytes grow by {rate}, but old blocks are freed, too, in time: {amounts}"
+                return f"live bytes grow by {rate}, but old blocks are freed in the end: {amounts}"
             case Reason.MAY_END:
-                return f"live bytes grow by {rate}, but chance or a start-up may do as much: {amounts}"
+                return f"live bytes grow by {rate}, but chance or a start-up can explain that: {amounts}"
             case Reason.JVM_KEEPS_LITTLE:
-                return f"the JVM's own, growing by {rate}, no more than compiled code may need: {amounts}"
+                return f"the JVM's own, growing by {rate}, no more than compiled code needs: {amounts}"
             case Reason.UNCOLLECTED:
                 return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
             case Reason.NOTHING_FREED:
@@ -225,5 +227,5 @@ class Ranking(Sequence[Suspect]):
             case Reason.STEADY:
                 gone = max(allocated - live, 0.0)
                 if gone < 0.05 * allocated:
-                    return f"{amounts}, no growth that chance would not explain"
-                return f"{format_size(gone)} of {format_size(allocated)} allocated was freed again; {amounts}"
+                    return f"{amounts}, no growth beyond chance"
+                return f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"

@@ -28,9 +28,9 @@ _LOSSES: dict[str, tuple[str, str, str]] = {
     "lost_strings": ("name", "names", "cut, the table of names was full"),
     "lost_threads": ("block", "blocks", "without its thread's name, the table of threads was full"),
     "lost_modules": ("module", "modules", "without a name, the table of modules was full"),
-    "lost_unwinds": ("sample", "samples", "whose native stack ended early"),
-    "lost_java": ("sample", "samples", "whose Java frames could not be had"),
-    "lost_reentries": ("sampling point", "sampling points", "met inside the probe and skipped"),
+    "lost_unwinds": ("sample has", "samples have", "an incomplete native stack"),
+    "lost_java": ("sample has", "samples have", "no Java frames"),
+    "lost_reentries": ("sample", "samples", "skipped inside the probe"),
     "truncated": ("stack", "stacks", "cut at the depth limit"),
 }
 
@@ -89,12 +89,12 @@ def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
 
 
 def lost_samples(info: Info) -> int:
-    """Samples that were given up: memory that no total has."""
+    """Lost samples: memory that is missing from every total."""
     return sum(info.lost.get(key, 0) for key in _SAMPLES)
 
 
 def losses(info: Info) -> tuple[str, ...]:
-    """What was lost, a sentence each; () when nothing was."""
+    """One sentence for each kind of loss; () when nothing is lost."""
     result = []
     for key, count in info.lost.items():
         one, many, meaning = _LOSSES.get(key, (key, key, "lost"))

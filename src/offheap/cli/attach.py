@@ -1,4 +1,4 @@
-"""`offheap attach`: loads the probe into a running JVM, records, leaves it clean again."""
+"""`offheap attach`: loads the probe into a running JVM, records, and stops the probe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Load the probe into a running JVM, record until the duration is over, Ctrl-C, or the JVM ends, "
-        "and take the probe out again.  No restart, no debugger; the JVM needs no JDK."
+        "then stop the probe and restore every function pointer.  No restart, no debugger; the JVM needs no "
+        "JDK."
     )
     parser.epilog = """examples:
   offheap attach 4711 --duration 5m
@@ -40,21 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="OUT", help="the recording (default NAME-PID.offheap)"
     )
     parser.add_argument(
-        "--duration", type=parse_duration, metavar="TIME", help="stop after that (default: at Ctrl-C)"
+        "--duration",
+        type=parse_duration,
+        metavar="TIME",
+        help="stop recording after TIME (default: at Ctrl-C)",
     )
     parser.add_argument(
         "--every",
         type=parse_duration,
         metavar="TIME",
-        help="time between snapshots (default 1s, later longer)",
+        help="time between snapshots (default 1s, longer as the recording grows)",
     )
     rate.add_arguments(parser)
     parser.add_argument(
         "--gc",
         action="store_true",
-        help="ask for a garbage collection at the end and judge what survived it; the JVM pauses for that",
+        help="run a full garbage collection at the end and judge what survived it; it pauses the JVM",
     )
-    parser.add_argument("--keep", action="store_true", help="leave the probe recording in the JVM")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the probe recording when this command ends"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
 
@@ -66,13 +72,13 @@ def run(args: argparse.Namespace) -> int:
 
     sampling = rate.words(args)
     if args.every is not None and args.every <= 0:
-        raise UserError("--every 0 means nothing", "give a time such as 1s")
+        raise UserError("--every must be greater than 0", "give a time such as 1s")
     pid = discovery.resolve(args.target)
     output = args.output or default_output(pid)
     if os.path.lexists(output):
         raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
     if not os.access(output.absolute().parent, os.W_OK | os.X_OK):
-        raise UserError(f"{output} cannot be made in its folder", "choose another place with -o")
+        raise UserError(f"cannot create {output}: permission denied", "choose another place with -o")
 
     from offheap.cli.progress import ProgressLine
 
@@ -109,10 +115,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result, indent=2))
         return 0
     left = {
-        "recording": "the probe is still in it",
-        "detached": "the probe is out again",
-        "exited": "it has ended",
-        "killed": "it was killed",
+        "recording": "the probe still records",
+        "detached": "the probe is stopped",
+        "exited": "the process exited",
+        "killed": "the process was killed",
     }[outcome.ended]
     print(f"recorded PID {pid} for {format_duration(outcome.seconds)}; {left}")
     shown = printable(str(output))
@@ -203,7 +209,7 @@ def only_recorder(started: Started) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another offheap records PID {started.pid}",
+                f"PID {started.pid} is already being recorded by another offheap",
                 f"wait for it, or read what it records so far: offheap leaks {started.live_file}",
             ) from None
         yield

@@ -25,7 +25,7 @@ STATUSES: dict[Outcome, int] = {"passed": 0, "failed": 1, "cannot tell": 3}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Pass or fail recordings, or a command that is recorded while it runs: by how fast native memory "
+        "Pass or fail recordings, or record a command and pass or fail it, by how fast native memory "
         "grows and which sites leak, not by what is live at exit.  Without a limit, no site may leak.  "
         "Exit status: 0 passed, 1 failed, 3 cannot tell; a command that itself fails gives its own status."
     )
@@ -36,20 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap check new.offheap --no-new-leaks --baseline main.offheap"""
     limits = parser.add_argument_group("limits")
     limits.add_argument(
-        "--max-growth", type=parse_rate, metavar="RATE", help="how fast live memory may grow: 1MiB/min, 10k/s"
+        "--max-growth", type=parse_rate, metavar="RATE", help="largest growth of live memory: 1MiB/min, 10k/s"
     )
     limits.add_argument(
         "--max-live",
         type=parse_size,
         metavar="SIZE",
-        help="how much may be live at any snapshot, without the JVM's own mappings",
+        help="most that may be live at any snapshot, without the JVM's own mappings",
     )
     limits.add_argument(
-        "--no-new-leaks", action="store_true", help="no site may leak that does not in the baseline"
+        "--no-new-leaks", action="store_true", help="no site may leak that did not leak in the baseline"
     )
     limits.add_argument("--baseline", metavar="OLD", help="an earlier recording, for --no-new-leaks")
     limits.add_argument(
-        "--ignore", metavar="FILE", help="sites to leave out: LeakSanitizer suppressions (leak:PATTERN)"
+        "--ignore", metavar="FILE", help="sites to ignore: LeakSanitizer suppressions (leak:PATTERN)"
     )
     output = parser.add_argument_group("output")
     output.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=argparse.REMAINDER,
         action=_RecordingsOrCommand,
         metavar="RECORDING ... | -- COMMAND ...",
-        help="recordings or live files; or a command to record",
+        help="recordings or live files, or a command to record",
     )
 
 
@@ -94,17 +94,19 @@ class _RecordingsOrCommand(argparse.Action):
 def run(args: argparse.Namespace) -> int:
     if bool(args.recordings) == bool(args.command):
         raise UserError(
-            "there is nothing to check" if not args.command else "there are recordings and a command",
+            "no recording and no command is given"
+            if not args.command
+            else "both recordings and a command are given",
             "give recordings, or a command after --: offheap check -- java -jar app.jar",
         )
     if args.no_new_leaks and args.baseline is None:
-        raise UserError("--no-new-leaks needs to know the old ones", "add --baseline OLD")
+        raise UserError("--no-new-leaks needs a baseline", "add --baseline OLD")
     if args.junit is not None and not args.junit.parent.is_dir():
         raise UserError(f"{args.junit.parent} is not a folder", "choose another place for --junit")
 
     from offheap.formats import suppressions
 
-    # Before anything runs: a soak of an hour is not to end with a typing error.
+    # Before the command runs: a wrong path must not cost an hour of recording.
     ignore = suppressions.read(args.ignore) if args.ignore is not None else ()
     with held():
         baseline = read(args.baseline) if args.baseline is not None else None
@@ -125,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _recorded(launched: Launched) -> list[str]:
-    """Of what a command left: not the JVMs too short-lived to tell anything, unless there are no others."""
+    """The recordings of a command, without JVMs too short-lived to judge unless there are no others."""
     from offheap.analysis.gate import SHORTEST
 
     if launched.problems:

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             "it may be built against musl; try another JDK",
         )
     if launched.status:
-        _say(f"the shop ended with status {launched.status}; recorded until then: offheap leaks {output}")
+        _say(f"the shop ended with status {launched.status}; the recording is kept: offheap leaks {output}")
         return launched.status
     report = output.with_suffix(".html")
     print(flush=True)
@@ -187,12 +187,12 @@ def _next_steps(output: str) -> str:
     commands = {
         f"offheap tree {output}": "who called whom",
         "offheap ps": "the JVMs of this machine",
-        "offheap attach PID --duration 1m": "the same for one that runs, not restarted",
-        "offheap run -- java -jar app.jar": "the same from the start",
+        "offheap attach PID --duration 1m": "record a running JVM, without a restart",
+        "offheap run -- java -jar app.jar": "record a program from its start",
     }
     width = min(max(map(len, commands)), 36)
     lines = [f"  {command:<{width}}   {what}" for command, what in commands.items()]
-    bug = "The bug is in PriceImport.askNextSupplier:\non one way out it forgets to end the Inflater."
+    bug = "The bug is in PriceImport.askNextSupplier:\none return path does not end the Inflater."
     return "\n".join(["", bug, "next:", *lines])
 
 

@@ -1,4 +1,4 @@
-"""`offheap detach`: takes the probe out of a running JVM."""
+"""`offheap detach`: stops the probe in a running JVM."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result, indent=2))
         return 0
     if stopped.state == "stopped":
-        print(f"the probe in PID {pid} is stopped, every function pointer is as it was")
+        print(f"the probe in PID {pid} is stopped; every function pointer has its original value")
     else:
-        print(f"the probe in PID {pid} is idle; it was preloaded, so it goes when the process ends")
+        print(
+            f"the probe in PID {pid} is stopped; it was preloaded, so its hooks stay until the process ends"
+        )
     if live_file:
         print(f"what it recorded: offheap leaks {printable(live_file)}")  # in a folder of the JVM's choice
     return 0

@@ -61,13 +61,13 @@ def run(args: argparse.Namespace) -> int:
     per_second = args.per == "second"
     requests = None if per_second else args.per
     if args.output and args.json:
-        raise UserError("--json prints the diff and -o writes a page of it", "leave one of them out")
+        raise UserError("--json prints the diff and -o writes it as a page", "leave one of them out")
     page = args.output is not None
     most = None if args.all and not args.top else args.top or _IN_JSON
     if args.new is None:
         if args.start is None:
             raise UserError(
-                "there is one recording and no time to compare it with",
+                "one recording is given, and no time to compare it with",
                 "give a second recording, or --from TIME",
             )
         if requests:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         if args.start is not None or args.end is not None:
             raise UserError(
-                "--from and --to compare two times of one recording, and there are two",
+                "--from and --to compare two times of one recording, and two recordings are given",
                 "leave NEW out, or the times",
             )
         result = diff(

@@ -24,11 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap env --json                         for a container image's ENV lines"""
     rate.add_arguments(parser)
     parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help="where the live file is made (default /dev/shm)"
+        "--dir", type=Path, metavar="DIR", help="directory of the live file (default /dev/shm)"
     )
     scope = parser.add_mutually_exclusive_group()
-    scope.add_argument("--native", action="store_true", help="record the very next program, JVM or not")
-    scope.add_argument("--follow", action="store_true", help="record the next program and its children, too")
+    scope.add_argument(
+        "--native", action="store_true", help="record the next program, even if it is not a JVM"
+    )
+    scope.add_argument("--follow", action="store_true", help="record the next program and its children")
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.env/1)")
 
 
@@ -55,8 +57,8 @@ def preload(library: Path, before: str) -> str:
     if any(c in " :" for c in str(library)):
         # ld.so(8) splits at both and knows no quoting.
         raise UserError(
-            f"the probe's path holds a space or a colon, which LD_PRELOAD cannot name: {library}",
-            "install offheap, or copy liboffheap.so, elsewhere",
+            f"the probe's path contains a space or a colon, which LD_PRELOAD does not accept: {library}",
+            "install offheap in another directory, or copy liboffheap.so to one",
         )
     others = [word for word in before.replace(":", " ").split() if word != str(library)]
     return ":".join([str(library), *others])
@@ -68,7 +70,7 @@ def options(sampling: str, *, directory: Path | None, follow: bool) -> str:
     if directory is not None:
         if "," in str(directory):
             raise UserError(
-                f"the probe cannot take a folder with a comma: {directory}", "choose another --dir"
+                f"the probe does not accept a directory with a comma: {directory}", "choose another --dir"
             )
         words.append(f"dir={directory.absolute()}")
     if follow:

@@ -29,21 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
     parser.add_argument(
-        "--top", type=positive, metavar="N", help="at most N suspects (default: 10, with --json 200)"
+        "--top", type=positive, metavar="N", help="show at most N suspects (default 10; 200 with --json)"
     )
-    parser.add_argument("--all", action="store_true", help="every site, whatever its verdict")
+    parser.add_argument("--all", action="store_true", help="show every site, whatever its verdict")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks and whole names")
     parser.add_argument("--threads", action="store_true", help="name the threads that allocated")
     parser.add_argument(
         "--limit",
         type=parse_size,
         metavar="SIZE",
-        help="say when the leaks will have filled so much memory (default: the container's limit)",
+        help="say when the leaks fill SIZE of memory (default: the container's limit)",
     )
     parser.add_argument(
         "--gc",
         action="store_true",
-        help="of a live file: ask the JVM for a garbage collection and judge what survives it",
+        help="with a live file: run a full garbage collection in the JVM and judge what survives it",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.leaks/1)")
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.leaks import ranking
 
     if args.limit == 0:
-        raise UserError("--limit 0 means nothing", "give a size such as 2GiB")
+        raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
     survived = args.gc and _collected(args.recording)
     recording = read(args.recording)
     if survived:
@@ -98,7 +98,7 @@ def _collected(path: str) -> bool:
 
     mend = "give the live file of one that is, or record with `offheap attach --gc`"
     if os.path.isdir(path):
-        raise UserError(f"--gc: {path} is no process that is being recorded", mend)
+        raise UserError(f"--gc: {path} is not the live file of a recorded process", mend)
     with LiveFile(Path(path)) as live_file:
         pid = find(live_file.header)
     if pid is None:

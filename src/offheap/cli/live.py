@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Watch which sites hold memory and which grow: a process that has the probe, its live file, or a "
-        "recording, finished or being written.  With --attach the probe is put into a running JVM and "
-        "taken out again at the end.  Press ? for the keys."
+        "Show which sites hold memory and which grow, in a process that has the probe, in a live file, or in "
+        "a recording, finished or not.  --attach loads the probe into a running JVM and stops it at the "
+        "end.  Press ? for the keys."
     )
     parser.epilog = """examples:
   offheap live 4711                     a JVM that has the probe
   offheap live OrderService --attach    any running JVM
-  offheap live app.offheap              a recording, also one that goes on"""
+  offheap live app.offheap              a recording, finished or not"""
     parser.add_argument(
         "target",
         metavar="PID|NAME|RECORDING",
         help="a process, part of a main class or jar name, a recording, or a live file",
     )
-    parser.add_argument("--attach", action="store_true", help="put the probe in, take it out at the end")
+    parser.add_argument("--attach", action="store_true", help="load the probe now and stop it at the end")
     rate.add_arguments(parser, "with --attach: ")
     parser.add_argument(
-        "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between looks (default 1s)"
+        "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between updates (default 1s)"
     )
     parser.add_argument(
         "-o",
@@ -47,18 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(os.curdir),
         metavar="DIR",
-        help="where exports go (default: here)",
+        help="directory for exports (default: the current one)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.every <= 0:
-        raise UserError(f"--every {args.every:g} means nothing", "give a time such as 1s")
+        raise UserError(f"--every must be greater than 0, not {args.every:g}", "give a time such as 1s")
     rate.words(args)
     if (args.exact or args.interval is not None or args.budget is not None) and not args.attach:
-        raise UserError(
-            "--interval, --budget and --exact are for --attach alone", "add --attach, or leave them out"
-        )
+        raise UserError("--interval, --budget and --exact need --attach", "add --attach, or leave them out")
     if not args.output.is_dir():
         raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
@@ -140,8 +138,8 @@ def _live_file(pid: int) -> Path:
     if found:
         return found[0].path
     raise UserError(
-        f"there is no probe recording in PID {pid}",
-        f"add --attach to put it in while you watch, or record with `offheap attach {pid}`",
+        f"no probe records PID {pid}",
+        f"add --attach to load it for as long as you watch, or record with `offheap attach {pid}`",
     )
 
 

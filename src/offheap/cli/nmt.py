@@ -14,9 +14,9 @@ _SCALES = {"b": "B", "k": "KB", "kb": "KB", "m": "MB", "mb": "MB", "g": "GB", "g
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Print Native Memory Tracking's report as jcmd does, and behind it the category that it lacks: "
-        "External, what libraries took by malloc and mmap.  The JVM must run with "
-        "-XX:NativeMemoryTracking.  Of a recording it prints External, with --detail by call path."
+        "Print Native Memory Tracking's report as jcmd does, plus the category that it lacks: External, the "
+        "memory that libraries took with malloc and mmap.  The JVM must run with "
+        "-XX:NativeMemoryTracking.  For a recording, print External; with --detail, by call path."
     )
     parser.epilog = """examples:
   offheap nmt 4711
@@ -30,12 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PID|NAME|RECORDING",
         help="a PID, part of a main class or jar name, or a recording",
     )
-    parser.add_argument("--detail", action="store_true", help="with call sites and the map of virtual memory")
+    parser.add_argument("--detail", action="store_true", help="show call sites and the map of virtual memory")
     parser.add_argument(
-        "--diff", metavar="BASELINE", help="changes since a file of -o, jcmd's output, or a recording"
+        "--diff", metavar="BASELINE", help="show changes since a file of -o, jcmd's output, or a recording"
     )
     parser.add_argument("--scale", type=_scale, default="KB", metavar="KB", help="B, KB (default), MB or GB")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="keep it, for a later --diff")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="save the report for a later --diff"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.nmt/1), in bytes")
 
 

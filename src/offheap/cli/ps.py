@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from offheap.jvm.discovery import JVM
 
 
+_TERMS = {"idle": "stopped"}  # JSON keeps its own word
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the JVMs of this machine.  Run it as root to see those of other users and containers in full."
+        "List the JVMs of this machine.  Root sees those of other users and containers in full."
     )
     parser.epilog = """examples:
   offheap ps
@@ -29,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     elif jvms:
         _print_table(jvms)
     else:
-        print("no JVM runs here")
+        print("no JVM is running here")
     return 0
 
 
@@ -75,7 +78,7 @@ def _print_table(jvms: list[JVM]) -> None:
             jvm.java_version or "?",
             format_size(jvm.rss_bytes),
             format_duration(jvm.uptime_seconds),
-            jvm.recorded,
+            _TERMS.get(jvm.recorded, jvm.recorded),
             jvm.main or "?",
         )
         # Text, not str: a main class may look like rich's markup.

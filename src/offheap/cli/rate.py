@@ -1,4 +1,4 @@
-"""How much is recorded: `--interval`, `--budget` and `--exact`, the same in every command that records."""
+"""`--interval`, `--budget` and `--exact`: the same options in every command that records."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         type=parse_size,
         metavar="SIZE",
         help=f"{condition}fixed mean bytes between samples, such as 512KiB; "
-        "with --budget the least (32KiB if not given)",
+        "with --budget, the smallest interval (default 32KiB)",
     )
     size.add_argument("--exact", action="store_true", help=f"{condition}record every block")
     parser.add_argument(
         "--budget",
         type=parse_share,
         metavar="PERCENT",
-        help=f"{condition}CPU that sampling may take of the process's (default 1%%): "
-        "the intervals move, to be as fine as that allows",
+        help=f"{condition}share of the process's CPU time that sampling may use (default 1%%); "
+        "intervals adapt to it",
     )
 
 
 def words(args: argparse.Namespace) -> str:
     """The probe's options (probe/options.h) for the three."""
     if args.interval == 0 and not args.exact:
-        raise UserError("--interval 0 means nothing", "use --exact to record every block")
+        raise UserError("--interval must be greater than 0", "use --exact to record every block")
     if args.exact:
         if args.budget is not None:
             raise UserError(
-                "--exact records every block, whatever it costs: there is nothing for --budget to choose",
+                "--exact records every block at any cost, so --budget has no effect",
                 "leave one of them out",
             )
         return "exact"

@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=parse_size,
         metavar="SIZE",
-        help="say when the leaks will have filled so much memory (default: the container's limit)",
+        help="say when the leaks fill SIZE of memory (default: the container's limit)",
     )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.add_argument("--json", action="store_true", help="print the name and size of the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,9 +61,11 @@ def run(args: argparse.Namespace) -> int:
 
     to_stdout = args.output is not None and str(args.output) == "-"
     if to_stdout and args.json:
-        raise UserError("--json tells what was written, and -o - prints it", "leave one of them out")
+        raise UserError(
+            "--json prints the name of the report, and -o - prints the report", "leave one of them out"
+        )
     if args.limit == 0:
-        raise UserError("--limit 0 means nothing", "give a size such as 2GiB")
+        raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
     kind = args.format or _by_suffix(None if to_stdout else args.output)
     output = args.output or Path(f"{args.recording.resolve().stem}.{kind}")
     loaded = recording.load(args.recording)

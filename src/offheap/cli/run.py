@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Start a program under the probe and record the JVM that it is, or that it starts.  "
-        "The program keeps its standard streams, gets the signals we get, and its exit status becomes ours."
+        "Start a program under the probe and record it if it is a JVM, or else the JVM that it starts.  "
+        "The program keeps its standard streams, receives the signals sent to offheap, and its exit status "
+        "is offheap's."
     )
     parser.epilog = """examples:
   offheap run -- java -jar app.jar
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        raise UserError("there is no command to run", "write it after --: offheap run -- java -jar app.jar")
+        raise UserError("no command is given", "write it after --: offheap run -- java -jar app.jar")
     launched = record(args, command)
     for outcome in launched.outcomes:
         _say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_recording_options(parser: argparse._ActionsContainer) -> None:
-    """What `record` goes by."""
+    """The options that `record` reads."""
     rate.add_arguments(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
@@ -52,18 +53,21 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
         "--every",
         type=parse_duration,
         metavar="TIME",
-        help="time between snapshots (default 1s, rarer as the recording grows old)",
+        help="time between snapshots (default 1s, longer as the recording grows)",
     )
     parser.add_argument(
-        "--duration", type=parse_duration, metavar="TIME", help="record so long; the program goes on"
+        "--duration",
+        type=parse_duration,
+        metavar="TIME",
+        help="stop recording after TIME; the program continues",
     )
-    parser.add_argument("--follow", action="store_true", help="record the JVM's child processes, too")
+    parser.add_argument("--follow", action="store_true", help="also record the JVM's child processes")
 
 
 def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
-    """Runs the command under the probe, by the options of `add_recording_options`, to its end."""
+    """Runs the command under the probe until it ends, with the options of `add_recording_options`."""
     if args.every is not None and args.every <= 0:
-        raise UserError("--every 0 means nothing", "give a time such as 1s")
+        raise UserError("--every must be greater than 0", "give a time such as 1s")
 
     from offheap.cli import env
     from offheap.jvm.library import probe_library

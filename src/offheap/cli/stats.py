@@ -8,7 +8,7 @@ from offheap.cli.reading import read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show what a recording holds, what it lost and what it could not see."
+    parser.description = "Show what a recording holds, what it lost, and what it could not see."
     parser.epilog = """examples:
   offheap stats app.offheap
   offheap stats app.offheap --json | jq .recording.lost

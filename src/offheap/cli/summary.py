@@ -9,7 +9,7 @@ from offheap.cli.reading import read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show the sites that hold live memory, those that hold most first."
+    parser.description = "Show the sites that hold live memory, the largest first."
     parser.epilog = """examples:
   offheap summary app.offheap
   offheap summary app.offheap --top 5 --full

@@ -1,4 +1,4 @@
-"""`offheap trim`: gives back what malloc keeps free, and shows before and after."""
+"""`offheap trim`: returns malloc's free memory to the system and shows RSS before and after."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import argparse
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Make glibc give back to the kernel what it keeps free, as malloc_trim(3) does, and show RSS and "
-        "what is kept before and after.  The JVM does it itself from JDK 17 on; on JDK 11 the probe does, "
-        "where it is loaded.  No safepoint; a thread that allocates waits while its arena is gone through."
+        "Make glibc return its free memory to the system, as malloc_trim(3) does, and show RSS and "
+        "what is kept before and after.  JDK 17 and later do this themselves; on JDK 11 a loaded probe "
+        "does.  No safepoint; an allocating thread waits while its arena is trimmed."
     )
     parser.epilog = """examples:
   offheap trim 4711

@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap where 4711
   offheap where 4711 --watch 10m        what grows; Ctrl-C ends it early
-  offheap where app.offheap             the same of a recording
+  offheap where app.offheap             the same for a recording
   offheap where 4711 --tree             owners, their parts, and the addresses
   offheap where 4711 --histogram 30s    which classes grow in the Java heap
   offheap where --all                   a line for each JVM of this machine
   offheap where --all --serve :9404     the same for Prometheus, on loopback
   offheap where shop -v                 each thread, file and NMT category
-  offheap where 4711 --no-attach        ask the JVM nothing, look at /proc alone
+  offheap where 4711 --no-attach        ask the JVM nothing, read /proc only
   offheap where 4711 --json | jq '.owners[] | {owner, bytes}'
 """
     parser.add_argument(
@@ -43,13 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a PID, part of a main class or jar name, or a recording",
     )
     parser.add_argument(
-        "--watch", type=parse_duration, metavar="TIME", help="look again and again for so long, then judge"
+        "--watch",
+        type=parse_duration,
+        metavar="TIME",
+        help="measure repeatedly for TIME, then judge what grows",
     )
     parser.add_argument(
         "--every",
         type=parse_duration,
         metavar="TIME",
-        help="time between the looks of --watch (default: sixty looks, 1s to 30s apart)",
+        help="time between measurements of --watch (default: TIME/60, between 1s and 30s)",
     )
     parser.add_argument(
         "-v", "--full", action="store_true", help="show what each owner's memory is made of, by name"
@@ -57,18 +60,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", action="store_true", help="drill down: owners, names, and the addresses behind them"
     )
-    parser.add_argument(
-        "--no-attach", action="store_true", help="do not ask the JVM anything, not even to listen"
-    )
+    parser.add_argument("--no-attach", action="store_true", help="ask the JVM nothing; read /proc only")
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="walk every block of malloc, seconds for millions, not only the first of each arena",
+        help="walk every malloc block, not only the first of each arena; takes seconds for millions",
     )
     parser.add_argument(
         "--detail",
         action="store_true",
-        help="also ask what leaves some 5 MiB behind in the JVM, once: the collector's tables, NMT's details",
+        help="also ask for the collector's tables and NMT's details, which cost the JVM about 5 MiB once",
     )
     parser.add_argument(
         "--histogram",
@@ -76,16 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=10.0,
         metavar="TIME",
-        help="also which classes grow in the Java heap in TIME (10s), for two full collections",
+        help="also show which Java classes grow within TIME (default 10s); runs two full collections",
     )
     parser.add_argument(
         "--no-histogram",
         dest="histogram",
         action="store_const",
         const=None,
-        help="no collection for that, after all: the default, and the last of the two counts",
+        help="no class histogram (default); the last of the two options counts",
     )
-    parser.add_argument("--all", action="store_true", help="every JVM of this machine, a line each")
+    parser.add_argument("--all", action="store_true", help="one line for each JVM of this machine")
     parser.add_argument(
         "--serve",
         type=where_all.address,
@@ -99,21 +100,23 @@ def run(args: argparse.Namespace) -> int:
     if args.detail and args.no_attach:
         raise UserError("--detail asks the JVM and --no-attach forbids it", "give one of them")
     if args.exact and (args.watch is not None or args.all or args.serve):
-        raise UserError("--exact is for one look", "leave out --watch, --all and --serve")
+        raise UserError("--exact measures once", "leave out --watch, --all and --serve")
     if args.every is not None and args.watch is None:
-        raise UserError("--every is the time between the looks of --watch", "add --watch 10m")
+        raise UserError("--every is the time between measurements of --watch", "add --watch 10m")
     if args.watch == 0 or args.every == 0:
-        raise UserError("a time of 0 means nothing", "give a time such as 10m")
+        raise UserError("a time must be greater than 0", "give a time such as 10m")
     if args.process and args.all:
-        raise UserError("--all looks at every JVM", f"leave it out, or {args.process}")
+        raise UserError("--all covers every JVM", f"leave out --all or {args.process}")
     if args.histogram is not None and (args.watch is not None or args.all or args.serve or args.no_attach):
-        raise UserError("--histogram asks one JVM twice", "leave out --watch, --all, --serve and --no-attach")
+        raise UserError(
+            "--histogram measures one JVM twice", "leave out --watch, --all, --serve and --no-attach"
+        )
     if args.tree and (args.watch is not None or args.all or args.serve):
-        raise UserError("--tree shows one look", "leave out --watch, --all and --serve")
+        raise UserError("--tree shows one measurement", "leave out --watch, --all and --serve")
     if args.all or args.serve:
         return where_all.run(args)
     if not args.process:
-        raise UserError("no process is named", "give a PID, a name or a recording, or --all")
+        raise UserError("no process is given", "give a PID, a name or a recording, or --all")
     if os.path.isdir(args.process) or os.path.isfile(args.process):
         return _recording(args)
     if args.watch is not None:
@@ -187,7 +190,7 @@ def _watch(args: argparse.Namespace) -> int:
             on_look=on_look,
         )
     if watched.ended == "exited":
-        print(f"offheap: PID {pid} has ended: this is what was seen until then", file=sys.stderr)
+        print(f"offheap: PID {pid} ended; the figures cover the time until then", file=sys.stderr)
     found = judge(watched.over, pid=pid, loaders=watched.loaders)
     accounts = watched.accounts
     if args.json:
@@ -223,8 +226,8 @@ def _recording(args: argparse.Namespace) -> int:
     over, info = recording.owners, recording.info
     if not len(over.times):
         raise UserError(
-            f"{args.process} does not say who held the RSS: a live file, or a recording of an older offheap",
-            f"while the process runs: offheap where {info.pid}",
+            f"{args.process} does not hold the owners of RSS: a live file, or made by an older offheap",
+            f"while the process runs, use offheap where {info.pid}",
         )
     found = judge(over, pid=info.pid if info.ended == "recording" else None)
     if args.json:

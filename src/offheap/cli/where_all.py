@@ -19,7 +19,7 @@ def address(text: str) -> tuple[str, int]:
     """Argument type of --serve: `:9404`, `9404` or `HOST:9404`; without a host it is loopback."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no address such as :9404 or 0.0.0.0:9404")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as :9404 or 0.0.0.0:9404")
     return host.strip("[]") or LOOPBACK, int(port)
 
 

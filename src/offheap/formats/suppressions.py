@@ -93,7 +93,7 @@ def parse(text: str, path: str) -> tuple[Suppression, ...]:
             continue
         kind, colon, pattern = line.partition(":")
         if not colon or kind != "leak":
-            raise UserError(f"{path}:{number} is no suppression: {line[:60]!r}", "write leak:PATTERN")
+            raise UserError(f"{path}:{number} is not a suppression: {line[:60]!r}", "write leak:PATTERN")
         if not pattern.strip("^$*"):
             raise UserError(
                 f"{path}:{number} suppresses everything: {line!r}", "name a function, a module or a file"

@@ -103,8 +103,8 @@ def _turn(target: Status, deadline: float) -> Iterator[None]:
                 refresh(target, "attaching")
                 if time.monotonic() > deadline:
                     raise UserError(
-                        f"PID {target.pid} is being attached to by another process, which does not end",
-                        "end that one, or try again later",
+                        f"PID {target.pid} is still being attached to by another process",
+                        "end that process, or try again later",
                     ) from None
                 time.sleep(_POLL_SECONDS)
         yield
@@ -168,7 +168,7 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
                     os.unlink(name, dir_fd=directory)
                     return None
             raise UserError(
-                f"PID {target.pid} cannot be attached to: its /tmp has {name} of a JVM that is gone",
+                f"cannot attach to PID {target.pid}: {name} in its /tmp belongs to a JVM that has ended",
                 "remove it, as root",
             ) from None
         raise UserError(
@@ -274,7 +274,7 @@ def _create_trigger(target: Status, directory: int) -> str:
     except OSError as error:
         refresh(target, "attaching")
         raise UserError(
-            f"PID {target.pid} cannot be asked to listen: no file can be made in its /tmp ({error.strerror})",
+            f"cannot attach to PID {target.pid}: cannot create a file in its /tmp ({error.strerror})",
             "make its /tmp writable, or start it with `offheap run`",
         ) from None
     return name

@@ -35,20 +35,20 @@ PRELOADED = 109
 _OK_AGAIN = 110
 _RESULTS: dict[int, tuple[str, str]] = {
     101: ("does not understand the options it was given", "it may be of another version: restart the JVM"),
-    ALREADY_RECORDING: ("is recording already", "record what it writes, or stop it with `offheap detach`"),
+    ALREADY_RECORDING: ("is already recording", "read its live file, or stop it with `offheap detach`"),
     NO_SPACE: ("found no room for its live file", "free some space in /dev/shm or /tmp"),
     CANNOT_CREATE: ("could not make its live file", "make /dev/shm or /tmp writable for the JVM's user"),
     CANNOT_MAP: ("could not map its live file", "check the JVM's limit of address space (ulimit -v)"),
-    NOT_RECORDING: ("is not recording", "start it with `offheap attach`"),
-    107: ("could write no GOT slot", "start the JVM under the probe with `offheap run`"),
-    108: ("was refused a JVMTI environment", "start the JVM under the probe with `offheap run`"),
+    NOT_RECORDING: ("is stopped", "`offheap attach` starts it"),
+    107: ("could not patch any GOT slot", "start the JVM under the probe with `offheap run`"),
+    108: ("got no JVMTI environment from the JVM", "start the JVM under the probe with `offheap run`"),
     111: (
-        "came with a fork of a process that was recorded",
+        "was inherited by fork from a recorded process",
         "start the JVM under the probe with `offheap run`",
     ),
-    112: ("has a thread that is not out of it since the last recording", "try again in a while"),
+    112: ("still has a thread inside it from the last recording", "try again in a moment"),
     113: ("found no file descriptor for its live file", "raise the JVM's limit of open files (ulimit -n)"),
-    PRELOADED: ("was preloaded and stays idle until the process ends", ""),
+    PRELOADED: ("was preloaded: it is stopped, and its hooks stay until the process ends", ""),
 }
 
 
@@ -132,7 +132,7 @@ def detach(pid: int) -> Stopped:
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present is None:
-        raise UserError(f"there is no probe in PID {pid}", "`offheap ps` shows where it is")
+        raise UserError(f"PID {pid} has no probe", "`offheap ps` shows which JVMs have one")
     vm = AttachedVM(pid)
     code = NOT_RECORDING
     for path in present.libraries:

@@ -52,7 +52,7 @@ def check(pid: int) -> Target:
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
     if not is_attachable(pid, performance):
         raise UserError(
-            f"PID {pid} runs with -XX:+DisableAttachMechanism and takes no attach requests",
+            f"PID {pid} refuses attach requests: it runs with -XX:+DisableAttachMechanism",
             "start it without that option, or under the probe with `offheap run`",
         )
     process = attach_listener.refresh(process, "looking at it")

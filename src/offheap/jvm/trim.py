@@ -12,9 +12,9 @@ How = Literal["System.trim_native_heap", "the probe"]
 
 
 def trim(pid: int) -> How:
-    """Gives back what glibc keeps; threads that allocate wait while their arena is gone through.
+    """Returns glibc's free memory to the system; an allocating thread waits while its arena is trimmed.
 
-    UserError when neither can: JDK 11 has no such command.
+    UserError when neither the JVM (JDK 11 has no such command) nor a probe can.
     """
     target.check(pid)
     try:
@@ -26,6 +26,6 @@ def trim(pid: int) -> How:
     if probe.trim(pid):
         return "the probe"
     raise UserError(
-        f"PID {pid} has no System.trim_native_heap (JDK 17 and later have), and no probe",
+        f"PID {pid} has neither System.trim_native_heap (JDK 17 or later) nor the probe",
         "load the probe first: offheap attach PID --duration 1s, or start with a smaller MALLOC_ARENA_MAX",
     )

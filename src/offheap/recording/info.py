@@ -15,16 +15,16 @@ from offheap.recording.model import Info
 Ended = Literal["recording", "detached", "exited", "killed"]
 
 COVERAGE: dict[Coverage, str] = {
-    Coverage.BEFORE_ATTACH: "blocks allocated before the probe was attached are not known",
-    Coverage.NO_DLSYM: "allocators that were found by dlsym before the attach "
+    Coverage.BEFORE_ATTACH: "blocks allocated before the attach are not recorded",
+    Coverage.NO_DLSYM: "calls through pointers that dlsym returned before the attach "
     "(JNA, foreign function calls) are not recorded",
     Coverage.NO_LDSO: "the dynamic linker's own blocks and the stacks of pthreads are not recorded",
-    Coverage.NO_JVM: "no JVM was met in the process: native frames only",
+    Coverage.NO_JVM: "the process has no JVM: native frames only",
     Coverage.NO_JAVA_FRAMES: "this JVM has no AsyncGetCallTrace: native frames only",
-    Coverage.NO_METHOD_NAMES: "the JVM gave no JVMTI: Java frames have no names",
-    Coverage.WAS_IDLE: "the probe was idle before: of each thread up to 256 KiB "
-    "that it allocated at the start are not recorded",
-    Coverage.CHAINED: "another allocator than libc's serves malloc: its own overhead is not recorded",
+    Coverage.NO_METHOD_NAMES: "the JVM offers no JVMTI: Java frames have no names",
+    Coverage.WAS_IDLE: "the probe was stopped before: up to 256 KiB "
+    "of each thread's first allocations are not recorded",
+    Coverage.CHAINED: "malloc is not libc's: the other allocator's own overhead is not recorded",
 }
 
 _SEPARATOR = "\x1f"  # between the arguments, probe/properties.c

@@ -187,11 +187,11 @@ class _Run:
 
 
 def check_output(output: Path) -> None:
-    """UserError, before anything is started, when the recording cannot be made there."""
+    """Raises UserError when the recording cannot be created there; call it before the program starts."""
     if os.path.lexists(output):
         raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
     folder = output.parent
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder", "make it, or choose another place with -o")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{folder} may not be written", "choose another place with -o")
+        raise UserError(f"cannot create {output}: permission denied", "choose another place with -o")

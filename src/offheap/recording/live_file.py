@@ -359,7 +359,7 @@ def _check(path: Path, row: Any) -> None:
     if file_bytes > _MOST_BYTES:
         raise _damaged(path, "it claims to be larger than 64 GiB")
     if int(row["state"]) == State.INITIAL:
-        raise UserError(f"{path} is still being made", "try again in a moment")
+        raise UserError(f"{path} is being created", "try again in a moment")
     allowed = {
         "state": {int(s) for s in State},
         "mode": {int(m) for m in contract.Mode},

@@ -263,7 +263,7 @@ def _cadence(age: float) -> float:
 def _unwritable(error: OSError, output: Path) -> UserError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError(
-            f"the disk of {output} is full: the recording ends where it became full",
-            "make room, or give another place with -o",
+            f"the disk of {output} is full: the recording ends there",
+            "free some space, or choose another place with -o",
         )
     return UserError(f"{output} cannot be written: {error.strerror or error}", "give another place with -o")

@@ -41,7 +41,7 @@ def make(exact: bool) -> Path:
                 return folder
     raise UserError(
         f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
-        "make room, or set TMPDIR to a folder that has",
+        "free some space, or set TMPDIR to a directory that has enough",
     )
 
 

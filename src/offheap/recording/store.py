@@ -192,4 +192,4 @@ def writer(path: Path) -> RecordingWriter:
     except FileExistsError:
         raise UserError(f"{path} exists already", "choose another name with -o, or remove it") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be made: {error.strerror}", "choose another place with -o") from None
+        raise UserError(f"cannot create {path}: {error.strerror}", "choose another place with -o") from None

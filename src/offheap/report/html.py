@@ -52,12 +52,12 @@ def _page(data: dict[str, Any]) -> str:
     template = TEMPLATE.read_text("utf-8")
     before, found, after = template.partition(_ELEMENT)
     if not found:
-        raise UserError("the template of the HTML report is damaged", "install offheap anew")
+        raise UserError("the template of the HTML report is damaged", "reinstall offheap")
     if data["schema"] not in template:
         # A checkout that moved on: nothing builds web/ again by itself.
         raise UserError(
-            "the template of the HTML report is of another version than this offheap",
-            "run `python web/build.py` in the checkout, or install offheap anew",
+            "the template of the HTML report belongs to another version of offheap",
+            "run `python web/build.py` in the checkout, or reinstall offheap",
         )
     encoding, text = embed(data)
     return f'{before}data-encoding="{encoding}">{text}<{after}'

@@ -68,7 +68,7 @@ def print_tables(out: Console, heap: NativeHeap) -> None:
 
 
 def print_remedies(out: Console, heap: NativeHeap) -> None:
-    """What would give back what malloc keeps."""
+    """What would return malloc's free memory to the system."""
     out.print()
     out.print(Text("what would give it back", "bold"))
     for remedy in heap.remedies:

@@ -11,11 +11,11 @@ from offheap.errors import UserError
 def put(output: Path, text: str, mark: str) -> int:
     """Writes the report; its size in bytes.
 
-    Replaces an older report, one that has `mark` in its first 4096 bytes, but no other file, and what
-    `output` names must be no folder: else a UserError.
+    Replaces an older report, one that has `mark` in its first 4096 bytes.  UserError when `output` is
+    another file or a directory, or cannot be written.
     """
     page = text.encode("utf-8")
-    # Into place by a rename: who opens the report meanwhile sees the old one or the new one.
+    # A rename: a reader sees the old report or the new one, never a part.
     scratch = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         _refuse_other_files(output, mark.encode())
@@ -31,12 +31,16 @@ def put(output: Path, text: str, mark: str) -> int:
     return len(page)
 
 
+def _kind(output: Path) -> str:
+    return "a directory" if output.is_dir() else "not a regular file"
+
+
 def _refuse_other_files(output: Path, mark: bytes) -> None:
     if not output.exists():
         return
     if not output.is_file():
-        raise UserError(f"{output} is no file", "choose another name with --output")
+        raise UserError(f"{output} is {_kind(output)}", "choose another name with --output")
     with output.open("rb") as file:
         start = file.read(4096)
     if start and mark not in start:
-        raise UserError(f"{output} exists and is no offheap report", "choose another name with --output")
+        raise UserError(f"{output} exists and is not an offheap report", "choose another name with --output")

@@ -120,7 +120,7 @@ def print_stats(out: Console, stats: Stats) -> None:
     if any(stats.rss_bytes):
         first, last = stats.rss_bytes
         _print_field(out, "RSS", f"{format_size(first)} at first, {format_size(last)} at last")
-    joined = f", {info.joined:,} with their Java frames" if info.java_version else ""
+    joined = f", {info.joined:,} with Java frames" if info.java_version else ""
     _print_field(out, "samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}")
     counts = (
         f"{stats.sites:,} sites, {stats.stacks:,} stacks, {stats.frames:,} frames, {stats.threads:,} threads"
@@ -181,7 +181,7 @@ def _frame(frame: Frame, full: bool, mark: bool = True) -> list[Piece]:
 
 def _print_recording(out: Console, stats: Stats) -> None:
     _print_field(out, "recording", f"{wording.process(stats.info)}; {wording.mode(stats.info)}")
-    joined = f", {stats.info.joined:,} with their Java frames" if stats.info.java_version else ""
+    joined = f", {stats.info.joined:,} with Java frames" if stats.info.java_version else ""
     _print_field(
         out,
         "seen",
