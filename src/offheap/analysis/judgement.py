@@ -86,9 +86,13 @@ VERDICTS: dict[Reason, Verdict] = {
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """By site number: the verdict's reason, its confidence (0..1), and the figures behind both."""
+    """By site number: the verdict's reason, its confidence (0..1), and the figures behind both.
+
+    `seen` is the reason by these figures alone; `reason` differs while a watch keeps an older verdict.
+    """
 
     reason: NDArray[np.int64]  # Reason
+    seen: NDArray[np.int64]  # Reason
     confidence: Floats
     growth: Estimates  # bytes per second
     grows: Bools
@@ -251,6 +255,7 @@ def _judge(
     )
     return Judgements(
         reason=reason,
+        seen=reason,
         confidence=confidence,
         growth=zeros(len(reason)).where(reason == Reason.NOTHING_LIVE, growth),
         grows=grows,

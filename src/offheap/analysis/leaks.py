@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -38,12 +38,17 @@ def suspects(recording: Recording) -> list[Suspect]:
     return list(ranking(recording))
 
 
-def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
+# Judgements and each site's key to those that a watch lets stand; a key is the first of the site's stacks.
+Settle = Callable[[Judgements, Sequence[int]], Judgements]
+
+
+def ranking(recording: Recording, limit_bytes: int | None = None, settle: Settle | None = None) -> Ranking:
     """Every site that holds or held memory, the worst first.
 
     Order: leak, growing, cannot tell yet, then steady and startup, then freed; within a verdict the
     application's sites before those HotSpot has for itself; within those the lower bound of growth.
     `limit_bytes`: of memory; None: the container's, if the recording has one.
+    `settle`: what a watch makes of the judgements, see `standing_verdict`.
     """
     sites = table(recording)
     stacks = [recording.stack(number) for number in sites.shown.tolist()]
@@ -56,6 +61,8 @@ def ranking(recording: Recording, limit_bytes: int | None = None) -> Ranking:
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
     uncollected = owned & ~survived.any if survived else np.zeros(len(stacks), np.bool_)
     judgements = judge(sites, history, by_jvm, unasked, uncollected, age=age)
+    if settle:
+        judgements = settle(judgements, [members[0] for members in sites.grouping.members])
     order = np.lexsort(
         (
             -sites.live_bytes.estimate,
@@ -148,7 +155,7 @@ class Ranking(Sequence[Suspect]):
             blamed=frames.blamed(site.stack),
             growth_bytes_per_second=growth,
             old_bytes=judged.old.at(number),
-            why=f"{self._why(number)}; {survived}" if survived else self._why(number),
+            why="; ".join(filter(None, (self._why(number), survived, self._kept(number)))),
             waits_for_gc=waits,
             seconds_to_limit=self.room.seconds(growth)
             if self.room and verdict in ("leak", "growing")
@@ -170,6 +177,16 @@ class Ranking(Sequence[Suspect]):
             return True, f"it survived {times}; a full collection might still free it (--gc rules that out)"
         return True, _MAY_BE_FREED
 
+    def _kept(self, number: int) -> str:
+        """That the verdict is an earlier look's, if it is."""
+        judged = self._judgements
+        stands, seen = (VERDICTS[Reason(of[number])] for of in (judged.reason, judged.seen))
+        return (
+            f"{seen} by this look alone, which has to hold before it replaces {stands}"
+            if seen != stands
+            else ""
+        )
+
     def _why(self, number: int) -> str:
         judged, sites = self._judgements, self.sites
         live, allocated = (
@@ -178,7 +195,7 @@ class Ranking(Sequence[Suspect]):
         )
         amounts = f"{format_size(live)} live"
         rate = format_rate(float(judged.growth.estimate[number]))
-        match Reason(judged.reason[number]):
+        match Reason(judged.seen[number]):
             case Reason.NOTHING_LIVE:
                 most = float(sites.live_bytes.high[number])
                 if most > 0:

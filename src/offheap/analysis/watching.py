@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.leaks import ranking
+from offheap.analysis.standing_verdict import Standings
 from offheap.analysis.watched import Moment, Names, View
 from offheap.recording.look import Look
 from offheap.recording.model import SERIES, Recording
@@ -58,6 +60,7 @@ class Watch:
         self._spacing = 0.0
         self._latest: Rows = np.zeros(0, SERIES)
         self._baseline: Moment | None = None
+        self._standings = Standings()
         self._due = 0.0  # time.monotonic() from which names may be renewed
         self._look: Look | None = None
         self._began = time.monotonic()
@@ -163,7 +166,9 @@ class Watch:
         recording = self._source.recording()
         if not look.whole:
             recording = replace(recording, series=self._series(), process=self._process(recording.process))
-        ranked = ranking(recording)
+        # The last word is the one that `offheap leaks` has on the same recording.
+        settle = None if look.over else partial(self._standings.settle, time=recording.info.duration_seconds)
+        ranked = ranking(recording, settle=settle)
         found = tuple(ranked)
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
         for number, suspect in enumerate(found):
