@@ -13,7 +13,7 @@ from offheap.analysis.owners_verdict import judge
 from offheap.recording.model import OwnersOverTime
 from offheap.report.live_screens import HelpScreen, SiteScreen
 from offheap.report.live_widgets import Pager
-from recordings import Leak, Process, native_stack
+from recordings import Leak, Process, inflater, native_stack
 from replay import leaky, unfinished, until
 
 
@@ -213,3 +213,48 @@ def test_owners_that_nobody_looked_for_are_said_to_be_missing(tmp_path: Path) ->
         assert "nobody looked who held its RSS" in app.keys
 
     drive(*unfinished(leaky(60.0)[0]), steps, tmp_path)
+
+
+@pytest.mark.parametrize("width", [80, 100, 160, 60])
+def test_two_sites_of_one_name_show_their_callers(width: int, tmp_path: Path) -> None:
+    process = Process(duration=60.0, seed=3)
+    name = "com.example.shop.PriceImport.openFeed"
+    for caller in ("com.example.shop.Nightly.importAll", "com.example.shop.Admin.importOne"):
+        process.add(inflater(name, "com.example.shop.Retry.again", caller), Leak(rate=90, size=9000))
+    process.add(inflater("com.example.shop.Images.open", "com.example.shop.Main.run"), Leak(10, 9000))
+
+    async def steps(app: Driven) -> None:
+        await app.pilot.resize_terminal(width, 24)
+        await app.pilot.pause()
+        assert any("importAll" in row for row in app.rows)
+        assert any("importOne" in row for row in app.rows)
+        other = next(row for row in app.rows if "Images.open" in row)
+        assert ("←" in other) == (width >= 100)
+        await app.press("enter")
+        heading = app.app.screen.query_one(Pager).text.replace("\n", " ")
+        assert "PriceImport.openFeed ← " in " ".join(heading.split())
+
+    drive(*unfinished(process), steps, tmp_path)
+
+
+def test_cpp_names_are_folded_and_whole_at_a_key(tmp_path: Path) -> None:
+    whole = "std::_Rb_tree<int, std::pair<int const, app::Thread<char>>, std::less<int>>::emplace(int&&)"
+    process = Process(duration=60.0, seed=3)
+    process.add(native_stack(whole, "app::remember(int)"), Leak(rate=50, size=9000))
+
+    async def steps(app: Driven) -> None:
+        await app.pilot.resize_terminal(120, 40)
+        await app.press("enter")
+        pager = app.app.screen.query_one(Pager)
+        assert "std::_Rb_tree<…>::emplace" in pager.text
+        assert "std::less" not in pager.text
+        assert "app::remember(" not in pager.text
+        assert "f full names" in app.keys
+        await app.press("f")
+        assert whole in pager.text
+        assert "f fold names" in app.keys
+        await app.press("e")
+        (exported,) = app.folder.glob("live-4711-*.txt")
+        assert whole in exported.read_text()
+
+    drive(*unfinished(process), steps, tmp_path)

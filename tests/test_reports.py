@@ -19,6 +19,7 @@ from rich.console import Console
 
 from offheap.analysis.answer import answer
 from offheap.analysis.leaks import ranking, suspects
+from offheap.analysis.namesakes import apart
 from offheap.analysis.stats import stats
 from offheap.analysis.summary import summary
 from offheap.analysis.ticket import ticket
@@ -26,7 +27,7 @@ from offheap.analysis.totals import live_by_kind
 from offheap.analysis.tree import tree
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, OwnersOverTime, Recording
-from offheap.report import json, terminal
+from offheap.report import json, markdown, terminal
 from offheap.report import ticket as ticket_report
 from offheap.report.text import place, printable
 from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, java, large, native, native_stack
@@ -64,7 +65,11 @@ def written(
             found = ranking(recording)
             words = answer(found)
             shown = [s for s in found if everything or s.verdict in ("leak", "growing")][:top]
-            terminal.print_leaks(out, shown, words, figures, found.counts(), everything=everything, **options)
+            names = apart([s.site for s in shown], [s.blamed for s in shown])
+            counts = found.counts()
+            terminal.print_leaks(
+                out, shown, words, figures, counts, everything=everything, namesakes=names, **options
+            )
         case "summary":
             terminal.print_summary(out, summary(recording), figures, top=top, **options)
         case "tree":
@@ -122,6 +127,27 @@ def test_summary_shows_sites_and_their_sum(shop: Recording) -> None:
     text = written(shop, "summary", top=2)
     assert "com.example.Images.decode" in text
     assert "in 2 more sites" in text
+
+
+@pytest.fixture(scope="module")
+def twins() -> Recording:
+    """Two leaks that blame one method, by different callers."""
+    process = Process(30, 4)
+    for caller in ("com.example.Nightly.importAll", "com.example.Admin.importOne"):
+        process.add(inflater("com.example.Feed.open", "com.example.Retry.again", caller), Leak(200, 9000))
+    process.add(inflater("com.example.Images.decode"), Leak(100, 9000))
+    return process.record(exact=True)
+
+
+def test_sites_of_one_name_are_told_apart_by_their_callers(twins: Recording) -> None:
+    marked = re.compile(r"com\.example\.Feed\.open(?:  Feed\.java:\d+)?\s+← com\.example\.(\w+\.\w+)")
+    both = {"Nightly.importAll", "Admin.importOne"}
+    assert set(marked.findall(written(twins, "leaks"))) == both
+    assert set(marked.findall(written(twins, "summary"))) == both
+    ticket_text = markdown.write(ticket_report.document(ticket(twins)))
+    assert set(marked.findall(ticket_text)) == both
+    for text in (written(twins, "leaks"), written(twins, "summary"), ticket_text):
+        assert "Images.decode ←" not in text
 
 
 def test_tree_shows_callers_first(shop: Recording) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offheap.analysis import frames, totals
+from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.results import Estimate, Live, Site
 from offheap.analysis.sites import sites
 from offheap.recording.model import Frame, Info, Recording
@@ -12,11 +13,15 @@ from offheap.recording.model import Frame, Info, Recording
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A site, the frame to look at, and its share (0..1) of all live bytes."""
+    """A site, the frame to look at, and its share (0..1) of all live bytes.
+
+    marks  what tells it from other sites of its name
+    """
 
     site: Site
     blamed: Frame
     share: float
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ def summary(recording: Recording) -> Summary:
     known = [site for site in sites(recording) if site.live_bytes.high or site.allocated_bytes.high]
     known.sort(key=lambda site: (-site.live_bytes.estimate, -site.allocated_bytes.estimate))
     whole = live_bytes.estimate
+    blamed = [frames.blamed(site.stack) for site in known]
     return Summary(
         info=recording.info,
         live_bytes=live_bytes,
@@ -44,7 +50,7 @@ def summary(recording: Recording) -> Summary:
         live=totals.live_by_kind(recording),
         allocated_bytes=totals.allocated(recording)[0],
         held=tuple(
-            Held(site, frames.blamed(site.stack), site.live_bytes.estimate / whole if whole else 0.0)
-            for site in known
+            Held(site, frame, site.live_bytes.estimate / whole if whole else 0.0, marks)
+            for site, frame, marks in zip(known, blamed, apart(known, blamed), strict=True)
         ),
     )

@@ -12,6 +12,7 @@ import numpy as np
 from offheap.analysis import frames
 from offheap.analysis.answer import answer
 from offheap.analysis.leaks import Ranking, ranking
+from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.owners_growth import growth
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_owners import OwnerGrowth
@@ -61,6 +62,11 @@ class Ticket:
         """Those that a person should read of: what cannot be told yet only where nothing leaks or grows."""
         grown = tuple(suspect for suspect in self.suspects if suspect.verdict != "cannot tell yet")
         return grown or self.suspects
+
+    @property
+    def namesakes(self) -> list[tuple[Mark, ...]]:
+        """Of each that is shown, what tells it from others of its name."""
+        return apart([one.site for one in self.shown], [one.blamed for one in self.shown])
 
     @property
     def others(self) -> int:

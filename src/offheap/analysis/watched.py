@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis import estimates
 from offheap.analysis.estimates import Estimates
+from offheap.analysis.namesakes import Mark, apart, brief
 from offheap.analysis.results import Estimate, Suspect
 from offheap.recording.model import Info
 
@@ -46,6 +47,11 @@ class Names:
         """By site what a filter looks through, case folded."""
         return [_text(suspect).casefold() for suspect in self.suspects]
 
+    @cached_property
+    def marks(self) -> list[tuple[Mark, ...]]:
+        """By site what tells it from others of its brief name."""
+        return apart([one.site for one in self.suspects], [one.blamed for one in self.suspects], brief)
+
     def sum(self, stacks: Rows, weights: Floats | None = None) -> Floats:
         """By site, and one more for stacks without one."""
         sites = len(self.suspects)
@@ -66,6 +72,7 @@ class Row:
     growth     bytes per second
     allocated  bytes since the recording started
     trend      live bytes, moment by moment
+    marks      what tells it from other sites of its name
     """
 
     key: int
@@ -76,6 +83,7 @@ class Row:
     age: float | None
     growth: Estimate
     trend: tuple[float, ...]
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,7 @@ class View:
             age=age if age == age else None,
             growth=self.growth.at(site),
             trend=tuple(float(moment.by_site[site]) for moment in self.moments),
+            marks=self.names.marks[site],
         )
 
     def find(self, key: int) -> int | None:

@@ -73,19 +73,22 @@ def run(args: argparse.Namespace) -> int:
         )
         sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
         return 0
+    from offheap.analysis.namesakes import apart
     from offheap.analysis.stats import stats
     from offheap.report import terminal
 
     most = args.top or (len(found) if args.all else 10)
+    shown = found[: most if args.all else min(most, suspicious)]
     terminal.print_leaks(
         terminal.console(),
-        found[: most if args.all else min(most, suspicious)],
+        shown,
         words,
         stats(recording, found.sites.grouping),
         counts,
         everything=args.all,
         full=args.full,
         threads=args.threads,
+        namesakes=apart([one.site for one in shown], [one.blamed for one in shown]),
     )
     return 0
 

@@ -34,7 +34,7 @@ class OwnersScreen(Overlay):
     The next look is taken at once when `over` is set: the process may have ended.
     """
 
-    KEYS = "Esc back  up down pgup pgdn scroll"
+    keys = "Esc back  up down pgup pgdn scroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,left,o", "close", show=False)]
 
     def __init__(self, look: Owners, over: asyncio.Event) -> None:

@@ -25,6 +25,7 @@ HELP = """keys
   b         mark a baseline: growth is measured from now on; B takes it away
   space     pause what is shown; it goes on being recorded
   e         write the table (CSV) or the stack (text) to a file
+  f         in a stack: whole C++ names, or folded
   q         quit
 
 columns
@@ -34,7 +35,8 @@ columns
   blocks    that are live
   age       of the live bytes, on average
   over time live bytes since the watch began; the bars show the change, not from zero
-  site      the method to look at; mmap before it: mappings, address space touched or not
+  site      the method to look at; mmap before it: mappings, address space touched or not;
+            ← its caller, where there is room or several sites have one name
 
 in front of a site
   >  the cursor        !  a leak
@@ -45,7 +47,7 @@ in front of a site
 class Overlay(Screen[None]):
     """A pager over a line of keys."""
 
-    KEYS = ""
+    keys = "Esc back"
 
     def compose(self) -> ComposeResult:
         yield Pager(id="pager")
@@ -53,14 +55,16 @@ class Overlay(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(Pager).focus()
-        self.query_one("#keys", Lines).paint([(self.KEYS, DIM)])
+        self.paint_keys()
+
+    def paint_keys(self) -> None:
+        self.query_one("#keys", Lines).paint([(self.keys, DIM)])
 
     def action_close(self) -> None:
         self.dismiss()
 
 
 class HelpScreen(Overlay):
-    KEYS = "Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "close", show=False)]
 
     def on_mount(self) -> None:
@@ -69,13 +73,16 @@ class HelpScreen(Overlay):
         self.query_one(Pager).show([(line, PLAIN if line[:1] == " " else BOLD) for line in lines])
 
 
+_SITE_KEYS = "Esc back  e export  up down pgup pgdn scroll"
+
+
 class SiteScreen(Overlay):
     """One site; goes on being renewed while it is open."""
 
-    KEYS = "Esc back  e export  up down pgup pgdn scroll"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,left", "close", show=False),
         Binding("e", "export", show=False),
+        Binding("f", "full", show=False),
     ]
 
     class Export(Message):
@@ -89,6 +96,8 @@ class SiteScreen(Overlay):
         super().__init__()
         self.key = key
         self._view = view
+        self.keys = _SITE_KEYS
+        self._full = False  # whether C++ names are shown with their template arguments
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -96,16 +105,27 @@ class SiteScreen(Overlay):
 
     def show(self, view: View) -> None:
         """The site in a newer view; as it was if it has no site there."""
+        self._view = view
         site = view.find(self.key)
         if site is None:
             return
         row = view.row(site)
         head = live_text.site_lines(row, view, site)
-        lines: list[Line] = [(live_text.label(row.suspect), BOLD), *((line, PLAIN) for line in head)]
+        lines: list[Line] = [(live_text.heading(row), BOLD), *((line, PLAIN) for line in head)]
         lines.append(("", PLAIN))
-        stack = live_text.stack_lines(row.suspect)
+        stack = live_text.stack_lines(row.suspect, self._full)
         lines += [(line, BOLD if line[:1] == ">" else PLAIN) for line in stack]
         self.query_one(Pager).show(lines)
+        folded = (
+            f"  {'f fold names' if self._full else 'f full names'}" if live_text.folds(row.suspect) else ""
+        )
+        if self.keys != _SITE_KEYS + folded:  # else what `say` told stays
+            self.keys = _SITE_KEYS + folded
+            self.paint_keys()
+
+    def action_full(self) -> None:
+        self._full = not self._full
+        self.show(self._view)
 
     def say(self, message: str) -> None:
         self.query_one("#keys", Lines).paint([(printable(message), BOLD)])

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from offheap import cxx_names
+from offheap.analysis.namesakes import brief
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.watched import Row, Sort, View
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report import wording
+from offheap.report.namesakes_text import beside, fitted
 from offheap.report.text import place, printable
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -83,11 +84,18 @@ def table_line(row: Row, width: int) -> str:
         "allocated": short_size(row.allocated),
         "over time": sparkline(row.trend, 9),
         "verdict": _VERDICTS[row.suspect.verdict],
-        "site": _MAPPED.get(row.suspect.site.kind, "")
-        + label(row.suspect)
-        + (called(row.suspect) if width >= _WIDE else ""),
+        "site": _site(row, width),
     }
     return _line(width, [cells[column.name] for column in columns(width)])
+
+
+def _site(row: Row, width: int) -> str:
+    """The name; and what tells it from others of its name, or where there is room, its caller."""
+    mapped = _MAPPED.get(row.suspect.site.kind, "")
+    if row.marks:
+        room = width - len(mapped) - sum(column.width + 1 for column in columns(width) if column.width)
+        return mapped + printable(fitted(row.suspect.blamed, row.marks, room))
+    return mapped + label(row.suspect) + (called(row.suspect) if width >= _WIDE else "")
 
 
 def label(suspect: Suspect) -> str:
@@ -234,6 +242,11 @@ def window(view: View) -> str:
     return f"growth: over the last {short_duration(view.window)}"
 
 
+def heading(row: Row) -> str:
+    """The site's name, and what tells it from others of its name."""
+    return f"{label(row.suspect)} {printable(beside(row.marks, brief))}".rstrip()
+
+
 def site_lines(row: Row, view: View, site: int) -> list[str]:
     """One site in words and figures, above its stack."""
     suspect = row.suspect
@@ -255,11 +268,16 @@ def site_lines(row: Row, view: View, site: int) -> list[str]:
     return [*lines, f"threads    {threads}"] if threads else lines
 
 
-def stack_lines(suspect: Suspect) -> list[str]:
-    """The whole stack, innermost first, `>` at the frame to look at."""
+def stack_lines(suspect: Suspect, full: bool = False) -> list[str]:
+    """The whole stack, innermost first, `>` at the frame to look at; `full`: C++ names are not folded."""
     stack = suspect.site.stack
-    blamed = next((n for n, frame in enumerate(stack) if frame.name == suspect.blamed.name), -1)
-    return [_frame_line(frame, number == blamed) for number, frame in enumerate(stack)]
+    blamed = wording.marked(stack, suspect.blamed)
+    return [_frame_line(frame, number == blamed, full) for number, frame in enumerate(stack)]
+
+
+def folds(suspect: Suspect) -> bool:
+    """Whether a name in the stack is longer than it is shown."""
+    return any(wording.name(frame) != frame.name for frame in suspect.site.stack)
 
 
 def table_csv(view: View, order: Sequence[int]) -> str:
@@ -317,20 +335,18 @@ def stack_text(view: View, site: int) -> str:
     """One site for a ticket: what, how much, the whole stack."""
     row = view.row(site)
     head = [title(view.info, 200), state(view.info, view.over), ""]
-    return "\n".join([*head, *site_lines(row, view, site), "", *stack_lines(row.suspect), ""])
+    return "\n".join([*head, *site_lines(row, view, site), "", *stack_lines(row.suspect, full=True), ""])
 
 
 _VERDICTS: dict[Verdict, str] = {verdict: str(verdict) for verdict in MARKS} | {"cannot tell yet": "unclear"}
 
 
 def _short(frame: Frame) -> str:
-    if frame.kind != "java":
-        return printable(cxx_names.short(frame.name))
-    return printable(".".join(frame.name.rsplit(".", 2)[-2:]))
+    return printable(brief(frame))
 
 
-def _frame_line(frame: Frame, blamed: bool) -> str:
-    name = printable(frame.name if frame.kind == "java" else cxx_names.without_parameters(frame.name))
+def _frame_line(frame: Frame, blamed: bool, full: bool) -> str:
+    name = printable(wording.name(frame, full))
     where = printable(place(frame))
     inlined = "  inlined" if frame.inlined else ""
     return f"{'>' if blamed else ' '} {frame.kind:<7} {name}{'  ' if where else ''}{where}{inlined}"

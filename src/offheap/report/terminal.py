@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
+from offheap.analysis.namesakes import Mark
 from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
@@ -15,6 +16,7 @@ from offheap.quantities import format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report import wording
 from offheap.report.lines import Piece, put
+from offheap.report.namesakes_text import beside
 from offheap.report.text import printable
 
 _LABEL = 11  # columns
@@ -45,16 +47,18 @@ def print_leaks(
     everything: bool = False,
     full: bool = False,
     threads: bool = False,
+    namesakes: Sequence[Sequence[Mark]] = (),
 ) -> None:
     """The answer, these suspects, what else there is, what the recording could not see.
 
     `counts` has all sites by verdict; `everything` says that more of any verdict could be shown,
-    else of those that leak or grow; `full` does not fold stacks, `threads` names the allocating threads.
+    else of those that leak or grow; `full` does not fold stacks, `threads` names the allocating threads,
+    `namesakes` has of each suspect what tells it from others of its name.
     """
     _print_wrapped(out, answer, "bold red" if counts.get("leak") else "bold")
-    for suspect in suspects:
+    for index, suspect in enumerate(suspects):
         put(out)
-        _print_suspect(out, suspect, full, threads)
+        _print_suspect(out, suspect, namesakes[index] if namesakes else (), full, threads)
     left = Counter(counts) - Counter(suspect.verdict for suspect in suspects)
     if left:
         put(out)
@@ -80,7 +84,8 @@ def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20,
             f"{format_size(site.allocated_bytes.estimate):>10}",
         )
         mapped = ("  mmap" if site.kind == "mmap" else "", "dim")
-        put(out, " ".join(figures), "  ", *_frame(held.blamed, full, mark=False), mapped)
+        apart = (f" {printable(beside(held.marks))}" if held.marks else "", "dim")
+        put(out, " ".join(figures), "  ", *_frame(held.blamed, full, mark=False), apart, mapped)
         if full:
             _print_stack(out, site.stack, held.blamed, True, indent=11)
     if len(result.held) > top:
@@ -129,7 +134,7 @@ def print_stats(out: Console, stats: Stats) -> None:
     _print_gaps(out, stats)
 
 
-def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) -> None:
+def _print_suspect(out: Console, suspect: Suspect, marks: Sequence[Mark], full: bool, threads: bool) -> None:
     site = suspect.site
     sure = f"  confidence {suspect.confidence:.0%}" if round(100 * suspect.confidence) else ""
     whose = "  the JVM's own" if suspect.blamed.kind == "jvm" else ""
@@ -140,6 +145,8 @@ def _print_suspect(out: Console, suspect: Suspect, full: bool, threads: bool) ->
         (sure, "bold"),
         (f"  {site.kind}{whose}", "dim"),
     )
+    if marks:
+        _print_field(out, "site", f"{wording.name(suspect.blamed)} {beside(marks)}", 4)
     _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
     if suspect.seconds_to_limit:
         _print_field(

@@ -14,6 +14,7 @@ from offheap.analysis.ticket import Ticket
 from offheap.quantities import format_count, format_duration, format_size
 from offheap.report import json, wording
 from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.namesakes_text import beside
 from offheap.report.text import printable
 
 SCHEMA = "offheap.ticket/1"
@@ -146,9 +147,12 @@ def _suspects(ticket: Ticket) -> Table:
             f"{suspect.confidence:.0%}" if round(100 * suspect.confidence) else "",
             wording.rate(suspect.growth_bytes_per_second),
             wording.size(suspect.site.live_bytes),
-            Code(("mmap " if suspect.site.kind == "mmap" else "") + wording.name(suspect.blamed)),
+            Code(
+                ("mmap " if suspect.site.kind == "mmap" else "")
+                + f"{wording.name(suspect.blamed)} {beside(marks)}".rstrip()
+            ),
         )
-        for suspect in ticket.shown
+        for suspect, marks in zip(ticket.shown, ticket.namesakes, strict=True)
     ]
     if ticket.others > 0:
         rows.append(("", f"and {ticket.others} more", "", "", "", Code("")))

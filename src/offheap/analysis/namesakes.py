@@ -1,0 +1,130 @@
+"""What tells sites of one name apart: two rows of a table that read alike help nobody.
+
+Sites that blame the same function differ in who called it; where callers have the same names, in their lines;
+else in the function that it called, or in the part of a C++ name that is folded away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from offheap.analysis import frames
+from offheap.analysis.answer import short
+from offheap.analysis.results import Site
+from offheap.recording.model import Frame
+
+How = Literal["caller", "line", "callee", "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Frames of a stack, from the inside outwards, that begin at a place in it."""
+
+    start: int
+    stack: Sequence[Frame]
+
+    def at(self, step: int) -> Frame | None:
+        place = self.start + step
+        return self.stack[place] if place < len(self.stack) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A frame to show beside a site's name.
+
+    caller  of the blamed function, which the namesakes lack in the same place
+    line    the same, of which only the line differs; or the blamed frame itself
+    callee  what the blamed function called
+    name    the blamed frame, whose full name differs
+    """
+
+    how: How
+    frame: Frame
+
+
+def brief(frame: Frame) -> str:
+    """A short name where space is short: `PriceImport.openFeed` of a Java method, without its package."""
+    return ".".join(frame.name.rsplit(".", 2)[-2:]) if frame.kind == "java" else short(frame)
+
+
+def apart(
+    sites: Sequence[Site], blamed: Sequence[Frame], name: Callable[[Frame], str] = short
+) -> list[tuple[Mark, ...]]:
+    """Of each site, what tells it from those of its kind that `name` calls alike: of most sites nothing.
+
+    Callers come from the inside outwards.
+    """
+    marks: list[dict[int, Mark]] = [{} for _ in sites]  # by place in the stack
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, (site, frame) in enumerate(zip(sites, blamed, strict=True)):
+        alike.setdefault((site.kind, _shown(frame, name)), []).append(number)
+    for group in alike.values():
+        if len(group) > 1:
+            _tell(group, sites, blamed, name, marks)
+    return [tuple(mark for _, mark in sorted(its.items())) for its in marks]
+
+
+def _tell(
+    group: list[int],
+    sites: Sequence[Site],
+    blamed: Sequence[Frame],
+    name: Callable[[Frame], str],
+    marks: list[dict[int, Mark]],
+) -> None:
+    places = {number: _place(sites[number].stack, blamed[number]) for number in group}
+    stacks = {number: sites[number].stack for number in group}
+    steps: tuple[tuple[How, int, int | None, Callable[[Frame], Hashable]], ...] = (
+        ("caller", 1, None, lambda frame: _shown(frame, name)),
+        ("line", 0, None, lambda frame: (_shown(frame, name), frame.line)),
+        ("callee", -1, 0, lambda frame: _shown(frame, name)),
+        ("name", 0, 1, lambda frame: frame.name),
+    )
+    left = [group]
+    for how, first, end, key in steps:
+        paths = {
+            number: _Path(max(place + first, 0), stacks[number][: None if end is None else place + end])
+            for number, place in places.items()
+        }
+        left = [rest for alike in left for rest in _branch(alike, paths, how, key, marks)]
+
+
+def _branch(
+    group: list[int],
+    paths: dict[int, _Path],
+    how: How,
+    key: Callable[[Frame], Hashable],
+    marks: list[dict[int, Mark]],
+) -> list[list[int]]:
+    """Marks of each site the frames at which its path leaves those of others; the sites whose paths agree."""
+    agree: list[list[int]] = []
+    pending = [(group, 0)]
+    while pending:
+        together, step = pending.pop()
+        by_key: dict[Hashable, list[int]] = {}
+        for number in together:
+            frame = paths[number].at(step)
+            by_key.setdefault(None if frame is None else key(frame), []).append(number)
+        for one, members in by_key.items():
+            for number in members:
+                frame = paths[number].at(step)
+                if frame is not None and len(by_key) > 1:
+                    marks[number][paths[number].start + step] = Mark(how, frame)
+            if len(members) > 1:
+                if one is None:
+                    agree.append(members)
+                else:
+                    pending.append((members, step + 1))
+    return agree
+
+
+def _shown(frame: Frame, name: Callable[[Frame], str]) -> str:
+    """The name as a table has it, without what the JVM numbers anew."""
+    stable = frames.stable_name(frame)
+    return name(frame if stable == frame.name else frame._replace(name=stable))
+
+
+def _place(stack: Sequence[Frame], blamed: Frame) -> int:
+    """The index of the blamed frame; the last one of a stack that lacks it."""
+    return next((index for index, frame in enumerate(stack) if frame.name == blamed.name), len(stack) - 1)

@@ -1,0 +1,96 @@
+"""Sites of one name are told apart by their callers, else by lines, callees or the full name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offheap.analysis import frames
+from offheap.analysis.namesakes import Mark, apart
+from offheap.analysis.results import Estimate, Site
+from offheap.recording.model import Frame
+from recordings import MALLOC, inflater, java, native
+
+NOTHING = Estimate(0, 0, 0)
+
+
+def site(stack: tuple[Frame, ...], kind: str = "malloc") -> Site:
+    return Site(kind, stack, (1,), NOTHING, NOTHING, NOTHING, NOTHING, ())  # type: ignore[arg-type]
+
+
+def marks(*stacks: tuple[Frame, ...]) -> list[list[tuple[str, str]]]:
+    found = apart([site(stack) for stack in stacks], [frames.blamed(stack) for stack in stacks])
+    return [[(mark.how, mark.frame.name) for mark in its] for its in found]
+
+
+OPEN = "com.example.Feed.open"
+
+
+def test_callers_tell_apart_and_only_those_that_differ() -> None:
+    assert marks(
+        inflater(OPEN, "com.example.Feed.read", "com.example.Prices.load"),
+        inflater(OPEN, "com.example.Feed.read", "com.example.Images.load"),
+        inflater("com.example.Other.open", "com.example.Feed.read"),
+    ) == [[("caller", "com.example.Prices.load")], [("caller", "com.example.Images.load")], []]
+
+
+def test_of_three_each_shows_what_makes_it_the_only_one() -> None:
+    assert marks(
+        inflater(OPEN, "a.A.one", "a.A.two"),
+        inflater(OPEN, "a.A.one", "a.A.three"),
+        inflater(OPEN, "a.B.one", "a.A.two"),
+    ) == [
+        [("caller", "a.A.one"), ("caller", "a.A.two")],
+        [("caller", "a.A.one"), ("caller", "a.A.three")],
+        [("caller", "a.B.one")],
+    ]
+
+
+def test_lines_tell_apart_where_names_do_not() -> None:
+    stack = inflater(OPEN)
+    here = stack.index(java(OPEN, 10))
+    other = (*stack[:here], java(OPEN, 99), *stack[here + 1 :])
+    found = apart([site(stack), site(other)], [stack[here], other[here]])
+    assert found == [(Mark("line", java(OPEN, 10)),), (Mark("line", java(OPEN, 99)),)]
+
+
+def test_callees_tell_apart_where_callers_do_not() -> None:
+    outer = (native("app::handle"), native("main"))
+    one, other = ((MALLOC, native(inner), *outer) for inner in ("SSL_new", "BIO_new"))
+    blamed = [outer[0], outer[0]]
+    assert [[m.frame.name for m in its] for its in apart([site(one), site(other)], blamed)] == [
+        ["SSL_new"],
+        ["BIO_new"],
+    ]
+
+
+def test_folded_names_tell_apart_in_full() -> None:
+    long = "app::Pool<std::map<std::string, std::vector<{0}>, std::less<std::string>>>::take({0}, long)"
+    one, other = ((MALLOC, native(long.format(kind)), native("main")) for kind in ("int", "double"))
+    found = marks(one, other)
+    assert found == [[("name", one[1].name)], [("name", other[1].name)]]
+
+
+def test_of_another_kind_is_no_namesake() -> None:
+    stack = inflater(OPEN)
+    blamed = [frames.blamed(stack)] * 2
+    assert apart([site(stack), site(stack, "mmap")], blamed) == [(), ()]
+
+
+def test_numbers_of_hidden_classes_tell_nothing_apart() -> None:
+    assert marks(
+        inflater(OPEN, "com.example.Shop$$Lambda/0x00007f0001.run"),
+        inflater(OPEN, "com.example.Shop$$Lambda/0x00007f0002.run"),
+    ) == [[], []]
+
+
+NAMES = st.sampled_from(["a.A.a", "a.A.b", "b.B.c"])
+
+
+@given(st.sets(st.lists(NAMES, min_size=1, max_size=5).map(tuple), min_size=2, max_size=8))
+def test_whatever_the_callers_no_two_are_marked_alike(paths: set[tuple[str, ...]]) -> None:
+    stacks = [(MALLOC, *(Frame(name, "java") for name in (OPEN, *path))) for path in sorted(paths)]
+    found = apart([site(stack) for stack in stacks], [stack[1] for stack in stacks])
+    assert len(set(found)) == len(stacks)
+    for stack, its in zip(stacks, found, strict=True):
+        assert all(mark.how == "caller" and mark.frame in stack for mark in its)
