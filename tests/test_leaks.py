@@ -437,3 +437,13 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
     assert int(found) == 10_000
     assert float(ratio) < 24
     assert int(kibibytes) < 400 * 1024
+
+
+def test_all_reasons_have_one_unit_of_time() -> None:
+    process = Process(30, 5)
+    process.add(APPLICATION, Leak(200, 7160))  # 1.4 MiB/s
+    process.add(native_stack("slow"), Leak(8, 1500))  # 12 KiB/s: alone it would be told by the minute
+    ranked = ranking(process.record(exact=True))
+    reasons = [suspect.why for suspect in ranked if suspect.verdict in ("leak", "growing")]
+    assert len(reasons) == 2
+    assert all("/s " in why and "/min" not in why for why in reasons)

@@ -17,6 +17,7 @@ from offheap.quantities import (
     parse_duration,
     parse_share,
     parse_size,
+    rate_unit,
 )
 
 
@@ -162,3 +163,23 @@ def test_a_bad_share_says_what_is_accepted(text: str) -> None:
 @given(st.integers(1, 1_000_000))
 def test_a_share_is_written_as_it_is_read(millionths: int) -> None:
     assert parse_share(format_share(millionths / 1e6)) == millionths / 1e6
+
+
+def test_one_unit_serves_all_rates_of_a_page() -> None:
+    unit = rate_unit([1.5 * 2**20, 96.3 * 1024, 20.0, float("inf")])
+    assert [unit.format(rate) for rate in (1.5 * 2**20, 96.3 * 1024, 20.0, 0.2, -0.2, 0.0)] == [
+        "1.5 MiB/s",
+        "96.3 KiB/s",
+        "20 B/s",
+        "< 1 B/s",
+        "> -1 B/s",
+        "0 B/s",
+    ]
+    assert rate_unit([90 * 1024.0]).format(90 * 1024.0) == "5.3 MiB/min"
+    assert rate_unit([]).name == "h"
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1))
+def test_the_largest_rate_reads_as_it_would_alone(rates: list[float]) -> None:
+    largest = max(rates, key=abs)
+    assert rate_unit(rates).format(largest) == format_rate(largest)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 # Binary for every spelling: `jcmd`, `-Xmx` and malloc all mean 1024 by "k".
 _SIZE_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -126,10 +128,29 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+@dataclass(frozen=True, slots=True)
+class RateUnit:
+    """The unit of time that all rates of a page or a table have, so that they compare at a glance."""
+
+    seconds: int
+    name: str
+
+    def format(self, bytes_per_second: float) -> str:
+        """`1.2 MiB/s`, `14.0 KiB/min`; what rounds to nothing and is not reads `< 1 B/s`."""
+        amount = bytes_per_second * self.seconds
+        if 0 < abs(amount) < 0.5:
+            return f"{'> -' if amount < 0 else '< '}1 B/{self.name}"
+        return f"{format_size(amount)}/{self.name}"
+
+
+def rate_unit(rates: Iterable[float]) -> RateUnit:
+    """The unit in which the largest of these reads best, in bytes per second; unbounded ones do not count."""
+    largest = max((abs(rate) for rate in rates if math.isfinite(rate)), default=0.0)
+    if largest >= 100 * 1024:
+        return RateUnit(1, "s")
+    return RateUnit(60, "min") if largest * 60 >= 10 * 1024 else RateUnit(3600, "h")
+
+
 def format_rate(bytes_per_second: float) -> str:
-    """A growth in the unit that reads best: `1.2 MiB/s`, `14.0 KiB/min`, `3.1 MiB/h`."""
-    if abs(bytes_per_second) >= 100 * 1024:
-        return f"{format_size(bytes_per_second)}/s"
-    if abs(bytes_per_second) * 60 >= 10 * 1024:
-        return f"{format_size(bytes_per_second * 60)}/min"
-    return f"{format_size(bytes_per_second * 3600)}/h"
+    """A growth alone, in the unit that reads best: `1.2 MiB/s`, `14.0 KiB/min`, `3.1 MiB/h`."""
+    return rate_unit([bytes_per_second]).format(bytes_per_second)

@@ -18,7 +18,7 @@ from offheap.analysis.limit import Room, room
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
 from offheap.analysis.survival import Survival, survival
-from offheap.quantities import format_count, format_duration, format_rate, format_size
+from offheap.quantities import RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Recording
 
 _MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
@@ -117,6 +117,13 @@ class Ranking(Sequence[Suspect]):
         ran, number = self._survival, int(self._order[place])
         return self[place].waits_for_gc and (ran is None or not ran.any[number])
 
+    @cached_property
+    def rate_unit(self) -> RateUnit:
+        """Of every rate that is told of these sites: of what leaks or grows, or else of all."""
+        suspicious = [*self.growths("leak"), *self.growths("growing")]
+        rates = [growth.estimate for growth in suspicious] or self._judgements.growth.estimate.tolist()
+        return rate_unit(rates)
+
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""
         return self.room.together(self.growths("leak")) if self.room else None
@@ -194,7 +201,7 @@ class Ranking(Sequence[Suspect]):
             float(sites.allocated_bytes.estimate[number]),
         )
         amounts = f"{format_size(live)} live"
-        rate = format_rate(float(judged.growth.estimate[number]))
+        rate = self.rate_unit.format(float(judged.growth.estimate[number]))
         match Reason(judged.seen[number]):
             case Reason.NOTHING_LIVE:
                 most = float(sites.live_bytes.high[number])
