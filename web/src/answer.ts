@@ -1,6 +1,7 @@
 /** The first thing a reader sees: is it leaking, what, how fast, how sure - in words. */
 
 import { h, nameOf } from "./dom.ts";
+import { apart } from "./namesakes.ts";
 import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence } from "./format.ts";
 import { frameAt, samePlace, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
 
@@ -52,6 +53,7 @@ export function answer(payload: Payload): HTMLElement {
     { id: "answer", class: `answer ${severity}`, "aria-label": "Answer" },
     h("h1", {}, text),
     suspect ? about(payload, suspect) : noSuspect(payload),
+    suspect && payload.rss_note && h("p", { class: "why", id: "rss-note" }, sentence(payload.rss_note)),
     others(payload, suspect),
     untilFull(payload),
   );
@@ -77,6 +79,7 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
   const blamed = frameAt(payload.frames, suspect.blamed);
   const place = formatPlace(blamed);
   const callee = calleeOf(payload.frames, suspect);
+  const told = apart(payload.frames, suspect.apart);
   const { growth_bytes_per_second: growth, live_bytes: live } = suspect;
   const interval = formatInterval(live);
   const held = h("strong", {}, formatSize(live.estimate));
@@ -84,11 +87,14 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
     "p",
     {},
     "What ",
-    nameOf(blamed.name, "subject"),
+    nameOf(blamed.short, "subject", blamed.name),
     place && ` (${place})`,
     " allocates",
     callee !== undefined && " through ",
-    callee !== undefined && nameOf(frameAt(payload.frames, callee).name),
+    callee !== undefined && shortNameOf(payload.frames, callee),
+    told && ", ",
+    told && told,
+    told && ",",
     ...((growth.estimate ?? 0) > 0
       ? [" grows by ", h("strong", {}, formatRate(growth.estimate)), " and now holds ", held]
       : [" holds ", held]),
@@ -97,6 +103,11 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
   );
   const why = suspect.verdict !== "leak" && h("p", { class: "why" }, sentence(suspect.why));
   return h("div", {}, text, ...(why ? [why] : []));
+}
+
+function shortNameOf(frames: FrameColumns, index: number): HTMLElement {
+  const { name, short } = frameAt(frames, index);
+  return nameOf(short, "", name);
 }
 
 /** The frame that the blamed one called: what it used that allocates. */

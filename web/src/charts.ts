@@ -1,10 +1,14 @@
-/** RSS and live bytes over time, one above the other in time: their cursors move together. */
+/**
+ * RSS and live bytes over time, one above the other in time: their cursors move together.  Every axis starts at
+ * zero, and what malloc holds is apart from mapped address space, so that no picture outgrows what it shows.
+ */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { h, section } from "./dom.ts";
 import { formatDuration, formatSize } from "./format.ts";
 import type { Model } from "./model.ts";
+import type { Payload } from "./payload.ts";
 import { owners } from "./owners.ts";
 import { nearest } from "./series.ts";
 import { colour, onThemeChange } from "./theme.ts";
@@ -20,17 +24,44 @@ const SECOND_STEPS = [
   43200, 86400, 172800, 604800,
 ];
 
-/** What one chart shows: values in bytes, null where unknown. */
-interface Line {
+/** Of less than this share of a chart's top, the part that is suspected is drawn in a chart of its own. */
+const VISIBLE = 0.05;
+
+/** What one chart shows: values in bytes, null where unknown; `part`: of them, what is suspected. */
+export interface Line {
   id: string;
   title: string;
-  property: string;
+  /** The style sheet's name of its colour. */
+  colour: "held" | "live" | "rss";
   time: number[];
   bytes: (number | null)[];
+  part?: number[];
+  partTitle?: string;
+}
+
+/** Live bytes by kind: malloc always, mappings where the headline is about one; and what the headline is about. */
+export function liveLines({ process, suspects }: Pick<Payload, "process" | "suspects">): Line[] {
+  const { time } = process;
+  const word = suspects[0]?.verdict === "leak" ? "leaks" : "grows";
+  const kinds = [
+    { id: "live", title: "Live by malloc", bytes: process.malloc_bytes, part: process.malloc_suspected },
+    { id: "mapped", title: "Mapped address space", bytes: process.mapped_bytes, part: process.mapped_suspected },
+  ];
+  return kinds.flatMap(({ id, title, bytes, part }): Line[] => {
+    const top = bytes.reduce((most, each) => Math.max(most, each), 0);
+    const most = part.reduce((largest, each) => Math.max(largest, each), 0);
+    if (most === 0) {
+      return id === "live" ? [{ id, title, colour: "held", time, bytes }] : [];
+    }
+    const partTitle = `what ${word}`;
+    return most >= VISIBLE * top
+      ? [{ id, title, colour: "held", time, bytes, part, partTitle }]
+      : [{ id, title: `${title}, ${partTitle}`, colour: "live", time, bytes: part }];
+  });
 }
 
 export function charts(model: Model): HTMLElement {
-  const { time, rss_bytes, live_bytes } = model.payload.process;
+  const { time, rss_bytes } = model.payload.process;
   const looks = model.payload.owners.time.length;
   if (time.length < 2) {
     return section(
@@ -49,9 +80,9 @@ export function charts(model: Model): HTMLElement {
   }
   const rss = rss_bytes.map((bytes) => (bytes > 0 ? bytes : null));
   const lines: Line[] = [
-    { id: "live", title: "Live native memory", property: "--live", time, bytes: live_bytes },
+    ...liveLines(model.payload),
     // The owners' chart has RSS as its upper edge; of a single look there is only the bar.
-    ...(looks > 1 ? [] : [{ id: "rss", title: "RSS of the process", property: "--rss", time, bytes: rss }]),
+    ...(looks > 1 ? [] : [{ id: "rss", title: "RSS of the process", colour: "rss" as const, time, bytes: rss }]),
   ];
   return section(
     "time",
@@ -64,22 +95,29 @@ export function charts(model: Model): HTMLElement {
 function figure(line: Line, model: Model): HTMLElement {
   const readout = h("output", { class: "readout" });
   const host = h("div", { class: "chart" });
+  const key = (colour: Line["colour"]): HTMLElement => h("span", { class: `key key-${colour}` });
   const element = h(
     "figure",
     { id: `chart-${line.id}` },
-    h("figcaption", {}, h("span", { class: `key key-${line.id}` }), line.title, " ", readout),
+    h(
+      "figcaption",
+      {},
+      h("span", {}, key(line.colour), line.title),
+      line.partTitle && h("span", {}, key("live"), line.partTitle),
+      readout,
+    ),
     host,
   );
   if (line.bytes.every((bytes) => bytes === null)) {
     host.replaceWith(h("p", { class: "empty" }, "Not recorded: the process could not be read."));
     return element;
   }
-  const rest = summary(line.bytes);
+  const rest = line.part ? `${summary(line.bytes)}, of it ${summary(line.part)}` : summary(line.bytes);
   readout.textContent = rest;
   let plot: uPlot | undefined;
   const build = (): void => {
     plot?.destroy();
-    plot = host.clientWidth ? new uPlot(options(line, host.clientWidth, readout, rest, model), [line.time, line.bytes], host) : undefined;
+    plot = host.clientWidth ? new uPlot(options(line, host.clientWidth, readout, rest, model), [line.time, line.bytes, ...(line.part ? [line.part] : [])], host) : undefined;
   };
   new ResizeObserver(() => {
     if (plot) {
@@ -100,11 +138,11 @@ function summary(values: (number | null)[]): string {
 }
 
 function options(line: Line, width: number, readout: HTMLElement, rest: string, model: Model): uPlot.Options {
-  const stroke = colour(line.property);
-  const known = line.bytes.filter((bytes) => bytes !== null);
-  // Not Math.min(...known): a day of snapshots is more arguments than a call may have.
-  const [low, high] = known.reduce(([least, most], bytes) => [Math.min(least, bytes), Math.max(most, bytes)], [Infinity, 0]);
-  const fromZero = byteRange(low, high)[0] === 0;
+  const points = { show: line.time.length < 40, size: 4 };
+  const area = (name: Line["colour"], strength: number): uPlot.Series => {
+    const stroke = colour(`--${name}`);
+    return { stroke, width: 2, fill: `color-mix(in srgb, ${stroke} ${strength}%, transparent)`, points };
+  };
   return {
     width,
     height: HEIGHT,
@@ -113,18 +151,13 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
     cursor: { sync: { key: "time" }, y: false, drag: { x: model.series.times.length > 2, y: false, setScale: false, dist: 5 }, points: { size: 7 } },
     scales: {
       x: { time: false, range: (_plot, _low, high) => [0, high] },
-      y: { range: (_plot, low, high) => byteRange(low, high) },
+      y: { range: (_plot, _low, high) => byteRange(high) },
     },
     axes: axes(),
     series: [
       {},
-      {
-        stroke,
-        width: 2,
-        // An area says "so much in all", which is true from zero only.
-        ...(fromZero ? { fill: `color-mix(in srgb, ${stroke} 12%, transparent)` } : {}),
-        points: { show: line.time.length < 40, size: 4 },
-      },
+      area(line.colour, 14),
+      ...(line.part ? [area("live", 40)] : []),
     ],
     hooks: {
       draw: [(plot) => band(plot, model)],
@@ -133,10 +166,12 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
         (plot) => {
           const index = plot.cursor.idx;
           const bytes = index === null || index === undefined ? undefined : line.bytes[index];
-          readout.textContent =
-            bytes === undefined || index === null || index === undefined
-              ? rest
-              : `${formatSize(bytes)} at ${formatDuration(line.time[index] ?? 0)}`;
+          if (bytes === undefined || index === null || index === undefined) {
+            readout.textContent = rest;
+          } else {
+            const part = line.part ? `, of it ${formatSize(line.part[index] ?? null)}` : "";
+            readout.textContent = `${formatSize(bytes)}${part} at ${formatDuration(line.time[index] ?? 0)}`;
+          }
         },
       ],
     },
@@ -177,19 +212,9 @@ export function brush(plot: uPlot, { store, series }: Model): void {
   store.set({ range: [series.times[start]!, series.times[Math.max(to, start + 1)]!] });
 }
 
-/**
- * From zero while the values use a good part of that range; a large and nearly flat series is shown
- * over at least a tenth of its height, so that noise is not blown up into a trend.
- */
-export function byteRange(low: number | null, high: number | null): [number, number] {
-  const top = Math.max(high ?? 0, SMALLEST_RANGE);
-  const bottom = Math.max(low ?? 0, 0);
-  if (bottom < top * 0.6) {
-    return [0, top * 1.08];
-  }
-  const middle = (top + bottom) / 2;
-  const half = Math.max((top - bottom) * 0.65, top * 0.06);
-  return [Math.max(middle - half, 0), middle + half];
+/** From zero: an axis that is cut makes a trend of noise, and a leak of a reservation. */
+export function byteRange(high: number | null): [number, number] {
+  return [0, Math.max(high ?? 0, SMALLEST_RANGE) * 1.08];
 }
 
 function formatTick(bytes: number): string {

@@ -5,8 +5,8 @@ import type { DiffPayload } from "./diff-payload.ts";
 import { h, section } from "./dom.ts";
 import { FlameGraph } from "./flame.ts";
 import { formatShare } from "./format.ts";
-import { mergeFrames, stackPaths } from "./functions.ts";
-import { compileSearch, escaped } from "./search.ts";
+import { matches, mergeFrames, stackPaths } from "./functions.ts";
+import { compileSearch, isMatcher, SYNTAX, wholeName } from "./search.ts";
 import type { Store, Width } from "./state.ts";
 import { currentTheme } from "./theme.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
@@ -68,7 +68,8 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
     type: "search",
     id: "search",
     placeholder: "Search functions ( / )",
-    "aria-label": "Search functions by regular expression",
+    "aria-label": 'Search functions: text, "a whole name" or /a regular expression/',
+    title: SYNTAX,
     autocomplete: "off",
     spellcheck: "false",
   });
@@ -92,7 +93,7 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
     graph.zoomTo(state.zoom);
     const pattern = compileSearch(state.search);
     search.setAttribute("aria-invalid", String(pattern === "invalid"));
-    const hits = pattern instanceof RegExp ? Uint8Array.from(functions.name, (name) => (pattern.test(name) ? 1 : 0)) : undefined;
+    const hits = isMatcher(pattern) ? matches(functions, pattern) : undefined;
     graph.highlight(hits);
     const weight = hits && matchedWeight(data.tree, weights(state.width), hits, graph.zoom);
     matched.textContent =
@@ -113,7 +114,7 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
   return {
     element,
     find: (name) => {
-      store.set({ search: escaped(name), zoom: 0 });
+      store.set({ search: wholeName(name), zoom: 0 });
       element.scrollIntoView({ block: "start" });
       search.focus({ preventScroll: true });
     },

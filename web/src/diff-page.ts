@@ -43,7 +43,7 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
       payload.hint && h("p", { class: "why" }, sentence(payload.hint)),
     ),
     h("dl", { class: "figures" }, side("Old", payload.old), side("New", payload.new)),
-    diffSites(payload, flame.find),
+    diffSites(payload, store, flame.find),
     flame.element,
     h("footer", {}, `Made by offheap ${payload.offheap_version}. This file is complete in itself and asks nothing of the network.`),
     dialog,

@@ -2,7 +2,7 @@
 
 import type { Estimate, FrameColumns, Info } from "./payload.ts";
 
-export const DIFF_SCHEMA = "offheap.diff-page/1";
+export const DIFF_SCHEMA = "offheap.diff-page/2";
 
 export type Change = "new" | "grown" | "shrunk" | "gone" | "same";
 

@@ -4,45 +4,63 @@ import type { Change, Difference, DiffPayload, SiteChange } from "./diff-payload
 import { h, nameOf, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "./format.ts";
 import { frameAt, type Estimate } from "./payload.ts";
+import { Pager, PAGE, pageOf } from "./pager.ts";
 import { stackList } from "./stack-list.ts";
+import type { Store } from "./state.ts";
 
 const COLUMNS = ["#", "Change", "Allocated by", "Change of live bytes", "Old", "New"];
 const COLOURS: Record<Change, string> = { new: "info", grown: "bad", shrunk: "good", gone: "good", same: "info" };
 
-export function diffSites(payload: DiffPayload, find: (name: string) => void): HTMLElement {
+export function diffSites(payload: DiffPayload, store: Store, find: (name: string) => void): HTMLElement {
   if (payload.sites.length === 0) {
     return section("sites", "Sites", h("p", { class: "empty" }, "No allocation site differs."));
   }
   const body = h("tbody");
   const [certain, chance] = [true, false].map((wanted) => payload.sites.filter(({ significant }) => significant === wanted)) as [SiteChange[], SiteChange[]];
-  const show = (some: SiteChange[]): void => body.append(...some.flatMap((site) => row(payload, site, find)));
-  show(certain);
-  if (certain.length) {
-    body.querySelector<HTMLButtonElement>("button.open")?.click();
-  }
+  const made = new Map<SiteChange, HTMLElement[]>();
+  const rowOf = (site: SiteChange): HTMLElement[] => {
+    const elements = made.get(site) ?? row(payload, site, find);
+    made.set(site, elements);
+    return elements;
+  };
   const none = h("p", { class: "empty" }, "No site changed by more than chance explains.");
   const table = h(
     "table",
-    { hidden: certain.length === 0 },
+    {},
     h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
   const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(chance.length)} more, whose change chance explains`);
-  more.addEventListener("click", () => {
-    show(chance);
-    more.remove();
-    none.remove();
-    table.hidden = false;
+  more.addEventListener("click", () => store.set({ page: 1 }));
+  const pager = new Pager("sites", (page) => {
+    store.set({ page });
+    if (element.getBoundingClientRect().top < 0) {
+      element.scrollIntoView({ block: "start" });
+    }
   });
   const left = payload.site_count - payload.sites.length;
-  const note = h("p", { class: "hint" }, `The other ${formatCount(left)} sites are in the flame graph only.`);
-  return section("sites", "Sites", certain.length === 0 && none, table, chance.length > 0 && more, left > 0 && note);
+  const note = h("p", { class: "hint", id: "left-out" }, `The table has the first ${formatCount(payload.sites.length)} sites; the other ${formatCount(left)} are in the flame graph only.`);
+  const element = section("sites", "Sites", none, table, pager.element, chance.length > 0 && more, left > 0 && note);
+  store.follow(({ page }, changed) => {
+    if (!changed.has("page")) {
+      return;
+    }
+    const folded = page === 0 && certain.length <= PAGE;
+    const some = folded ? certain : [...certain, ...chance];
+    body.replaceChildren(...pageOf(some, page).flatMap(rowOf));
+    pager.show(some.length, page);
+    more.hidden = !folded;
+    table.hidden = some.length === 0;
+    none.hidden = !folded || certain.length > 0;
+  });
+  body.querySelector<HTMLButtonElement>("button.open")?.click();
+  return element;
 }
 
 function row(payload: DiffPayload, site: SiteChange, find: (name: string) => void): HTMLElement[] {
   const blamed = frameAt(payload.frames, site.blamed);
   const id = `site-${site.rank}`;
-  const open = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.name));
+  const open = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
   const detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
   open.addEventListener("click", () => {
     const cell = detail.firstElementChild;

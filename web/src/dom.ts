@@ -21,11 +21,14 @@ export function h<Name extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A name of the recorded process, which may break after a separator and, if it must, anywhere. */
-export function nameOf(text: string, more = ""): HTMLElement {
+/**
+ * A name of the recorded process, which may break after a separator and, if it must, anywhere; `full`: what it
+ * is when `text` is folded.
+ */
+export function nameOf(text: string, more = "", full = text): HTMLElement {
   const parts = visible(text).split(/(?<=[.:,(_$])(?=[\p{L}\p{N}<_])/u);
   const pieces = parts.flatMap((part, index) => (index ? [h("wbr"), part] : [part]));
-  return h("span", { class: `name ${more}`.trim() }, ...pieces);
+  return h("span", { class: `name ${more}`.trim(), title: full === text ? undefined : visible(full) }, ...pieces);
 }
 
 /** A section with its heading, which labels it for assistive technology. */

@@ -3,15 +3,15 @@
 import { h, nameOf, section } from "./dom.ts";
 import { FlameGraph, type FlameData } from "./flame.ts";
 import { formatCount, formatDuration, formatShare } from "./format.ts";
-import { stackPaths } from "./functions.ts";
+import { matches, stackPaths } from "./functions.ts";
 import { legend } from "./kinds.ts";
 import { formatAmount, MEANING, measureSwitch } from "./measure-switch.ts";
 import type { Model } from "./model.ts";
 import { SandwichView } from "./sandwich-view.ts";
-import { compileSearch, escaped } from "./search.ts";
+import { compileSearch, isMatcher, looksLikeExpression, SYNTAX, wholeName } from "./search.ts";
 import { shownSource, sourceSwitch, sourceWith, type Kind } from "./source.ts";
 import { copyButton, stackLine } from "./stack-list.ts";
-import type { State, View } from "./state.ts";
+import { sandwichOf, type State, type View } from "./state.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
 
 const VIEWS: Record<View, string> = {
@@ -56,7 +56,8 @@ export function flamePanel(model: Model): FlamePanel {
     type: "search",
     id: "search",
     placeholder: "Search functions ( / )",
-    "aria-label": "Search functions by regular expression",
+    "aria-label": 'Search functions: text, "a whole name" or /a regular expression/',
+    title: SYNTAX,
     "aria-describedby": "matched",
     autocomplete: "off",
     spellcheck: "false",
@@ -93,19 +94,17 @@ export function flamePanel(model: Model): FlamePanel {
   const highlight = ({ search: text, unit }: State): void => {
     const pattern = compileSearch(text);
     search.setAttribute("aria-invalid", String(pattern === "invalid"));
-    if (pattern === undefined || pattern === "invalid") {
+    if (!isMatcher(pattern)) {
       matched.textContent = pattern === "invalid" ? "not a regular expression" : "";
       graph.highlight(undefined);
       middle.highlight(undefined);
       return;
     }
-    const hits = Uint8Array.from(functions.name, (name, fn) =>
-      pattern.test(name) || pattern.test(functions.module[fn] ?? "") ? 1 : 0,
-    );
+    const hits = matches(functions, pattern, functions.module);
     const weight = matchedWeight(data.tree, weights, hits, graph.zoom);
     const whole = data.values[graph.zoom] ?? 0;
     const count = hits.reduce((sum, hit) => sum + hit, 0);
-    matched.textContent = `${formatShare(weight, whole)} matched (${formatAmount(unit)(weight)}, ${formatCount(count)} ${count === 1 ? "function" : "functions"})`;
+    matched.textContent = count === 0 && looksLikeExpression(text) ? `nothing is called so; /${text}/ is a regular expression` : `${formatShare(weight, whole)} matched (${formatAmount(unit)(weight)}, ${formatCount(count)} ${count === 1 ? "function" : "functions"})`;
     graph.highlight(hits);
     middle.highlight(hits);
   };
@@ -122,12 +121,12 @@ export function flamePanel(model: Model): FlamePanel {
       };
       const outwards = store.state.view === "inverted" ? path : path.slice().reverse();
       const lines = outwards.map((each) =>
-        stackLine({ name: functions.name[each]!, kind: functions.kind[each]!, module: functions.module[each]!, file: functions.file[each]!, line: functions.lines[each]?.[0] ?? 0, inlined: false }),
+        stackLine({ name: functions.name[each]!, short: functions.short[each]!, kind: functions.kind[each]!, module: functions.module[each]!, file: functions.file[each]!, line: functions.lines[each]?.[0] ?? 0, inlined: false }),
       );
       bar.replaceChildren(
-        h("span", {}, "Zoomed to ", nameOf(name), ", ", h("strong", {}, data.format(data.values[graph.zoom]!))),
-        whole("Callers and callees", () => store.set({ view: "sandwich", fn: name })),
-        whole("Only stacks with it", () => store.set({ only: escaped(name) })),
+        h("span", {}, "Zoomed to ", nameOf(functions.short[fn] ?? "?", "", name), ", ", h("strong", {}, data.format(data.values[graph.zoom]!))),
+        whole("Callers and callees", () => store.set(sandwichOf(name))),
+        whole("Only stacks with it", () => store.set({ only: wholeName(name) })),
         copyButton("Copy path", lines.join("\n"), bar),
       );
     }
@@ -143,7 +142,9 @@ export function flamePanel(model: Model): FlamePanel {
     // A frame of another tree, or one of which nothing is left.
     store.set({ zoom: graph.zoom });
   };
-  view.addEventListener("change", () => store.set({ view: view.value as View, zoom: 0 }));
+  view.addEventListener("change", () =>
+    store.set(view.value === "sandwich" ? sandwichOf(store.state.fn) : { view: view.value as View, zoom: 0 }),
+  );
   search.addEventListener("input", () => store.set({ search: search.value }));
   reset.addEventListener("click", () => store.set({ search: "", zoom: 0 }));
   let drawn = false;
@@ -160,6 +161,7 @@ export function flamePanel(model: Model): FlamePanel {
     } else if (changed.has("zoom") || changed.has("search")) {
       graph.zoomTo(state.zoom);
       describeZoom();
+      middle.searched(state);
       highlight(state);
     }
     drawn = true;
@@ -179,12 +181,12 @@ export function flamePanel(model: Model): FlamePanel {
   return {
     element,
     find: (name, kind) => {
-      store.set({ source: sourceWith(kind, store.state, payload), search: escaped(name), zoom: 0, view: "callers" });
+      store.set({ source: sourceWith(kind, store.state, payload), search: wholeName(name), zoom: 0, view: "callers" });
       element.scrollIntoView({ block: "start" });
       search.focus({ preventScroll: true });
     },
     sandwich: (name, kind) => {
-      store.set({ source: sourceWith(kind, store.state, payload), view: "sandwich", fn: name });
+      store.set({ source: sourceWith(kind, store.state, payload), ...sandwichOf(name) });
       element.scrollIntoView({ block: "start" });
       view.focus({ preventScroll: true });
     },

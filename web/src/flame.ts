@@ -177,7 +177,7 @@ export class FlameGraph {
 
   private name(node: number): string {
     const fn = this.data.tree.fn[node]!;
-    return fn < 0 ? this.data.total : visible(this.data.functions.name[fn] ?? "?");
+    return fn < 0 ? this.data.total : visible(this.data.functions.short[fn] ?? "?");
   }
 
   /** The longest form of the name that fits: Java's loses its packages, then its class, first. */
@@ -288,7 +288,7 @@ export class FlameGraph {
     const where = fn < 0 ? "" : place(functions, fn);
     const more = this.data.more?.(box.node);
     return [
-      h("p", {}, nameOf(this.name(box.node))),
+      h("p", {}, nameOf(fn < 0 ? this.name(box.node) : (functions.name[fn] ?? "?"))),
       h("p", {}, h("strong", {}, format(value)), ` · ${shares.join(" · ")}`),
       ...(more ? [h("p", {}, more)] : []),
       ...(where ? [h("p", { class: "muted" }, where)] : []),

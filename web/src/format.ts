@@ -52,10 +52,17 @@ export function formatDuration(seconds: number): string {
   return [`${Math.floor(smaller / ratio)}`, name, ...(rest ? [rest, smallerName] : [])].join(SPACE);
 }
 
-/** The unit in which a growth reads best, and how many seconds it has. */
-function rateUnit(bytesPerSecond: number): [number, string] {
-  const rate = Math.abs(bytesPerSecond);
-  return rate >= 100 * 1024 ? [1, "s"] : rate * 60 >= 10 * 1024 ? [60, "min"] : [3600, "h"];
+/** A unit of time, and how many seconds it has. */
+export interface RateUnit {
+  seconds: number;
+  name: string;
+}
+
+let rateUnit: RateUnit = { seconds: 1, name: "s" };
+
+/** Every rate of the page has this unit, so that they compare; src/offheap/quantities.py chooses it. */
+export function useRateUnit(unit: RateUnit): void {
+  rateUnit = unit;
 }
 
 export function formatRate(bytesPerSecond: number | null): string {
@@ -65,8 +72,11 @@ export function formatRate(bytesPerSecond: number | null): string {
   if (bytesPerSecond === 0) {
     return "none";
   }
-  const [seconds, unit] = rateUnit(bytesPerSecond);
-  return `${formatSize(bytesPerSecond * seconds)}/${unit}`;
+  const amount = bytesPerSecond * rateUnit.seconds;
+  if (Math.abs(amount) < 0.5) {
+    return `${amount < 0 ? "> −" : "< "}1${SPACE}B/${rateUnit.name}`;
+  }
+  return `${formatSize(amount)}/${rateUnit.name}`;
 }
 
 export function formatShare(part: number, whole: number): string {
@@ -95,14 +105,12 @@ export function formatInterval(
   return value.low < 0 ? `${start} to ${high}` : `${start}–${high}`;
 }
 
-/** Growth intervals in one unit, the estimate's, so that their ends compare. */
 export function formatRateInterval(value: Estimate): string | null {
-  // An estimate of nothing has no unit of its own.
-  const [seconds, unit] = rateUnit(value.estimate || value.high || 0);
+  const { seconds, name } = rateUnit;
   const scale = (quantity: number | null): number | null => (quantity === null ? null : quantity * seconds);
   const scaled = { estimate: scale(value.estimate), low: scale(value.low), high: scale(value.high) };
   const interval = formatInterval(scaled);
-  return interval && `${interval}/${unit}`;
+  return interval && `${interval}/${name}`;
 }
 
 export function formatSigned(size: number): string {

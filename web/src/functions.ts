@@ -1,9 +1,12 @@
 /** Frames merged into functions: a flame graph shows a method once, whatever lines of it call. */
 
+import type { Matcher } from "./search.ts";
 import type { FrameColumns, FrameKind, StackColumns } from "./payload.ts";
 
 export interface Functions {
   name: string[];
+  /** The names, C++ arguments folded. */
+  short: string[];
   kind: FrameKind[];
   module: string[];
   file: string[];
@@ -19,6 +22,7 @@ export function mergeFrames(frames: FrameColumns): Functions {
   const known = new Map<string, number>();
   const functions: Functions = {
     name: [],
+    short: [],
     kind: [],
     module: [],
     file: [],
@@ -26,8 +30,9 @@ export function mergeFrames(frames: FrameColumns): Functions {
     ofFrame: new Int32Array(frames.name.length),
     noStack: 0,
   };
-  const add = (name: string, kind: FrameKind, module: string, file: string): number => {
+  const add = (name: string, short: string, kind: FrameKind, module: string, file: string): number => {
     functions.name.push(name);
+    functions.short.push(short);
     functions.kind.push(kind);
     functions.module.push(module);
     functions.file.push(file);
@@ -40,7 +45,7 @@ export function mergeFrames(frames: FrameColumns): Functions {
     const key = JSON.stringify([name, kind, module]);
     let number = known.get(key);
     if (number === undefined) {
-      number = add(name, kind, module, frames.strings[frames.file[frame] ?? 0] ?? "");
+      number = add(name, frames.strings[frames.short[frame] ?? 0] || name, kind, module, frames.strings[frames.file[frame] ?? 0] ?? "");
       known.set(key, number);
     }
     functions.ofFrame[frame] = number;
@@ -53,8 +58,15 @@ export function mergeFrames(frames: FrameColumns): Functions {
   for (const lines of functions.lines) {
     lines.sort((a, b) => a - b);
   }
-  functions.noStack = add("no stack was recorded", "unknown", "", "");
+  functions.noStack = add("no stack was recorded", "no stack was recorded", "unknown", "", "");
   return functions;
+}
+
+/** Of every function, 1 if its name, in full or as it is shown, or what else it has to say matches. */
+export function matches(functions: Functions, pattern: Matcher, more?: string[]): Uint8Array {
+  return Uint8Array.from(functions.name, (name, fn) =>
+    pattern.test(name) || pattern.test(functions.short[fn]!) || (more && pattern.test(more[fn] ?? "")) ? 1 : 0,
+  );
 }
 
 /** Every stack as functions, outermost first, or innermost first when `inverted`. */

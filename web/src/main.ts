@@ -9,12 +9,12 @@ import { DIFF_SCHEMA } from "./diff-payload.ts";
 import { h, nameOf } from "./dom.ts";
 import { figures } from "./figures.ts";
 import { flamePanel, type FlamePanel } from "./flame-panel.ts";
-import { visible } from "./format.ts";
+import { useRateUnit, visible } from "./format.ts";
 import { help, KEYS } from "./help.ts";
 import { Model } from "./model.ts";
 import { readPayload, type Info, type Payload } from "./payload.ts";
 import { scopeBar } from "./scope-bar.ts";
-import { decode, keepInHash, Store, type Measure, type State } from "./state.ts";
+import { decode, keepInHash, sandwichOf, Store, type Measure, type State } from "./state.ts";
 import { suspects } from "./suspects.ts";
 import { startTheme, switchTheme, themeToggle } from "./theme.ts";
 
@@ -60,7 +60,7 @@ function shortcuts({ store, series, payload }: Model, panel: FlamePanel, keys: H
     },
     b: ({ unit }) => store.set({ unit: unit === "bytes" ? "blocks" : "bytes" }),
     i: ({ view }) => store.set({ view: view === "inverted" ? "callers" : "inverted", zoom: 0 }),
-    s: ({ view, fn }) => store.set({ view: view === "sandwich" ? "callers" : "sandwich", fn: panel.zoomed() ?? fn, zoom: 0 }),
+    s: ({ view, fn }) => store.set(view === "sandwich" ? { view: "callers", zoom: 0 } : sandwichOf(panel.zoomed() ?? fn)),
     h: ({ range }) =>
       store.set({ range: range || last < 2 ? undefined : [series.times[Math.floor(last / 2)]!, series.times[last]!] }),
     t: switchTheme,
@@ -84,6 +84,7 @@ function shortcuts({ store, series, payload }: Model, panel: FlamePanel, keys: H
 
 function render(payload: Payload, root: HTMLElement): void {
   document.title = `${title(payload.info)} · offheap`;
+  useRateUnit(payload.rate_unit);
   const store = new Store(decode(location.hash.slice(1)));
   const model = new Model(payload, store);
   const panel = flamePanel(model);

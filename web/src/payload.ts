@@ -1,8 +1,9 @@
 /** The JSON that src/offheap/report/payload.py writes into the page: what it holds and how to read it. */
 
 import { DIFF_SCHEMA, type DiffPayload } from "./diff-payload.ts";
+import type { RateUnit } from "./format.ts";
 
-export const SCHEMA = "offheap.report-page/2";
+export const SCHEMA = "offheap.report-page/3";
 
 export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
 export type Verdict = "leak" | "growing" | "steady" | "startup" | "freed" | "cannot tell yet";
@@ -40,6 +41,8 @@ export interface Info {
 export interface FrameColumns {
   strings: string[];
   name: string[];
+  /** The name as it is shown, C++ arguments folded: an index into `strings`, 0 where it is the name itself. */
+  short: number[];
   kind: FrameKind[];
   module: number[];
   file: number[];
@@ -82,6 +85,12 @@ export interface ThreadColumns {
   live_bytes: number[];
 }
 
+/** A frame that tells a suspect from others of its name: src/offheap/analysis/namesakes.py says how. */
+export interface Mark {
+  how: "caller" | "line" | "callee" | "name";
+  frame: number;
+}
+
 export interface Suspect {
   rank: number;
   verdict: Verdict;
@@ -90,6 +99,7 @@ export interface Suspect {
   why: string;
   /** Indices into the frame columns. */
   blamed: number;
+  apart: Mark[];
   stack: number[];
   /** Indices into the stack columns. */
   stacks: number[];
@@ -105,11 +115,17 @@ export interface Suspect {
   allocated_error: number[];
 }
 
-/** One entry a snapshot, by time in seconds since the start; rss_bytes is 0 where it could not be read. */
+/**
+ * One entry a snapshot, by time in seconds since the start; rss_bytes is 0 where it could not be read.  Live bytes
+ * are apart by malloc and mmap; `suspected`: what of them is in the sites of the headline's verdict.
+ */
 export interface ProcessColumns {
   time: number[];
   rss_bytes: number[];
-  live_bytes: number[];
+  malloc_bytes: number[];
+  malloc_suspected: number[];
+  mapped_bytes: number[];
+  mapped_suspected: number[];
 }
 
 /** Who holds the process's RSS, look by look, empty if nobody looked; `bytes` has a column an owner. */
@@ -129,6 +145,10 @@ export interface Payload {
   malloc_bytes: Estimate;
   /** In full from mmap to munmap, touched or not. */
   mapped_bytes: Estimate;
+  /** Of every rate on the page. */
+  rate_unit: RateUnit;
+  /** Why the headline holds where RSS did not grow with it; "" where it did. */
+  rss_note: string;
   /** Of memory: the container's, or what was given; null where none is known. */
   limit_bytes: number | null;
   /** Until all leaks together have filled it, from the end on; `high` null: perhaps never. */
@@ -146,6 +166,8 @@ export interface Payload {
 
 export interface Frame {
   name: string;
+  /** The name, C++ arguments folded. */
+  short: string;
   kind: FrameKind;
   module: string;
   file: string;
@@ -154,8 +176,10 @@ export interface Frame {
 }
 
 export function frameAt(frames: FrameColumns, index: number): Frame {
+  const name = frames.name[index] ?? "?";
   return {
-    name: frames.name[index] ?? "?",
+    name,
+    short: frames.strings[frames.short[index] ?? 0] || name,
     kind: frames.kind[index] ?? "unknown",
     module: frames.strings[frames.module[index] ?? 0] ?? "",
     file: frames.strings[frames.file[index] ?? 0] ?? "",

@@ -3,12 +3,13 @@
 import { h, nameOf } from "./dom.ts";
 import { FlameGraph, type FlameData } from "./flame.ts";
 import { formatShare, visible } from "./format.ts";
-import { stackPaths } from "./functions.ts";
+import { matches, stackPaths } from "./functions.ts";
 import { kindChip } from "./kinds.ts";
 import { formatAmount } from "./measure-switch.ts";
 import type { Model } from "./model.ts";
 import { functionNamed, inclusive, sandwich, type Sandwich } from "./sandwich.ts";
-import type { State } from "./state.ts";
+import { compileSearch, isMatcher } from "./search.ts";
+import { sandwichOf, type State } from "./state.ts";
 import { buildTree, sumTree } from "./tree.ts";
 
 const MOST_FUNCTIONS = 40;
@@ -56,6 +57,13 @@ export class SandwichView {
     }
   }
 
+  /** Another search: the list of functions to choose from follows it. */
+  searched(state: State): void {
+    if (state.view === "sandwich" && !this.list.hidden) {
+      this.choose(state);
+    }
+  }
+
   highlight(matched: Uint8Array | undefined): void {
     this.callers.highlight(matched);
     this.callees.highlight(matched);
@@ -71,14 +79,14 @@ export class SandwichView {
     const format = formatAmount(state.unit);
     const name = functions.name[fn]!;
     for (const [graph, tree] of [[this.callers, callers], [this.callees, callees]] as const) {
-      graph.show({ tree, values: sumTree(tree, weights), functions, format, total: visible(name) });
+      graph.show({ tree, values: sumTree(tree, weights), functions, format, total: visible(functions.short[fn]!) });
     }
     const [held, all] = [weights, this.weights()].map((each) => each.reduce((sum, weight) => sum + weight, 0)) as [number, number];
     const other = h("button", { type: "button" }, "Another function");
     other.addEventListener("click", () => store.set({ fn: "" }));
     this.heading.replaceChildren(
       kindChip(functions.kind[fn]!),
-      nameOf(name),
+      nameOf(functions.short[fn]!, "", name),
       h("strong", {}, format(held)),
       h("span", { class: "muted" }, `${formatShare(held, all)} of all; its callers above, its callees below`),
       other,
@@ -89,12 +97,14 @@ export class SandwichView {
     const { functions, store } = this.model;
     const sums = inclusive(this.paths!, this.weights(), functions.name.length);
     const all = this.weights().reduce((sum, weight) => sum + weight, 0);
-    const order = Array.from(sums.keys()).filter((fn) => sums[fn]! > 0).sort((a, b) => sums[b]! - sums[a]!);
+    const pattern = compileSearch(state.search);
+    const wanted = isMatcher(pattern) ? matches(functions, pattern, functions.module) : undefined;
+    const order = Array.from(sums.keys()).filter((fn) => sums[fn]! > 0 && (!wanted || wanted[fn])).sort((a, b) => sums[b]! - sums[a]!);
     const format = formatAmount(state.unit);
     this.list.replaceChildren(
       ...order.slice(0, MOST_FUNCTIONS).map((fn) => {
-        const button = h("button", { type: "button", class: "link" }, nameOf(functions.name[fn]!));
-        button.addEventListener("click", () => store.set({ fn: functions.name[fn]! }));
+        const button = h("button", { type: "button", class: "link" }, nameOf(functions.short[fn]!, "", functions.name[fn]!));
+        button.addEventListener("click", () => store.set(sandwichOf(functions.name[fn]!)));
         return h("li", {}, kindChip(functions.kind[fn]!), button, h("span", { class: "muted" }, `${format(sums[fn]!)}, ${formatShare(sums[fn]!, all)}`));
       }),
     );

@@ -4,7 +4,7 @@ import { h } from "./dom.ts";
 import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
 import type { Model } from "./model.ts";
 import type { Scope } from "./scope.ts";
-import { compileSearch } from "./search.ts";
+import { compileSearch, isMatcher, SYNTAX } from "./search.ts";
 import type { State } from "./state.ts";
 
 const MOST_SUGGESTIONS = 500;
@@ -40,13 +40,20 @@ export function scopeBar(model: Model): HTMLElement {
 
 /** `At 20.0 s: live 47.5 MiB. From 5.0 s to 20.0 s: grown by +12.0 MiB, 1.3 GiB allocated, 1.2 GiB of that freed.` */
 function sentence(scope: Scope): string {
-  const size = (measure: "live" | "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes"));
+  const size = (measure: "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes"));
   const [from, to] = scope.seconds;
   const what = scope.filtered ? "What the filters leave: " : "";
   const lately = `${size("allocated")} allocated, ${size("temporary")} of that freed`;
   return scope.ranged
-    ? `${what}${size("live")} live at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes"))}, ${lately}.`
-    : `${what || "Whole recording: "}${size("live")} live; ${lately}.`;
+    ? `${what}${live(scope)} at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes"))}, ${lately}.`
+    : `${what || "Whole recording: "}${live(scope)}; ${lately}.`;
+}
+
+/** Apart by kind: mapped address space beside malloc's blocks is no sum. */
+function live(scope: Scope): string {
+  const mapped = scope.total("live", "bytes", "mmap");
+  const blocks = `${formatSize(scope.total("live", "bytes", "malloc"))} live by malloc`;
+  return mapped > 0 ? `${blocks}, ${formatSize(mapped)} mapped` : blocks;
 }
 
 /** Two sliders over the snapshots: what dragging on a chart does, for keyboards and fingers. */
@@ -83,7 +90,8 @@ function pattern(model: Model, key: "thread" | "module" | "only", label: string,
     id: key,
     list: list ? `${key}-names` : undefined,
     placeholder: label,
-    "aria-label": `${label}, a regular expression`,
+    "aria-label": `${label}: text, "a whole name" or /a regular expression/`,
+    title: SYNTAX,
     autocomplete: "off",
     spellcheck: "false",
   });
@@ -97,10 +105,10 @@ function pattern(model: Model, key: "thread" | "module" | "only", label: string,
   return h("span", {}, input, list);
 }
 
-/** Whether the name, taken as a pattern, finds itself, and shows no other text than it has. */
+/** Whether the name, as it is typed, finds itself, and shows no other text than it has. */
 function suggestible(name: string): boolean {
   const own = compileSearch(name);
-  return own instanceof RegExp && own.test(name) && visible(name) === name;
+  return isMatcher(own) && own.test(name) && visible(name) === name;
 }
 
 function nativeModules(model: Model): string[] {

@@ -2,7 +2,7 @@
 
 import type { Functions } from "./functions.ts";
 import type { Estimate, Payload, Suspect } from "./payload.ts";
-import { compileSearch } from "./search.ts";
+import { compileSearch, isMatcher } from "./search.ts";
 import { levelsAt, nearest, type Quantity, type Series } from "./series.ts";
 import type { Measure, State, Unit } from "./state.ts";
 
@@ -76,6 +76,11 @@ export class Scope {
   total(measure: Measure, unit: Unit, kind?: "malloc" | "mmap"): number {
     const { kind: kinds } = this.payload.stacks;
     return this.measure(measure, unit).reduce((sum, value, stack) => (kind && kinds[stack] !== kind ? sum : sum + value), 0);
+  }
+
+  /** Whether anything of a suspect is left. */
+  holds(suspect: Suspect): boolean {
+    return !this.filtered || suspect.stacks.some((stack) => this.share[stack]! > 0);
   }
 
   /** A suspect's figures; undefined where nothing of it is left. */
@@ -155,15 +160,15 @@ function shares(payload: Payload, functions: Functions, state: State): Float64Ar
       }
     });
   };
-  for (const [text, names] of [[state.module, functions.module], [state.only, functions.name]] as const) {
+  for (const [text, names, shorter] of [[state.module, functions.module, functions.module], [state.only, functions.name, functions.short]] as const) {
     const pattern = compileSearch(text);
-    if (pattern instanceof RegExp) {
-      const hit = names.map((name) => pattern.test(name));
+    if (isMatcher(pattern)) {
+      const hit = names.map((name, fn) => pattern.test(name) || pattern.test(shorter[fn]!));
       only((stack) => stacks.frames[stack]!.some((frame) => hit[functions.ofFrame[frame]!]));
     }
   }
   const pattern = compileSearch(state.thread);
-  if (pattern instanceof RegExp) {
+  if (isMatcher(pattern)) {
     const hit = threads.name.map((name) => pattern.test(name));
     const [all, theirs] = [new Float64Array(share.length), new Float64Array(share.length)];
     threads.stack.forEach((stack, entry) => {

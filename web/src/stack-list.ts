@@ -7,10 +7,8 @@ import { frameAt, samePlace, type Frame, type FrameColumns } from "./payload.ts"
 
 export function stackList(frames: FrameColumns, stack: number[], blamed: number): HTMLElement {
   const look = stack.findIndex((index) => samePlace(frames, index, blamed));
-  const list = h(
-    "ol",
-    { class: "stack" },
-    ...stack.map((index, position) => {
+  const items = (full: boolean): HTMLElement[] =>
+    stack.map((index, position) => {
       const here = position === look;
       const frame = frameAt(frames, index);
       const place = formatPlace(frame);
@@ -21,16 +19,28 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number)
         h(
           "span",
           {},
-          nameOf(frame.name),
+          full ? nameOf(frame.name) : nameOf(frame.short, "", frame.name),
           place && h("span", { class: "place" }, place),
           frame.inlined && h("span", { class: "place" }, "inlined"),
           here && h("span", { class: "here" }, "look here"),
         ),
       );
-    }),
-  );
+    });
+  const list = h("ol", { class: "stack" }, ...items(false));
   const text = stack.map((index) => stackLine(frameAt(frames, index))).join("\n");
-  return h("div", { class: "stack-box" }, list, copyButton("Copy stack", text, list));
+  const folded = stack.some((index) => frameAt(frames, index).short !== frameAt(frames, index).name);
+  return h("div", { class: "stack-box" }, list, copyButton("Copy stack", text, list), folded && foldButton((full) => list.replaceChildren(...items(full))));
+}
+
+/** Names whole, C++ arguments and all, or folded again. */
+function foldButton(show: (full: boolean) => void): HTMLElement {
+  const button = h("button", { type: "button", class: "fold", "aria-pressed": "false" }, "Full names");
+  button.addEventListener("click", () => {
+    const full = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(full));
+    show(full);
+  });
+  return button;
 }
 
 /** A button that copies; where the browser refuses, it selects what is shown instead. */

@@ -12,7 +12,7 @@ export interface State {
   range: readonly [number, number] | undefined;
   /** By what the flame graph's memory was taken; undefined: as the page opens it. */
   source: Source | undefined;
-  /** Regular expressions, "" for all: names of threads, modules with a frame in the stack, functions in it. */
+  /** As search.ts reads them, "" for all: names of threads, modules with a frame in the stack, functions in it. */
   thread: string;
   module: string;
   only: string;
@@ -25,6 +25,8 @@ export interface State {
   search: string;
   /** A node of the view's call tree. */
   zoom: number;
+  /** Of the table of sites, from 1; 0: only what the page opens with. */
+  page: number;
   /** Ranks of the suspects that lie open; undefined: as the page opens them. */
   open: readonly number[] | undefined;
 }
@@ -42,8 +44,14 @@ export const START: State = {
   fn: "",
   search: "",
   zoom: 0,
+  page: 0,
   open: undefined,
 };
+
+/** What shows a function between its callers and its callees: what was searched for before would only dim it. */
+export function sandwichOf(fn: string): Partial<State> {
+  return { view: "sandwich", fn, zoom: 0, search: "" };
+}
 
 const SOURCES: readonly Source[] = ["all", "malloc", "mmap"];
 const CHOICES: { [Key in "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
@@ -52,6 +60,7 @@ const CHOICES: { [Key in "measure" | "unit" | "view" | "width"]: readonly State[
   view: ["callers", "inverted", "sandwich"],
   width: ["change", "new", "old"],
 };
+const NUMBERS = ["zoom", "page"] as const;
 const TEXTS = ["thread", "module", "only", "fn", "search"] as const;
 
 /** The hash without its "#"; "" for a page as it opens. */
@@ -68,8 +77,10 @@ export function encode(state: State): string {
   if (state.source) {
     fields.set("source", state.source);
   }
-  if (state.zoom) {
-    fields.set("zoom", String(state.zoom));
+  for (const key of NUMBERS) {
+    if (state[key]) {
+      fields.set(key, String(state[key]));
+    }
   }
   if (state.open) {
     fields.set("open", state.open.join(",") || "none");
@@ -96,8 +107,10 @@ export function decode(hash: string): State {
     state.range = [Number(range[1]), Number(range[2])];
   }
   state.source = SOURCES.find((source) => source === fields.get("source"));
-  const zoom = Number(fields.get("zoom") ?? 0);
-  state.zoom = Number.isInteger(zoom) && zoom > 0 ? zoom : 0;
+  for (const key of NUMBERS) {
+    const number = Number(fields.get(key) ?? 0);
+    state[key] = Number.isInteger(number) && number > 0 ? number : 0;
+  }
   const open = fields.get("open");
   state.open = open === null ? undefined : open.split(",").map(Number).filter((rank) => rank > 0);
   return state;

@@ -8,6 +8,8 @@ import type { Model } from "./model.ts";
 import { frameAt, type Payload, type Suspect, type Verdict } from "./payload.ts";
 import type { Scope } from "./scope.ts";
 import { courseOf } from "./series.ts";
+import { apart } from "./namesakes.ts";
+import { Pager, PAGE, pageOf } from "./pager.ts";
 import { stackList } from "./stack-list.ts";
 
 export const SUSPICIOUS: Verdict[] = ["leak", "growing"];
@@ -27,17 +29,13 @@ export function suspects(model: Model, links: Links): HTMLElement {
     return section("suspects", "Suspects", h("p", { class: "empty" }, nothing));
   }
   const body = h("tbody");
-  const rows: Row[] = [];
-  const show = (some: Suspect[]): void => {
-    for (const suspect of some) {
-      const row = new Row(model, suspect, links);
-      row.update(model.scope);
-      rows.push(row);
-      body.append(...row.elements);
-    }
+  const made = new Map<Suspect, Row>();
+  const rowOf = (suspect: Suspect): Row => {
+    const row = made.get(suspect) ?? new Row(model, suspect, links);
+    made.set(suspect, row);
+    return row;
   };
   const [first, rest] = split(payload.suspects);
-  show(first);
   const table = h(
     "table",
     {},
@@ -45,35 +43,51 @@ export function suspects(model: Model, links: Links): HTMLElement {
     body,
   );
   const more = h("button", { type: "button", id: "more" }, `Show the other sites: ${tally(rest)}`);
-  let all = false;
-  const showRest = (): void => {
-    if (!all) {
-      all = true;
-      more.hidden = true;
-      show(rest);
-      rows.forEach((row) => row.open(opened(payload, store.state.open).includes(row.suspect.rank)));
+  more.addEventListener("click", () => store.set({ page: 1 }));
+  const pager = new Pager("sites", (page) => {
+    store.set({ page });
+    if (element.getBoundingClientRect().top < 0) {
+      element.scrollIntoView({ block: "start" });
     }
-  };
-  more.addEventListener("click", showRest);
+  });
   const left = payload.suspect_count - payload.suspects.length;
-  const note = `The other ${formatCount(left)} sites are in the flame graph only.`;
+  const note = `The table has the first ${formatCount(payload.suspects.length)} sites; the other ${formatCount(left)} are in the flame graph only.`;
   const scoped = h("p", { class: "hint", id: "scoped" });
-  const element = section("suspects", "Suspects", scoped, table, rest.length > 0 && more, left > 0 && h("p", { class: "hint" }, note));
-  model.follow((scope) => {
-    const hidden = rows.filter((row) => !row.update(scope)).length;
+  const element = section("suspects", "Suspects", scoped, table, pager.element, rest.length > 0 && more, left > 0 && h("p", { class: "hint", id: "left-out" }, note));
+  let rows: Row[] = [];
+  const show = (): void => {
+    const { scope } = model;
+    const { page, open } = store.state;
+    const folded = page === 0 && first.length <= PAGE;
+    const wanted = folded ? first : payload.suspects;
+    const held = wanted.filter((suspect) => scope.holds(suspect));
+    const ranks = opened(payload, open);
+    rows = pageOf(held, page).map(rowOf);
+    rows.forEach((row) => {
+      row.update(scope);
+      row.open(ranks.includes(row.suspect.rank));
+    });
+    body.replaceChildren(...rows.flatMap((row) => row.elements));
+    pager.show(held.length, page);
+    more.hidden = !folded;
+    table.hidden = held.length === 0;
+    const hidden = wanted.length - held.length;
     scoped.textContent =
       scope.ranged || scope.filtered
         ? `Figures are of what the range and the filters leave${hidden ? `, which is nothing of ${formatCount(hidden)} ${hidden === 1 ? "site" : "sites"}` : ""}; verdicts are of the whole recording.`
         : "";
     scoped.hidden = scoped.textContent === "";
-    table.hidden = hidden === rows.length;
-  });
-  store.follow(({ open }, changed) => {
-    if (changed.has("open")) {
-      const ranks = opened(payload, open);
-      if (rest.some((suspect) => ranks.includes(suspect.rank))) {
-        showRest();
-      }
+  };
+  model.follow(show);
+  store.follow((state, changed) => {
+    const away = opened(payload, state.open).map((rank) => payload.suspects.findIndex((each) => each.rank === rank)).find((index) => index >= first.length);
+    if (state.page === 0 && away !== undefined) {
+      // An address that has a site open shows it.
+      store.set({ page: Math.floor(away / PAGE) + 1 });
+    } else if (changed.has("page")) {
+      show();
+    } else if (changed.has("open")) {
+      const ranks = opened(payload, state.open);
       rows.forEach((row) => row.open(ranks.includes(row.suspect.rank)));
     }
   });
@@ -109,7 +123,6 @@ class Row {
   private readonly line: HTMLElement;
   private readonly detail: HTMLElement;
   private course: Float64Array | undefined;
-  private shown = true;
   private scope: Scope;
 
   constructor(
@@ -121,10 +134,11 @@ class Row {
     this.scope = model.scope;
     const blamed = frameAt(payload.frames, suspect.blamed);
     const id = `suspect-${suspect.rank}`;
-    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.name));
+    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
     const callee = calleeOf(payload.frames, suspect);
-    const through = callee === undefined ? "" : frameAt(payload.frames, callee).name;
-    const place = [formatPlace(blamed), through && `through ${visible(through)}`].filter(Boolean).join(" · ");
+    const through = callee === undefined ? "" : frameAt(payload.frames, callee).short;
+    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`].filter(Boolean).join(" · ");
+    const told = apart(payload.frames, suspect.apart);
     this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
     this.button.addEventListener("click", () => {
       const open = opened(payload, store.state.open);
@@ -141,18 +155,15 @@ class Row {
         h("span", { class: `badge ${SEVERITY[suspect.verdict]}` }, suspect.verdict),
         sure(suspect) && h("span", { class: "note" }, `${percent(suspect.confidence)} sure`),
       ),
-      h("td", { class: "site" }, this.button, place && h("span", { class: "note" }, place)),
+      h("td", { class: "site" }, this.button, told && h("span", { class: "note" }, told), place && h("span", { class: "note" }, place)),
       ...this.cells,
     );
     this.elements = [this.line, this.detail];
   }
 
-  /** Whether anything of the suspect is in the scope. */
-  update(scope: Scope): boolean {
+  update(scope: Scope): void {
     this.scope = scope;
     const figures = scope.figures(this.suspect);
-    this.shown = figures !== undefined;
-    this.line.hidden = !this.shown;
     if (figures) {
       const { live, blocks, growth } = figures;
       const [course, ...numbers] = this.cells;
@@ -161,13 +172,11 @@ class Row {
       fill(numbers[1]!, "Live", formatSize(live.estimate), formatInterval(live));
       fill(numbers[2]!, "Blocks", formatCount(blocks.estimate), formatInterval(blocks, formatCount));
     }
-    this.open(this.button.getAttribute("aria-expanded") === "true");
-    return this.shown;
   }
 
   open(open: boolean): void {
     this.button.setAttribute("aria-expanded", String(open));
-    this.detail.hidden = !open || !this.shown;
+    this.detail.hidden = !open;
     if (!this.detail.hidden) {
       // Built when first opened: thousands of closed rows cost nothing.
       const cell = this.detail.firstElementChild!;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { calleeOf, headline } from "../src/answer.ts";
-import { byteRange } from "../src/charts.ts";
+import { byteRange, liveLines } from "../src/charts.ts";
 import type { FrameColumns, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
 const suspect = (verdict: Verdict, live: number): Suspect => ({
-  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, stack: [], stacks: [0], threads: [], births: [], live_error: [], allocated_error: [],
+  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, apart: [], stack: [], stacks: [0], threads: [], births: [], live_error: [], allocated_error: [],
   live_bytes: estimate(live), live_blocks: estimate(1), old_bytes: estimate(0), growth_bytes_per_second: estimate(0),
 });
 const payload = (live: number, ...suspects: Suspect[]): Payload =>
@@ -31,13 +31,35 @@ describe("calleeOf", () => {
   });
 });
 
-describe("byteRange", () => {
-  it("starts at zero unless the series is large and nearly flat, and then shows little as little", () => {
-    expect(byteRange(10e6, 100e6)[0]).toBe(0);
-    const [low, high] = byteRange(2000e6, 2001e6);
-    expect(low).toBeGreaterThan(1500e6);
-    expect(high - low).toBeGreaterThan(200e6);
-    expect(byteRange(0, 0)).toEqual([0, expect.any(Number)]);
-    expect(byteRange(null, null)[1]).toBeGreaterThan(0);
+describe("charts", () => {
+  const process = (part: Partial<Payload["process"]>) => ({
+    time: [0, 1], rss_bytes: [9e6, 9e6], malloc_bytes: [1e6, 9e6], malloc_suspected: [0, 0],
+    mapped_bytes: [2e9, 2e9], mapped_suspected: [0, 0], ...part,
+  });
+  const drawn = (part: Partial<Payload["process"]>, verdict: Verdict = "leak") =>
+    liveLines({ process: process(part), suspects: [suspect(verdict, 1)] }).map(({ id, title, bytes, part: its }) => [id, title, bytes.at(-1), its?.at(-1)]);
+
+  it("start at zero, whatever they show", () => {
+    expect(byteRange(100e6)[0]).toBe(0);
+    expect(byteRange(2001e6)).toEqual([0, expect.any(Number)]);
+    expect(byteRange(0)[1]).toBeGreaterThan(0);
+    expect(byteRange(null)[0]).toBe(0);
+  });
+
+  it("show what malloc holds without address space, and what of it leaks", () => {
+    expect(drawn({}, "steady")).toEqual([["live", "Live by malloc", 9e6, undefined]]);
+    expect(drawn({ malloc_suspected: [0, 8e6] })).toEqual([["live", "Live by malloc", 9e6, 8e6]]);
+  });
+
+  it("show a small leak in a chart of its own", () => {
+    expect(drawn({ malloc_suspected: [0, 2e5] })).toEqual([["live", "Live by malloc, what leaks", 2e5, undefined]]);
+    expect(drawn({ malloc_suspected: [0, 2e5] }, "growing")[0]?.[1]).toBe("Live by malloc, what grows");
+  });
+
+  it("show mappings where one of them leaks", () => {
+    expect(drawn({ mapped_suspected: [0, 1e9] })).toEqual([
+      ["live", "Live by malloc", 9e6, undefined],
+      ["mapped", "Mapped address space", 2e9, 1e9],
+    ]);
   });
 });

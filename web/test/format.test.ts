@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   formatCount, formatDuration, formatInterval, formatPlace, formatRate, formatRateInterval, formatShare, formatSize,
-  sentence, shortName, visible,
+  sentence, shortName, useRateUnit, visible,
 } from "../src/format.ts";
 import type { Frame } from "../src/payload.ts";
 
@@ -23,9 +23,13 @@ describe("quantities", () => {
     [0.25, "0.25 s"], [12.5, "12.5 s"], [200, "3 min 20 s"], [7500, "2 h 5 min"], [86400, "1 d"], [273600, "3 d 4 h"],
   ])("duration %s", (seconds, text) => expect(plain(formatDuration(seconds))).toBe(text));
 
-  it.each([[1.2 * MiB, "1.2 MiB/s"], [2048, "120 KiB/min"], [100, "352 KiB/h"], [0, "none"]])("rate %s", (rate, text) =>
-    expect(plain(formatRate(rate))).toBe(text),
-  );
+  it("all rates of a page have its unit", () => {
+    const rates = () => [1.2 * MiB, 2048, 0.1, -0.1, 0, null].map((rate) => plain(formatRate(rate)));
+    useRateUnit({ seconds: 1, name: "s" });
+    expect(rates()).toEqual(["1.2 MiB/s", "2.0 KiB/s", "< 1 B/s", "> −1 B/s", "none", "unknown"]);
+    useRateUnit({ seconds: 60, name: "min" });
+    expect(rates()).toEqual(["72.0 MiB/min", "120 KiB/min", "6 B/min", "−6 B/min", "none", "unknown"]);
+  });
 
   it("shares, also of nothing", () => {
     expect(plain(formatShare(1, 3))).toBe("33.3 %");
@@ -44,7 +48,8 @@ describe("intervals", () => {
     expect(plain(formatInterval({ estimate: MiB, low: MiB, high: null }))).toBe("from 1.0 MiB up");
   });
 
-  it("of a rate have the unit of its estimate", () => {
+  it("of a rate have the page's unit", () => {
+    useRateUnit({ seconds: 1, name: "s" });
     const rate = { estimate: 200 * 1024, low: 50 * 1024, high: 300 * 1024 };
     expect(plain(formatRateInterval(rate))).toBe("50.0–300 KiB/s");
   });
@@ -63,7 +68,7 @@ describe("names", () => {
   });
 
   it("have a place", () => {
-    const frame: Frame = { name: "f", kind: "native", module: "libz.so", file: "/src/zlib/inflate.c", line: 7, inlined: false };
+    const frame: Frame = { name: "f", short: "f", kind: "native", module: "libz.so", file: "/src/zlib/inflate.c", line: 7, inlined: false };
     expect(formatPlace(frame)).toBe("inflate.c:7");
     expect(formatPlace({ ...frame, line: 0 })).toBe("inflate.c");
     expect(formatPlace({ ...frame, file: "" })).toBe("libz.so");

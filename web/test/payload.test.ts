@@ -1,11 +1,13 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { mergeFrames, stackPaths } from "../src/functions.ts";
+import { matches, mergeFrames, stackPaths } from "../src/functions.ts";
+import { compileSearch, type Matcher } from "../src/search.ts";
 import { frameAt, parsePayload, samePlace, SCHEMA, unzip, type FrameColumns } from "../src/payload.ts";
 
 const frames: FrameColumns = {
   strings: ["", "libz.so", "A.java"],
   name: ["malloc", "A.run", "A.run", "A.run"],
+  short: [0, 0, 0, 0],
   kind: ["native", "java", "java", "unknown"],
   module: [1, 0, 0, 0],
   file: [0, 2, 2, 2],
@@ -27,7 +29,7 @@ describe("payload", () => {
   });
 
   it("has frames in columns", () => {
-    expect(frameAt(frames, 2)).toEqual({ name: "A.run", kind: "java", module: "", file: "A.java", line: 7, inlined: true });
+    expect(frameAt(frames, 2)).toEqual({ name: "A.run", short: "A.run", kind: "java", module: "", file: "A.java", line: 7, inlined: true });
     expect(samePlace(frames, 1, 3)).toBe(true);
     expect(samePlace(frames, 1, 2)).toBe(false);
   });
@@ -39,6 +41,16 @@ describe("functions", () => {
   it("are one for all lines of a method, but not across kinds", () => {
     expect(functions.name).toEqual(["malloc", "A.run", "A.run", "no stack was recorded"]);
     expect(functions.lines).toEqual([[], [7, 9], [9], []]);
+  });
+
+  it("have the names that are shown, and are found by them and by the full ones", () => {
+    const name = "app::Pool<std::map<int, long>>::take(int)";
+    const folded = mergeFrames({ ...frames, strings: [...frames.strings, "app::Pool<…>::take"], name: [name, ...frames.name.slice(1)], short: [3, 0, 0, 0] });
+    expect(folded.name[0]).toBe(name);
+    expect(folded.short.slice(0, 2)).toEqual(["app::Pool<…>::take", "A.run"]);
+    for (const text of ["Pool<…>", "std::map", "pool"]) {
+      expect([...matches(folded, compileSearch(text) as Matcher)]).toEqual([1, 0, 0, 0]);
+    }
   });
 
   it("make paths from the root, or from the allocation when inverted; an empty stack says so", () => {

@@ -1,20 +1,24 @@
 import { describe, expect, it, vi } from "vitest";
-import { decode, encode, START, Store, type State } from "../src/state.ts";
+import { decode, encode, sandwichOf, START, Store, type State } from "../src/state.ts";
 
 describe("the address", () => {
   it("says nothing while nothing was chosen, and brings everything back that was", () => {
     expect(encode(START)).toBe("");
     const state: State = {
       range: [5.25, 20], source: "mmap", thread: "pool-\\d+&x=1", module: "libz", only: "é \u202e", measure: "temporary",
-      unit: "blocks", view: "inverted", width: "old", fn: "a<init>", search: "#%", zoom: 17, open: [3, 1],
+      unit: "blocks", view: "inverted", width: "old", fn: "a<init>", search: "#%", zoom: 17, page: 3, open: [3, 1],
     };
     expect(decode(encode(state))).toEqual(state);
     expect(decode(encode({ ...START, open: [] })).open).toEqual([]);
   });
 
-  it.each(["range=20-5", "range=a-b", "zoom=-1", "zoom=1.5", "measure=__proto__", "view=", "zoom=NaN", "open="])(
+  it.each(["range=20-5", "range=a-b", "zoom=-1", "zoom=1.5", "measure=__proto__", "view=", "zoom=NaN", "open=", "page=-2", "page=x"])(
     "%s means nothing", (hash) => expect({ ...decode(hash), open: undefined }).toEqual(START),
   );
+});
+
+it("a sandwich begins without the search that would dim it", () => {
+  expect({ ...START, search: "x", zoom: 4, ...sandwichOf("f") }).toEqual({ ...START, view: "sandwich", fn: "f" });
 });
 
 describe("the store", () => {

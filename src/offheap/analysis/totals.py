@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offheap.analysis import estimates, sites
 from offheap.analysis.results import Estimate, Live
@@ -28,6 +29,25 @@ def live_by_kind(recording: Recording) -> Live:
     in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2)
     blocks = estimates.of_counts(mapped, sizes, probabilities, 2)
     return Live(in_bytes.at(0), blocks.at(0), in_bytes.at(1), blocks.at(1))
+
+
+def live_over_time(
+    recording: Recording, group: NDArray[np.int64], count: int, times: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Live bytes [groups, times] of the groups 0..count-1 that stacks are in, by their number; -1: none."""
+    series = recording.series
+    order = np.lexsort((series["time"], series["stack"]))
+    stack, held = series["stack"][order], series["live_bytes"][order]
+    first = np.diff(stack.astype(np.int64), prepend=-1) != 0
+    steps = np.where(first, held, np.diff(held, prepend=0.0))
+    of, at = group[stack], np.searchsorted(times, series["time"][order], "left")
+    known = (of >= 0) & (at < len(times))
+    table = np.bincount(
+        of[known] * len(times) + at[known], weights=steps[known], minlength=count * len(times)
+    )
+    # Steps of floating numbers may add up to a little less than nothing.
+    summed: NDArray[np.float64] = np.maximum(table.reshape(count, len(times)).cumsum(axis=1), 0.0)
+    return summed
 
 
 def allocated(recording: Recording) -> tuple[Estimate, Estimate]:

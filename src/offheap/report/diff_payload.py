@@ -9,10 +9,10 @@ from offheap.analysis.results_diff import Diff, Difference, Side
 from offheap.report.diff import headline, hint
 from offheap.report.payload import Frames, estimate, info
 
-SCHEMA = "offheap.diff-page/1"
+SCHEMA = "offheap.diff-page/2"
 
 # Sites after these are left out of the table, not of the flame graph.
-MOST_SITES = 300
+MOST_SITES = 2000
 
 
 def payload(diff: Diff) -> dict[str, Any]:

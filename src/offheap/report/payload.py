@@ -17,16 +17,22 @@ from numpy.typing import NDArray
 from offheap import __version__
 from offheap.analysis import totals as whole
 from offheap.analysis.accounts import TITLES
+from offheap.analysis.answer import short
 from offheap.analysis.courses import site_courses
+from offheap.analysis.leaks import Ranking
+from offheap.analysis.namesakes import apart
 from offheap.analysis.results import Estimate, Suspect
+from offheap.analysis.rss_beside_leak import rss_beside_leak
 from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
-from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
+from offheap.quantities import RateUnit, rate_unit
+from offheap.recording.model import MMAP, Frame, Info, OwnersOverTime, Recording
 from offheap.report.payload_series import series
 
-SCHEMA = "offheap.report-page/2"
+SCHEMA = "offheap.report-page/3"
 
 # Sites after these are left out of the table, not of the flame graph; the page says how many there are.
-MOST_SUSPECTS = 300
+# A site takes some 600 bytes of the page: these are 1.2 MB, of 5 that a mail still takes.
+MOST_SUSPECTS = 2000
 MOST_SNAPSHOTS = 2000
 MOST_LOOKS = 500
 # A stack that more threads share is filed under those that hold most of it.
@@ -53,7 +59,10 @@ def payload(
     used = np.flatnonzero(totals.allocated_bytes > 0)
     place = np.full(len(totals.allocated_bytes), -1, np.int64)
     place[used] = np.arange(len(used))
-    shown = suspects[:MOST_SUSPECTS]
+    shown = list(suspects[:MOST_SUSPECTS])
+    unit = suspects.rate_unit if isinstance(suspects, Ranking) else _unit(shown)
+    # What the headline is about.
+    worst = [one for one in shown if one.verdict == shown[0].verdict in ("leak", "growing")]
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
@@ -62,6 +71,8 @@ def payload(
         "live_blocks": estimate(live_blocks),
         "malloc_bytes": estimate(by_kind.malloc_bytes),
         "mapped_bytes": estimate(by_kind.mapped_bytes),
+        "rate_unit": {"seconds": unit.seconds, "name": unit.name},
+        "rss_note": rss_beside_leak(recording, worst),
         "limit_bytes": limit_bytes,
         "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
         "stacks": _stacks(recording, totals, used),
@@ -69,10 +80,16 @@ def payload(
         "threads": _threads(recording, place),
         "suspects": _suspects(recording, shown, frames, place),
         "suspect_count": len(suspects),
-        "process": _process(recording),
+        "process": _process(recording, worst),
         "owners": _owners(recording.owners),
         "frames": frames.columns(),  # last: suspects may have added to them
     }
+
+
+def _unit(suspects: Sequence[Suspect]) -> RateUnit:
+    """As Ranking.rate_unit has it, of suspects that were taken out of one."""
+    suspicious = [one for one in suspects if one.verdict in ("leak", "growing")] or suspects
+    return rate_unit(one.growth_bytes_per_second.estimate for one in suspicious)
 
 
 class Frames:
@@ -97,6 +114,8 @@ class Frames:
         frames = self._frames
         return {
             "name": [frame.name for frame in frames],
+            # As the terminal folds it; 0: it is not folded.
+            "short": column("" if short(frame) == frame.name else short(frame) for frame in frames),
             "kind": [frame.kind for frame in frames],
             "module": column(frame.module for frame in frames),
             "file": column(frame.file for frame in frames),
@@ -146,6 +165,7 @@ def _suspects(
     recording: Recording, suspects: Sequence[Suspect], frames: Frames, place: NDArray[np.int64]
 ) -> list[dict[str, Any]]:
     over_time = site_courses(recording, [suspect.site for suspect in suspects])
+    namesakes = apart([suspect.site for suspect in suspects], [suspect.blamed for suspect in suspects])
     result = []
     for number, suspect in enumerate(suspects):
         site = suspect.site
@@ -158,6 +178,9 @@ def _suspects(
                 "kind": site.kind,
                 "why": suspect.why,
                 "blamed": frames.number(suspect.blamed),
+                "apart": [
+                    {"how": mark.how, "frame": frames.number(mark.frame)} for mark in namesakes[number]
+                ],
                 "stack": [frames.number(frame) for frame in site.stack],
                 "stacks": stacks[stacks >= 0].tolist(),
                 "threads": list(site.threads),
@@ -178,12 +201,20 @@ def _errors(variances: Any) -> list[float]:
     return [float(f"{error:.4g}") for error in np.sqrt(variances).tolist()] if variances.any() else []
 
 
-def _process(recording: Recording) -> dict[str, Any]:
+def _process(recording: Recording, worst: Sequence[Suspect]) -> dict[str, Any]:
     rows = recording.process[_spread(len(recording.process), MOST_SNAPSHOTS)]
+    # Apart: address space that a JVM reserves, touched or not, would drown what malloc holds.
+    mapped = recording.stack_kinds == MMAP
+    suspected = np.zeros(len(mapped), np.bool_)
+    suspected[[stack for suspect in worst for stack in suspect.site.stacks]] = True
+    held = whole.live_over_time(recording, 2 * mapped + suspected, 4, rows["time"])
     return {
         "time": [round(float(time), 3) for time in rows["time"]],
         "rss_bytes": rows["rss_bytes"].tolist(),
-        "live_bytes": _whole(rows["live_bytes"]),
+        "malloc_bytes": _whole(held[0] + held[1]),
+        "malloc_suspected": _whole(held[1]),
+        "mapped_bytes": _whole(held[2] + held[3]),
+        "mapped_suspected": _whole(held[3]),
     }
 
 
