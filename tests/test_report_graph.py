@@ -109,8 +109,12 @@ def test_the_flame_graph_opens_on_what_leaks_not_on_reservations(
     # The rest of the page is about both.
     assert page.locator("#clear").is_hidden()
     assert plain(page.inner_text("#not-drawn")).startswith("Not drawn: ")
+    malloc, mapped = (
+        format_size(recording.live["size"][recording.stack_kinds[recording.live["stack"]] == kind].sum())
+        for kind in (1, 2)
+    )
     assert plain(page.inner_text("#totals")).startswith(
-        f"Whole recording: {format_size(recording.live['size'].sum())}"
+        f"Whole recording: {malloc} live by malloc, {mapped} mapped;"
     )
     assert "#" not in page.url
     page.select_option("#source", "all")
@@ -136,16 +140,95 @@ def test_find_shows_the_kind_of_memory_that_the_suspect_holds(open_report: Open)
 
 def test_a_half_typed_pattern_is_said_to_be_none(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking)
-    page.fill("#search", "a(")
+    page.fill("#search", "/a(/")
     assert page.get_attribute("#search", "aria-invalid") == "true"
     assert page.inner_text("#matched") == "not a regular expression"
 
 
-def test_find_in_the_flame_graph_searches_the_blamed_function(open_report: Open, leaking: Recording) -> None:
+def test_text_is_found_as_it_stands_and_an_expression_between_slashes(
+    open_report: Open, leaking: Recording
+) -> None:
     page = open_report(leaking)
+
+    def matched(text: str) -> str:
+        page.fill("#search", text)
+        return plain(page.inner_text("#matched"))
+
+    assert "1 function)" in matched("os::malloc(unsigned long, MEMFLAGS)")
+    assert "nothing is called so; /Inflater.*init/ is a regular expression" in matched("Inflater.*init")
+    assert "functions)" in matched("/Inflater.*init/")
+    assert "1 function)" in matched(f'"{LEAK}"')
+    assert "0 functions)" in matched(f'"{LEAK[:-1]}"')
+
+
+def test_find_in_the_flame_graph_shows_the_name_and_finds_no_longer_ones(open_report: Open) -> None:
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
+    process.add(recordings.inflater(f"{LEAK}Cached"), recordings.Churn(rate=300, size=9000, lifetime=1))
+    page = open_report(process.record(exact=True))
     page.click("text=Find in the flame graph")
-    assert page.input_value("#search") == f"^{re.escape(LEAK)}$"
-    assert "1 function" in page.inner_text("#matched")
+    assert page.input_value("#search") == f'"{LEAK}"'
+    assert "1 function)" in page.inner_text("#matched")
+    # "Only stacks with it" of a zoomed frame filters by the name, too.
+    page.focus(GRAPH)
+    for key in ("Home", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    page.click("text=Only stacks with it")
+    assert page.input_value("#only") == f'"{LEAK}"'
+
+
+def test_the_sandwich_begins_without_the_dimming_of_a_search(open_report: Open, leaking: Recording) -> None:
+    pictures = "Array.from(document.querySelectorAll('#sandwich canvas'), (canvas) => canvas.toDataURL())"
+    page = open_report(leaking)
+    page.click("text=Its callers and callees")
+    undimmed = page.evaluate(pictures)
+    page.fill("#search", "nothing")
+    assert page.evaluate(pictures) != undimmed  # what is searched for in the sandwich shows there
+    for enter in ("text=Its callers and callees", "key", "select"):
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        page.click("text=Find in the flame graph")
+        assert page.input_value("#search") == f'"{LEAK}"'
+        if enter == "key":
+            page.focus(GRAPH)
+            for key in ("Home", "ArrowDown", "ArrowDown", "Enter", "s"):
+                page.keyboard.press(key)
+        elif enter == "select":
+            page.select_option("#view", "sandwich")
+            page.fill("#search", "thumbnail")  # among the functions to choose from
+            assert page.locator(".functions li").count() == 1
+            page.click(".functions button")
+        else:
+            page.click(enter)
+        assert page.input_value("#search") == ""
+        assert page.evaluate(pictures) == undimmed
+
+
+TREE = "std::_Rb_tree<int, std::pair<int const, app::Thread<char>>, std::less<int>>::emplace(int&&)"
+
+
+def test_cpp_names_are_folded_as_in_the_terminal_and_whole_on_demand(open_report: Open) -> None:
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.native_stack("app::remember(int)", TREE), recordings.Leak(rate=200, size=7160))
+    page = open_report(process.record(exact=True))
+    folded = "std::_Rb_tree<…>::emplace"
+    name = page.locator("#suspect-1 .stack .name", has_text="Rb_tree")
+    assert (name.inner_text(), name.get_attribute("title")) == (folded, TREE)
+    assert page.inner_text("tr.suspect button.open") == "app::remember"
+    page.click("#suspect-1 button.fold")
+    assert name.inner_text() == TREE
+    page.focus("#suspect-1 button.fold")
+    page.keyboard.press("Enter")
+    assert name.inner_text() == folded
+    for text in (folded, "std::less<int>"):
+        page.fill("#search", text)
+        assert "1 function)" in page.inner_text("#matched")
+    page.focus(GRAPH)
+    for key in ("Home", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    assert page.inner_text("#flame .tooltip .name >> visible=true") == TREE
+    page.keyboard.press("Enter")
+    assert page.inner_text("#zoomed .name") == folded
 
 
 def test_a_function_stands_between_its_callers_and_its_callees(open_report: Open, leaking: Recording) -> None:

@@ -47,9 +47,11 @@ export function liveLines({ process, suspects }: Pick<Payload, "process" | "susp
     { id: "live", title: "Live by malloc", bytes: process.malloc_bytes, part: process.malloc_suspected },
     { id: "mapped", title: "Mapped address space", bytes: process.mapped_bytes, part: process.mapped_suspected },
   ];
+  // What the headline is about comes first.
+  const largest = (values: number[]): number => values.reduce((most, each) => Math.max(most, each), 0);
+  kinds.sort((a, b) => Number(largest(b.part) > 0) - Number(largest(a.part) > 0));
   return kinds.flatMap(({ id, title, bytes, part }): Line[] => {
-    const top = bytes.reduce((most, each) => Math.max(most, each), 0);
-    const most = part.reduce((largest, each) => Math.max(largest, each), 0);
+    const [top, most] = [largest(bytes), largest(part)];
     if (most === 0) {
       return id === "live" ? [{ id, title, colour: "held", time, bytes }] : [];
     }
@@ -79,15 +81,13 @@ export function charts(model: Model): HTMLElement {
     );
   }
   const rss = rss_bytes.map((bytes) => (bytes > 0 ? bytes : null));
-  const lines: Line[] = [
-    ...liveLines(model.payload),
-    // The owners' chart has RSS as its upper edge; of a single look there is only the bar.
-    ...(looks > 1 ? [] : [{ id: "rss", title: "RSS of the process", colour: "rss" as const, time, bytes: rss }]),
-  ];
+  const [headline, ...others] = liveLines(model.payload).map((line) => figure(line, model));
+  // The owners' chart has RSS as its upper edge; of a single look there is only the bar.
+  const whole = looks <= 1 && figure({ id: "rss", title: "RSS of the process", colour: "rss", time, bytes: rss }, model);
   return section(
     "time",
     "Over time",
-    h("div", { class: "charts" }, ...lines.map((line) => figure(line, model)), looks > 0 && owners(model)),
+    h("div", { class: "charts" }, headline, whole, looks > 0 && owners(model), ...others),
     model.series.times.length > 2 && h("p", { class: "hint" }, "Drag over a chart to look at a part of the time: everything below follows."),
   );
 }
@@ -112,7 +112,7 @@ function figure(line: Line, model: Model): HTMLElement {
     host.replaceWith(h("p", { class: "empty" }, "Not recorded: the process could not be read."));
     return element;
   }
-  const rest = line.part ? `${summary(line.bytes)}, of it ${summary(line.part)}` : summary(line.bytes);
+  const rest = line.part ? `${summary(line.bytes)}; ${line.partTitle} ${summary(line.part)}` : summary(line.bytes);
   readout.textContent = rest;
   let plot: uPlot | undefined;
   const build = (): void => {
@@ -169,8 +169,8 @@ function options(line: Line, width: number, readout: HTMLElement, rest: string, 
           if (bytes === undefined || index === null || index === undefined) {
             readout.textContent = rest;
           } else {
-            const part = line.part ? `, of it ${formatSize(line.part[index] ?? null)}` : "";
-            readout.textContent = `${formatSize(bytes)}${part} at ${formatDuration(line.time[index] ?? 0)}`;
+            const part = line.part ? `; ${line.partTitle} ${formatSize(line.part[index] ?? null)}` : "";
+            readout.textContent = `${formatSize(bytes)} at ${formatDuration(line.time[index] ?? 0)}${part}`;
           }
         },
       ],
@@ -183,7 +183,7 @@ export function axes(): uPlot.Axis[] {
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `11px ${colour("--sans")}` };
   return [
     { ...axis, incrs: SECOND_STEPS, size: 26, space: 70, values: (_plot, ticks) => ticks.map(formatElapsed) },
-    { ...axis, incrs: BYTE_STEPS, size: 68, space: 28, values: (_plot, ticks) => ticks.map(formatTick) },
+    { ...axis, incrs: BYTE_STEPS, size: 68, space: 28, values: (_plot, ticks) => tickLabels(ticks) },
   ];
 }
 
@@ -217,8 +217,12 @@ export function byteRange(high: number | null): [number, number] {
   return [0, Math.max(high ?? 0, SMALLEST_RANGE) * 1.08];
 }
 
-function formatTick(bytes: number): string {
-  return bytes === 0 ? "0" : formatSize(bytes).replace(".0\u00a0", "\u00a0");
+/** All of an axis in the unit of its steps, which are whole numbers of it. */
+export function tickLabels(ticks: readonly number[]): string[] {
+  const step = ticks.length > 1 ? ticks[1]! - ticks[0]! : (ticks[0] ?? 0);
+  const unit = 1024 ** Math.max(Math.floor(Math.log2(Math.max(step, 1)) / 10), 0);
+  const name = formatSize(unit).replace("1.0", "").replace(/^1/, "");
+  return ticks.map((bytes) => (bytes === 0 ? "0" : `${Number((bytes / unit).toFixed(1))}${name}`));
 }
 
 function formatElapsed(seconds: number): string {

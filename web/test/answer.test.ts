@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { calleeOf, headline } from "../src/answer.ts";
-import { byteRange, liveLines } from "../src/charts.ts";
+import { byteRange, liveLines, tickLabels } from "../src/charts.ts";
 import type { FrameColumns, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
@@ -46,6 +46,13 @@ describe("charts", () => {
     expect(byteRange(null)[0]).toBe(0);
   });
 
+  it("have one unit on an axis", () => {
+    const labels = (step: number, count = 4) => tickLabels(Array.from({ length: count }, (_tick, index) => index * step)).map((text) => text.replace("\u00a0", " "));
+    expect(labels(500 * 1024 ** 2)).toEqual(["0", "500 MiB", "1000 MiB", "1500 MiB"]);
+    expect(labels(1024)).toEqual(["0", "1 KiB", "2 KiB", "3 KiB"]);
+    expect(labels(20)).toEqual(["0", "20 B", "40 B", "60 B"]);
+  });
+
   it("show what malloc holds without address space, and what of it leaks", () => {
     expect(drawn({}, "steady")).toEqual([["live", "Live by malloc", 9e6, undefined]]);
     expect(drawn({ malloc_suspected: [0, 8e6] })).toEqual([["live", "Live by malloc", 9e6, 8e6]]);
@@ -58,8 +65,8 @@ describe("charts", () => {
 
   it("show mappings where one of them leaks", () => {
     expect(drawn({ mapped_suspected: [0, 1e9] })).toEqual([
-      ["live", "Live by malloc", 9e6, undefined],
       ["mapped", "Mapped address space", 2e9, 1e9],
+      ["live", "Live by malloc", 9e6, undefined],
     ]);
   });
 });

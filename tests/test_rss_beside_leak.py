@@ -1,0 +1,77 @@
+"""A leak beside RSS that did not grow with it: the report says why, from the recording's own figures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+import recordings
+from offheap.analysis.leaks import ranking
+from offheap.analysis.rss_beside_leak import rss_beside_leak
+from offheap.quantities import format_size
+from offheap.recording.model import OwnersOverTime, Recording
+from report_pages import LEAK, Open, plain
+
+MIB = 2**20
+
+
+def leaking(kind: int = 1) -> Recording:
+    """8.2 MiB in 30 s."""
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.inflater(LEAK), recordings.Leak(rate=40, size=7160), kind=kind)
+    return process.record(exact=True)
+
+
+def with_rss(recording: Recording, first: float, last: float, **owners: tuple[float, float]) -> Recording:
+    """RSS and its owners in MiB, at the start and at the end."""
+    process = recording.process.copy()
+    process["rss_bytes"] = (np.linspace(first, last, len(process)) * MIB).astype(np.uint64)
+    names = [name.replace("_", "-") for name in owners]
+    held = np.array(list(owners.values())).reshape(len(names), 2).T * MIB
+    over = OwnersOverTime(np.array([1.0, 30.0]), names, held, held.sum(axis=1)) if names else recording.owners
+    return dataclasses.replace(recording, process=process, owners=over)
+
+
+def note(recording: Recording) -> str:
+    return rss_beside_leak(recording, [one for one in ranking(recording) if one.verdict == "leak"])
+
+
+def test_nothing_is_said_where_rss_grew_with_the_leak_or_is_not_known() -> None:
+    assert not note(with_rss(leaking(), 100, 108))
+    assert not note(with_rss(leaking(), 0, 0))
+    assert not rss_beside_leak(with_rss(leaking(), 100, 90), [])
+
+
+def test_an_owner_that_shrank_is_named() -> None:
+    recording = with_rss(leaking(), 100, 97, java_heap=(60, 50), malloc=(20, 28), code_cache=(20, 19.9))
+    kept = format_size(float(recording.live["size"].sum()))
+    assert note(recording) == (
+        "RSS fell by 3.0 MiB in the same time, from 100 MiB to 97.0 MiB: Java heap shrank by 10.0 MiB, and "
+        f"malloc's pages grew by 8.0 MiB. The verdict holds all the same: it counts blocks, of which {kept} "
+        "were allocated while this was recorded and not freed"
+    )
+
+
+def test_blocks_in_pages_that_were_there_before_are_told_of() -> None:
+    text = note(with_rss(leaking(), 100, 101, java_heap=(60, 60), malloc=(20, 21), malloc_free=(20, 15)))
+    assert "RSS rose by only 1.0 MiB" in text
+    assert "free, kept by malloc shrank by 5.0 MiB" in text
+    assert "malloc's pages grew by only 1.0 MiB: blocks lie where others were freed" in text
+    assert "RSS stayed at 100 MiB" in note(with_rss(leaking(), 100, 100, malloc=(20, 20)))
+
+
+def test_mappings_count_where_they_are_touched_and_missing_owners_are_said_to_be_missing() -> None:
+    assert "a mapping counts in RSS only where it is touched" in note(
+        with_rss(leaking(kind=2), 100, 100, java_heap=(60, 60))
+    )
+    assert "who holds RSS was not recorded" in note(with_rss(leaking(), 100, 97))
+
+
+def test_the_page_says_why_it_leaks_beside_an_rss_that_fell(open_report: Open) -> None:
+    recording = with_rss(leaking(), 100, 97, java_heap=(60, 50), malloc=(20, 28))
+    page = open_report(recording)
+    assert page.inner_text("#answer h1") == "Yes, it leaks native memory."
+    assert plain(page.inner_text("#rss-note")) == f"{note(recording)}."
+    assert "−3.0 MiB" in plain(page.inner_text(".figures"))
+    assert open_report(with_rss(leaking(), 100, 108)).locator("#rss-note").count() == 0
