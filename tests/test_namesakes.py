@@ -9,7 +9,8 @@ from offheap.analysis import frames
 from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.results import Estimate, Site
 from offheap.recording.model import Frame
-from recordings import MALLOC, inflater, java, native
+from offheap.report.namesakes_text import fitted
+from recordings import MALLOC, inflater, java, native, native_stack
 
 NOTHING = Estimate(0, 0, 0)
 
@@ -84,10 +85,27 @@ def test_numbers_of_hidden_classes_tell_nothing_apart() -> None:
     ) == [[], []]
 
 
+def test_of_recursion_few_frames_are_shown() -> None:
+    deep = [native_stack("visit", *["walk"] * depth, "main") for depth in range(1, 9)]
+    found = marks(*deep)
+    assert [name for _, name in found[1]] == ["walk", "main"]
+    assert [name for _, name in found[6]] == ["walk", "walk", "main"]
+
+
+@given(st.integers(20, 90))
+def test_a_line_keeps_some_of_the_name_and_of_what_tells_it_apart(room: int) -> None:
+    stacks = [inflater(OPEN, "com.example.Retry.again", f"com.example.{'Long' * 9}.load{n}") for n in (1, 2)]
+    sites, blamed = [site(stack) for stack in stacks], [frames.blamed(stack) for stack in stacks]
+    line = fitted(blamed[0], apart(sites, blamed)[0], room)
+    assert len(line) <= room
+    assert line.startswith(("Feed.open ← ", "open ← "))
+    assert ("load1" in line) == (room >= len("open ← load1"))
+
+
 NAMES = st.sampled_from(["a.A.a", "a.A.b", "b.B.c"])
 
 
-@given(st.sets(st.lists(NAMES, min_size=1, max_size=5).map(tuple), min_size=2, max_size=8))
+@given(st.sets(st.lists(NAMES, min_size=1, max_size=3).map(tuple), min_size=2, max_size=8))
 def test_whatever_the_callers_no_two_are_marked_alike(paths: set[tuple[str, ...]]) -> None:
     stacks = [(MALLOC, *(Frame(name, "java") for name in (OPEN, *path))) for path in sorted(paths)]
     found = apart([site(stack) for stack in stacks], [stack[1] for stack in stacks])

@@ -15,6 +15,8 @@ from offheap.analysis.answer import short
 from offheap.analysis.results import Site
 from offheap.recording.model import Frame
 
+MOST_MARKS = 3
+
 How = Literal["caller", "line", "callee", "name"]
 
 
@@ -54,7 +56,8 @@ def apart(
 ) -> list[tuple[Mark, ...]]:
     """Of each site, what tells it from those of its kind that `name` calls alike: of most sites nothing.
 
-    Callers come from the inside outwards.
+    Callers come from the inside outwards.  Of those whose recursion alone differs there may be more than
+    MOST_MARKS: the first and the last of them stay, and such sites may still read alike.
     """
     marks: list[dict[int, Mark]] = [{} for _ in sites]  # by place in the stack
     alike: dict[tuple[str, str], list[int]] = {}
@@ -63,7 +66,11 @@ def apart(
     for group in alike.values():
         if len(group) > 1:
             _tell(group, sites, blamed, name, marks)
-    return [tuple(mark for _, mark in sorted(its.items())) for its in marks]
+    return [_few([mark for _, mark in sorted(its.items())]) for its in marks]
+
+
+def _few(marks: list[Mark]) -> tuple[Mark, ...]:
+    return tuple(marks if len(marks) <= MOST_MARKS else [*marks[: MOST_MARKS - 1], marks[-1]])
 
 
 def _tell(

@@ -30,16 +30,21 @@ def beside(marks: Sequence[Mark], name: Callable[[Frame], str] = short) -> str:
 
 
 def fitted(blamed: Frame, marks: Sequence[Mark], room: int) -> str:
-    """The name and what tells it apart in so many columns, the latter first: `Feed.open ← Prices.load`.
+    """The name and what tells it apart in so many columns: `Feed.open ← Prices.load`.
 
-    Where that is too long classes go first, then the end of the name itself.
+    Where that is too long classes go first, then the end of the name, of which a third of the room stays,
+    then the end of the rest.
     """
     for own, other in ((brief, brief), (_classless, brief), (_classless, _classless)):
         name, rest = own(blamed), beside(marks, other)
         if len(name) + 1 + len(rest) <= room:
             return f"{name} {rest}"
-    left = room - len(rest) - 1
-    return f"{name[: left - 1]}… {rest}" if left > 1 else rest
+    left = max(room - len(rest) - 1, room // 3)
+    return f"{_cut(name, left)} {_cut(rest, room - left - 1)}"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
 
 
 def _classless(frame: Frame) -> str:
