@@ -79,7 +79,11 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
   const blamed = frameAt(payload.frames, suspect.blamed);
   const place = formatPlace(blamed);
   const callee = calleeOf(payload.frames, suspect);
-  const told = apart(payload.frames, suspect.apart);
+  // Of sites that are not suspected nobody asks.
+  const namesake = payload.suspects.some(
+    (each) => each !== suspect && ["leak", "growing"].includes(each.verdict) && frameAt(payload.frames, each.blamed).short === blamed.short,
+  );
+  const told = namesake && apart(payload.frames, suspect.apart);
   const { growth_bytes_per_second: growth, live_bytes: live } = suspect;
   const interval = formatInterval(live);
   const held = h("strong", {}, formatSize(live.estimate));

@@ -4,13 +4,13 @@ import { diffFlame } from "./diff-flame.ts";
 import type { DiffPayload, Side } from "./diff-payload.ts";
 import { diffSites } from "./diff-sites.ts";
 import { h } from "./dom.ts";
-import { formatDuration, formatSize, sentence, visible } from "./format.ts";
+import { formatDuration, formatSize, sentence, useRateUnit, visible } from "./format.ts";
 import { help } from "./help.ts";
 import { decode, keepInHash, Store } from "./state.ts";
 import { switchTheme, themeToggle } from "./theme.ts";
 
 const DIFF_KEYS: [string, string][] = [
-  ["/", "search for functions in the flame graph"],
+  ["/", 'search for functions in the flame graph: text, "a whole name" or /a regular expression/'],
   ["Esc", "undo search and zoom"],
   ["i", "inverted: what allocates at the top, its callers below"],
   ["t", "light or dark"],
@@ -21,6 +21,8 @@ const DIFF_KEYS: [string, string][] = [
 
 export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
   document.title = `${sideName(payload.new)} · offheap diff`;
+  // What `--per second` asked for.
+  useRateUnit({ seconds: 1, name: "s" });
   const store = new Store(decode(location.hash.slice(1)));
   const flame = diffFlame(payload, store);
   const { dialog, button } = help(DIFF_KEYS);

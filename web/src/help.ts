@@ -3,7 +3,7 @@
 import { h } from "./dom.ts";
 
 export const KEYS: [string, string][] = [
-  ["/", "search for functions in the flame graph"],
+  ["/", 'search for functions in the flame graph: text, "a whole name" or /a regular expression/'],
   ["Esc", "undo search and zoom; then range and filters"],
   ["m", "next measure: live, grown, allocated, temporary"],
   ["b", "bytes or blocks"],
