@@ -94,6 +94,8 @@ def test_sites_of_a_diff_are_paged(open_report: Open, many: Recording, tmp_path:
     page = open_report(path)
     if page.locator("#more").is_visible():
         page.click("#more")
+    told = page.locator("tr.suspect .apart").all_inner_texts()
+    assert {"called by com.example.Admin.importOne", "called by com.example.Nightly.importAll"} <= set(told)
     count = sum(site.change != "same" for site in found.sites)
     assert page.inner_text(".pager .place") == f"1–30 of {count} sites"
     page.click("[aria-label='Last page']")

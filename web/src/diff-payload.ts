@@ -1,6 +1,6 @@
 /** The JSON that src/offheap/report/diff_payload.py writes into the page of a diff. */
 
-import type { Estimate, FrameColumns, Info } from "./payload.ts";
+import type { Estimate, FrameColumns, Info, Mark } from "./payload.ts";
 
 export const DIFF_SCHEMA = "offheap.diff-page/2";
 
@@ -26,6 +26,7 @@ export interface SiteChange {
   kind: "malloc" | "mmap" | "java";
   /** Indices into the frame columns. */
   blamed: number;
+  apart: Mark[];
   stack: number[];
   live_bytes: Difference;
   live_blocks: Difference;

@@ -4,6 +4,7 @@ import type { Change, Difference, DiffPayload, SiteChange } from "./diff-payload
 import { h, nameOf, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "./format.ts";
 import { frameAt, type Estimate } from "./payload.ts";
+import { apart } from "./namesakes.ts";
 import { Pager, PAGE, pageOf } from "./pager.ts";
 import { stackList } from "./stack-list.ts";
 import type { Store } from "./state.ts";
@@ -72,6 +73,7 @@ function row(payload: DiffPayload, site: SiteChange, find: (name: string) => voi
   });
   const { change, old, new: now } = site.live_bytes;
   const place = formatPlace(blamed);
+  const told = apart(payload.frames, site.apart);
   // At two times of one recording, what is held at a moment is divided by nothing.
   const held = payload.old.time === null ? payload.unit : "";
   return [
@@ -85,7 +87,7 @@ function row(payload: DiffPayload, site: SiteChange, find: (name: string) => voi
         h("span", { class: `badge ${site.significant ? COLOURS[site.change] : "info"}` }, site.change),
         !site.significant && h("span", { class: "note" }, "chance explains it"),
       ),
-      h("td", { class: "site" }, open, place && h("span", { class: "note" }, place)),
+      h("td", { class: "site" }, open, told && h("span", { class: "note" }, told), place && h("span", { class: "note" }, place)),
       quantity("Change", `${(change.estimate ?? 0) > 0 ? "+" : ""}${amount(change.estimate, payload.unit)}`, interval(change, payload.unit)),
       quantity("Old", amount(old.estimate, held), interval(old, held)),
       quantity("New", amount(now.estimate, held), interval(now, held)),

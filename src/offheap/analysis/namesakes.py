@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from offheap.analysis import frames
 from offheap.analysis.answer import short
-from offheap.analysis.results import Site
 from offheap.recording.model import Frame
 
 MOST_MARKS = 3
 
 How = Literal["caller", "line", "callee", "name"]
+
+
+class Stacked(Protocol):
+    """A site of a recording, or one of a diff."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def stack(self) -> Sequence[Frame]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ def brief(frame: Frame) -> str:
 
 
 def apart(
-    sites: Sequence[Site], blamed: Sequence[Frame], name: Callable[[Frame], str] = short
+    sites: Sequence[Stacked], blamed: Sequence[Frame], name: Callable[[Frame], str] = short
 ) -> list[tuple[Mark, ...]]:
     """Of each site, what tells it from those of its kind that `name` calls alike: of most sites nothing.
 
@@ -75,7 +83,7 @@ def _few(marks: list[Mark]) -> tuple[Mark, ...]:
 
 def _tell(
     group: list[int],
-    sites: Sequence[Site],
+    sites: Sequence[Stacked],
     blamed: Sequence[Frame],
     name: Callable[[Frame], str],
     marks: list[dict[int, Mark]],

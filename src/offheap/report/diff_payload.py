@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from offheap import __version__
+from offheap.analysis.namesakes import apart
 from offheap.analysis.results_diff import Diff, Difference, Side
 from offheap.report.diff import headline, hint
 from offheap.report.payload import Frames, estimate, info
@@ -42,12 +43,13 @@ def payload(diff: Diff) -> dict[str, Any]:
                 "significant": site.significant,
                 "kind": site.kind,
                 "blamed": frames.number(site.blamed),
+                "apart": [{"how": mark.how, "frame": frames.number(mark.frame)} for mark in marks],
                 "stack": [frames.number(frame) for frame in site.stack],
                 "live_bytes": _difference(site.live_bytes),
                 "live_blocks": _difference(site.live_blocks),
                 "allocated_bytes": _difference(site.allocated_bytes),
             }
-            for site in shown
+            for site, marks in zip(shown, apart(shown, [site.blamed for site in shown]), strict=True)
         ],
         "stacks": {
             "kind": list(stacks.kinds),

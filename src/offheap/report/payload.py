@@ -112,10 +112,13 @@ class Frames:
             return [strings.setdefault(text, len(strings)) for text in texts]
 
         frames = self._frames
+        shown = [short(frame) for frame in frames]
         return {
             "name": [frame.name for frame in frames],
             # As the terminal folds it; 0: it is not folded.
-            "short": column("" if short(frame) == frame.name else short(frame) for frame in frames),
+            "short": column(
+                "" if name == frame.name else name for name, frame in zip(shown, frames, strict=True)
+            ),
             "kind": [frame.kind for frame in frames],
             "module": column(frame.module for frame in frames),
             "file": column(frame.file for frame in frames),
