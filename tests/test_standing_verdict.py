@@ -71,7 +71,7 @@ def test_what_holds_stands_in_time(looks: list[tuple[float, Reason]], reason: Re
 
 @given(st.lists(st.sampled_from(Reason), min_size=2, max_size=300))
 def test_flicker_from_look_to_look_changes_little(reasons: list[Reason]) -> None:
-    """Of verdicts at every second, whatever they are, in five minutes."""
+    """Any verdicts, one a second, for five minutes."""
     judged = [(1.0, reason) for reason in reasons if VERDICTS[reason] != "freed"]
     stood = [standing.verdict for _, standing in course(judged)]
     changes = sum(a != b for a, b in pairwise(stood))
@@ -107,7 +107,7 @@ def sampled(seed: int, duration: float) -> tuple[Process, int]:
 
 @pytest.mark.parametrize("seed", [1, 3, 4, 5, 8])
 def test_a_watched_leak_does_not_flicker(seed: int) -> None:
-    """Of these seeds the verdicts of single looks go from leak to growing and back."""
+    """With these seeds the verdicts of single looks go from leak to growing and back."""
     process, _ = sampled(seed, 40)
     watch = Watch(Sampled(process, [float(second) for second in range(1, 41)]))
     verdicts: list[str] = []

@@ -79,7 +79,7 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
   const blamed = frameAt(payload.frames, suspect.blamed);
   const place = formatPlace(blamed);
   const callee = calleeOf(payload.frames, suspect);
-  // Of sites that are not suspected nobody asks.
+  // A site without suspicion is not on the reader's mind.
   const namesake = payload.suspects.some(
     (each) => each !== suspect && ["leak", "growing"].includes(each.verdict) && frameAt(payload.frames, each.blamed).short === blamed.short,
   );

@@ -24,10 +24,10 @@ const SECOND_STEPS = [
   43200, 86400, 172800, 604800,
 ];
 
-/** Of less than this share of a chart's top, the part that is suspected is drawn in a chart of its own. */
+/** A suspected part smaller than this share of the chart's top gets a chart of its own. */
 const VISIBLE = 0.05;
 
-/** What one chart shows: values in bytes, null where unknown; `part`: of them, what is suspected. */
+/** What one chart shows: values in bytes, null where unknown; `part`: the suspected part of them. */
 export interface Line {
   id: string;
   title: string;

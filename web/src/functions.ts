@@ -62,7 +62,7 @@ export function mergeFrames(frames: FrameColumns): Functions {
   return functions;
 }
 
-/** Of every function, 1 if its name, in full or as it is shown, or what else it has to say matches. */
+/** By function: 1 if its name matches, in full or as it is shown, or `more` of it. */
 export function matches(functions: Functions, pattern: Matcher, more?: string[]): Uint8Array {
   return Uint8Array.from(functions.name, (name, fn) =>
     pattern.test(name) || pattern.test(functions.short[fn]!) || (more && pattern.test(more[fn] ?? "")) ? 1 : 0,

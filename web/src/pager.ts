@@ -3,14 +3,14 @@
 import { h } from "./dom.ts";
 import { formatCount } from "./format.ts";
 
-/** Rows of a page: more of them are no longer looked through, and take long to lay out on a telephone. */
+/** Rows of a page: nobody reads more at a time, and a telephone takes long to lay them out. */
 export const PAGE = 30;
 
 export function pagesOf(count: number): number {
   return Math.max(Math.ceil(count / PAGE), 1);
 }
 
-/** The items of a page, counted from 1; of a page that there is not, those of the nearest. */
+/** The items of a page, counted from 1; a number beyond the ends means the nearest page. */
 export function pageOf<Item>(items: readonly Item[], page: number): Item[] {
   const start = (Math.min(Math.max(page, 1), pagesOf(items.length)) - 1) * PAGE;
   return items.slice(start, start + PAGE);
@@ -37,7 +37,7 @@ export class Pager {
     this.page = Math.min(Math.max(page, 1), this.pages);
     const start = (this.page - 1) * PAGE;
     this.place.textContent = `${formatCount(start + 1)}–${formatCount(Math.min(start + PAGE, count))} of ${formatCount(count)} ${this.what}`;
-    // Not `disabled`: a button that is loses the focus, and the keyboard its place.
+    // Not `disabled`: a disabled button loses the focus, and the keyboard loses its place.
     for (const [button, off] of [[this.first, this.page === 1], [this.previous, this.page === 1], [this.next, this.page === this.pages], [this.last, this.page === this.pages]] as const) {
       button.setAttribute("aria-disabled", String(off));
     }

@@ -117,7 +117,7 @@ export interface Suspect {
 
 /**
  * One entry a snapshot, by time in seconds since the start; rss_bytes is 0 where it could not be read.  Live bytes
- * are apart by malloc and mmap; `suspected`: what of them is in the sites of the headline's verdict.
+ * are apart by malloc and mmap; `suspected` is the part in the sites that have the headline's verdict.
  */
 export interface ProcessColumns {
   time: number[];

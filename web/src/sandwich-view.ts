@@ -57,7 +57,7 @@ export class SandwichView {
     }
   }
 
-  /** Another search: the list of functions to choose from follows it. */
+  /** Applies another search to the list of functions to choose from. */
   searched(state: State): void {
     if (state.view === "sandwich" && !this.list.hidden) {
       this.choose(state);

@@ -6,7 +6,7 @@
 
 import { visible } from "./format.ts";
 
-/** The same for whoever points at a field. */
+/** The same as the tooltip of a field. */
 export const SYNTAX = 'Text, "a whole name" in quotation marks, or /a regular expression/ between slashes';
 
 export interface Matcher {

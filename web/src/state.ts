@@ -25,7 +25,7 @@ export interface State {
   search: string;
   /** A node of the view's call tree. */
   zoom: number;
-  /** Of the table of sites, from 1; 0: only what the page opens with. */
+  /** Page of the table of sites, from 1; 0: only what the report opens with. */
   page: number;
   /** Ranks of the suspects that lie open; undefined: as the page opens them. */
   open: readonly number[] | undefined;
@@ -48,7 +48,7 @@ export const START: State = {
   open: undefined,
 };
 
-/** What shows a function between its callers and its callees: what was searched for before would only dim it. */
+/** Shows a function between its callers and its callees; ends the search, which would only dim them. */
 export function sandwichOf(fn: string): Partial<State> {
   return { view: "sandwich", fn, zoom: 0, search: "" };
 }

@@ -38,7 +38,7 @@ def suspects(recording: Recording) -> list[Suspect]:
     return list(ranking(recording))
 
 
-# Judgements and each site's key to those that a watch lets stand; a key is the first of the site's stacks.
+# Turns judgements into those that a watch lets stand; a site's key is the first of its stacks.
 Settle = Callable[[Judgements, Sequence[int]], Judgements]
 
 
@@ -119,7 +119,7 @@ class Ranking(Sequence[Suspect]):
 
     @cached_property
     def rate_unit(self) -> RateUnit:
-        """Of every rate that is told of these sites: of what leaks or grows, or else of all."""
+        """The unit of all rates in a report: that of what leaks or grows, or else of all sites."""
         suspicious = [*self.growths("leak"), *self.growths("growing")]
         rates = [growth.estimate for growth in suspicious] or self._judgements.growth.estimate.tolist()
         return rate_unit(rates)
@@ -185,7 +185,7 @@ class Ranking(Sequence[Suspect]):
         return True, _MAY_BE_FREED
 
     def _kept(self, number: int) -> str:
-        """That the verdict is an earlier look's, if it is."""
+        """Says that the verdict is an earlier look's; "" if it is this one's."""
         judged = self._judgements
         stands, seen = (VERDICTS[Reason(of[number])] for of in (judged.reason, judged.seen))
         return (

@@ -62,10 +62,10 @@ def brief(frame: Frame) -> str:
 def apart(
     sites: Sequence[Stacked], blamed: Sequence[Frame], name: Callable[[Frame], str] = short
 ) -> list[tuple[Mark, ...]]:
-    """Of each site, what tells it from those of its kind that `name` calls alike: of most sites nothing.
+    """What tells each site from those of its kind that `name` calls alike; nothing for most sites.
 
-    Callers come from the inside outwards.  Of those whose recursion alone differs there may be more than
-    MOST_MARKS: the first and the last of them stay, and such sites may still read alike.
+    Callers come from the inside outwards.  Where recursion makes more than MOST_MARKS of them differ, the
+    first ones and the last stay, and such sites may still read alike.
     """
     marks: list[dict[int, Mark]] = [{} for _ in sites]  # by place in the stack
     alike: dict[tuple[str, str], list[int]] = {}
@@ -112,7 +112,7 @@ def _branch(
     key: Callable[[Frame], Hashable],
     marks: list[dict[int, Mark]],
 ) -> list[list[int]]:
-    """Marks of each site the frames at which its path leaves those of others; the sites whose paths agree."""
+    """Marks the frames at which a site's path leaves those of others; returns groups whose paths agree."""
     agree: list[list[int]] = []
     pending = [(group, 0)]
     while pending:
@@ -141,5 +141,5 @@ def _shown(frame: Frame, name: Callable[[Frame], str]) -> str:
 
 
 def _place(stack: Sequence[Frame], blamed: Frame) -> int:
-    """The index of the blamed frame; the last one of a stack that lacks it."""
+    """The index of the blamed frame; the last index if the stack lacks it."""
     return next((index for index, frame in enumerate(stack) if frame.name == blamed.name), len(stack) - 1)

@@ -27,10 +27,10 @@ LOOKS = 2  # in a row: one look may be chance
 # A verdict rests on the last two thirds of the recording's time.  After another third of that time half of
 # what it rests on is new, so that what still disagrees is no longer the same chance.
 HOLD_SHARE = 1 / 3
-HOLD_LEAST = 5.0  # seconds: of a shorter time the first blocks of a burst are most
+HOLD_LEAST = 5.0  # seconds: a burst of allocations often lasts longer than less
 HOLD_MOST = 60.0  # seconds: nobody watches longer for a leak that was fixed
 
-# How much a verdict alarms.  A height that was never reached before is told sooner than a way down.
+# How much a verdict alarms.  The first rise to a level shows sooner than a fall from it.
 _ALARM: dict[Verdict, int] = {
     "freed": 0,
     "startup": 0,
@@ -43,12 +43,12 @@ _ALARM: dict[Verdict, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands of one site.
+    """The verdict that stands for one site.
 
     reason      with its verdict, as the last look that agreed with it judged
     highest     the most alarming verdict that ever stood
     against     looks in a row that disagreed, the first of them at `since` seconds
-    rising      of these, the last ones in a row that saw a more alarming verdict than ever stood
+    rising      the last looks in a row that saw a more alarming verdict than ever stood
     """
 
     reason: Reason
@@ -89,7 +89,7 @@ def settled(before: Standing | None, reason: Reason, confidence: float, time: fl
 
 
 class Standings:
-    """Of every site, by a key that stays the same from look to look."""
+    """The standing verdict of each site, by a key that stays the same from look to look."""
 
     def __init__(self) -> None:
         self._of: dict[int, Standing] = {}

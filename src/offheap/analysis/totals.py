@@ -34,7 +34,7 @@ def live_by_kind(recording: Recording) -> Live:
 def live_over_time(
     recording: Recording, group: NDArray[np.int64], count: int, times: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Live bytes [groups, times] of the groups 0..count-1 that stacks are in, by their number; -1: none."""
+    """Live bytes [groups, times]; `group` has the group 0..count-1 of each stack, -1 for none."""
     series = recording.series
     order = np.lexsort((series["time"], series["stack"]))
     stack, held = series["stack"][order], series["live_bytes"][order]

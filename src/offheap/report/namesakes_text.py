@@ -11,7 +11,7 @@ from offheap.report.text import place
 
 
 def beside(marks: Sequence[Mark], name: Callable[[Frame], str] = short) -> str:
-    """`← Prices.load ← Main.run`, `at Feed.java:12`, `through SSL_new`; "" for a name of which there is one.
+    """`← Prices.load ← Main.run`, `at Feed.java:12`, `through SSL_new`; "" for a name that is the only one.
 
     Not yet printable.
     """

@@ -31,7 +31,7 @@ from offheap.report.payload_series import series
 SCHEMA = "offheap.report-page/3"
 
 # Sites after these are left out of the table, not of the flame graph; the page says how many there are.
-# A site takes some 600 bytes of the page: these are 1.2 MB, of 5 that a mail still takes.
+# A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
 MOST_SUSPECTS = 2000
 MOST_SNAPSHOTS = 2000
 MOST_LOOKS = 500
@@ -61,7 +61,7 @@ def payload(
     place[used] = np.arange(len(used))
     shown = list(suspects[:MOST_SUSPECTS])
     unit = suspects.rate_unit if isinstance(suspects, Ranking) else _unit(shown)
-    # What the headline is about.
+    # The suspects that the headline is about.
     worst = [one for one in shown if one.verdict == shown[0].verdict in ("leak", "growing")]
     return {
         "schema": SCHEMA,
