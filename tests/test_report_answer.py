@@ -85,7 +85,7 @@ def test_a_bare_live_file_of_no_jvm_says_what_it_cannot_show(open_report: Open, 
     assert "no JVM met" in page.inner_text("header")
     assert "one snapshot" in page.inner_text("#time")
     unseen = plain(page.inner_text("#coverage"))
-    assert "Blocks allocated before the probe was attached are not known." in unseen
+    assert "Blocks allocated before the attach are not recorded." in unseen
     assert "so that live memory is understated: 12" in unseen
     assert "Stacks cut at the depth limit: 3" in unseen
     assert "Java heap" not in unseen

@@ -45,7 +45,7 @@ def test_a_diff_says_what_changed_and_lists_the_certain_first(
     # A page of a diff is replaced by another, a foreign file is not.
     html.write_diff(grown, path)
     path.write_text("mine")
-    with pytest.raises(UserError, match="no offheap report"):
+    with pytest.raises(UserError, match="not an offheap report"):
         html.write_diff(grown, path)
 
 

@@ -27,7 +27,7 @@ LOOKS = 2  # in a row: one look may be chance
 # A verdict rests on the last two thirds of the recording's time.  After another third of that time half of
 # what it rests on is new, so that what still disagrees is no longer the same chance.
 HOLD_SHARE = 1 / 3
-HOLD_LEAST = 5.0  # seconds: a burst of allocations often lasts longer than less
+HOLD_LEAST = 5.0  # seconds: over less time one burst of allocations decides what looks say
 HOLD_MOST = 60.0  # seconds: nobody watches longer for a leak that was fixed
 
 # How much a verdict alarms.  The first rise to a level shows sooner than a fall from it.
