@@ -49,10 +49,11 @@ def main() -> int:
         first["live_bytes"]["low"] <= truth * each <= first["live_bytes"]["high"] for first, truth in results
     )
     in_blocks = sum(
-        first["live_blocks"]["low"] <= truth <= first["live_blocks"]["high"] for first, truth in results
+        (blocks := first["paths"][0]["live_blocks"])["low"] <= truth <= blocks["high"]
+        for first, truth in results
     )
     mean = sum(first["live_bytes"]["estimate"] / (truth * each) for first, truth in results) / len(results)
-    count = sum(first["live_blocks"]["estimate"] / truth for first, truth in results) / len(results)
+    count = sum(first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results) / len(results)
     lines = [
         f"`python benchmarks/coverage.py --runs {wanted.runs}`, JDK {wanted.jre}, {document.machine()}; "
         f"{each:,.0f} bytes an Inflater:",

@@ -175,7 +175,7 @@ def test_an_address_opens_the_same_view(open_report: Open, leaking: Recording) -
     assert page.locator(".functions li").count() > 5
 
 
-def test_blocks_are_those_of_the_path_shown_in_any_range(open_report: Open) -> None:
+def test_blocks_are_those_of_the_whole_site_in_any_range(open_report: Open) -> None:
     process = recordings.Process(30.0, seed=2)
     feed = "com.example.Feed.open"
     process.add(recordings.inflater(feed), recordings.Leak(40, 7_160))

@@ -102,15 +102,9 @@ export class Scope {
     const errors = whole ? this.errors(suspect, start) : undefined;
     return {
       live: around(live, errors?.live, 0),
-      blocks: around(this.measure("live", "blocks")[this.mostLive(left)]!, undefined, 0),
+      blocks: around(sum(this.measure("live", "blocks")), undefined, 0),
       growth: rate === null ? { estimate: null, low: null, high: null } : around(rate, errors && errors.change / seconds, -Infinity),
     };
-  }
-
-  /** The stack whose blocks are counted, as in the whole recording: of two, one may make many more and smaller ones. */
-  private mostLive(stacks: number[]): number {
-    const bytes = this.at("live_bytes", Math.max(this.series.times.length - 1, 0));
-    return stacks.reduce((most, stack) => (bytes[stack]! > bytes[most]! ? stack : most));
   }
 
   /**

@@ -31,9 +31,10 @@ unseen, so low == estimate == high.
 What tests/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: bytes are covered in
 93 to 99 % of runs whatever the mixture, counts too for equal blocks and moderate mixtures.  Where the
 blocks that make up the count are so small that hardly one was sampled, no sample holds the count, and
-an upper end would be made up.  Two rules follow.  A count is stated of one call path, because one call
-path makes blocks of about one size (of a site, which joins several, sites.py).  And where even the
-sampled blocks differ in size by more than SIZES times, the count has no upper end (`of_counts`).
+an upper end would be made up.  Two rules follow.  A count is that of the call paths that were sampled,
+each of which makes blocks of about one size; a path of which no block was ever sampled is not counted.
+And where the sampled blocks of one call path differ in size by more than SIZES times, the count has no
+upper end (`of_counts`).
 """
 
 from __future__ import annotations
@@ -183,21 +184,45 @@ def of_groups(
     return result
 
 
-def of_counts(groups: NDArray[np.integer], sizes: Floats, probabilities: Floats, count: int) -> Estimates:
+def of_counts(
+    groups: NDArray[np.integer],
+    sizes: Floats,
+    probabilities: Floats,
+    count: int,
+    paths: NDArray[np.integer] | None = None,
+    unmet: Floats | None = None,
+) -> Estimates:
     """How many blocks there are, by group as in of_groups, from the sizes of those that were sampled.
 
-    `high` is infinite where something is unseen and the sampled sizes differ more than SIZES times: a
-    place that allocates both much and little may have made any number of blocks too small to be sampled.
+    `paths`: the call path of every sampled block, each in one group; None: a group is one path.
+    `unmet`: by group, the probability of a block of its call paths of which none is among these, 1 without:
+    the interval has room for those.
+    `high` is infinite where something is unseen and the sampled sizes of one path differ more than SIZES
+    times: a place that allocates both much and little may have made any number of blocks too small to be
+    sampled.
     """
-    largest, smallest, coarsest = np.zeros(count), np.full(count, np.inf), np.zeros(count)
-    np.maximum.at(largest, groups, sizes)
-    np.minimum.at(smallest, groups, sizes)
+    of = groups if paths is None else paths
+    number = count if paths is None else int(of.max(initial=0)) + 1
+    largest, smallest, coarsest = np.zeros(number), np.full(number, np.inf), np.zeros(number)
+    np.maximum.at(largest, of, sizes)
+    np.minimum.at(smallest, of, sizes)
     rare = probabilities < 0.99  # else rounding hides the interval
-    np.maximum.at(coarsest, groups[rare], -sizes[rare] / np.log1p(-probabilities[rare]))
+    np.maximum.at(coarsest, of[rare], -sizes[rare] / np.log1p(-probabilities[rare]))
     with np.errstate(divide="ignore"):
         least = -np.expm1(-smallest / coarsest)
+    wide = largest > SIZES * smallest
+    if paths is not None:
+        group_of = np.full(number, -1, np.int64)
+        group_of[of] = groups
+        known = np.flatnonzero(group_of >= 0)
+        least_of, wide_of = np.ones(count), np.zeros(count, np.bool_)
+        np.minimum.at(least_of, group_of[known], least[known])
+        np.logical_or.at(wide_of, group_of[known], wide[known])
+        least, wide = least_of, wide_of
+    if unmet is not None:
+        least = np.minimum(least, unmet)
     found = of_groups(groups, np.ones(len(sizes)), probabilities, count, least)
-    open_ended = (largest > SIZES * smallest) & (found.high > found.estimate)
+    open_ended = wide & (found.high > found.estimate)
     return Estimates(found.estimate, found.low, np.where(open_ended, np.inf, found.high))
 
 

@@ -35,7 +35,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class CallPath:
-    """One of the stacks of a site; it makes blocks of about one size, so that they can be counted.
+    """One of the stacks of a site; it makes blocks of about one size.
 
     inner   its frames up to the first that all stacks of the site share, innermost first
     """
@@ -51,21 +51,26 @@ class Site:
 
     stack    the stack shown: of the member with the most live bytes, innermost first
     stacks   all members' numbers in the recording
-    *_bytes  of all members
-    *_blocks of the stack shown alone: two paths make blocks of two sizes, and how many there are of
-             the small ones between the large no sample tells
-    paths    the members that hold something, those that hold most first, at most sites.MOST_PATHS
+    shown    the number of the stack shown
+    *_bytes, *_blocks  of all members
+    paths    the members that hold something, the stack shown first, at most sites.MOST_PATHS
     """
 
     kind: Literal["malloc", "mmap", "java"]
     stack: tuple[Frame, ...]
     stacks: tuple[int, ...]
+    shown: int
     live_bytes: Estimate
     live_blocks: Estimate
     allocated_bytes: Estimate
     allocated_blocks: Estimate
     threads: tuple[str, ...]  # names, most live bytes first
     paths: tuple[CallPath, ...] = ()
+
+    @property
+    def part_shown(self) -> CallPath | None:
+        """What the stack shown holds; None where it holds all that is live of the site."""
+        return self.paths[0] if len(self.paths) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,7 @@ def group(recording: Recording) -> Grouping:
 class SiteTable:
     """All sites in arrays by number; a Site is made where one is shown.
 
-    *_bytes       of all stacks of a site
-    *_blocks      of the stack that is shown: results.Site says why
+    *_bytes, *_blocks  of all stacks of a site
     shown         stack number by site: the member with the most live bytes
     live_order    indices into the recording's live blocks, site by site
     live_bytes_of the bytes that each of them stands for, and
@@ -129,6 +128,7 @@ class SiteTable:
             kind="mmap" if self.is_mapped(number) else "malloc",
             stack=stack,
             stacks=members,
+            shown=self.shown.item(number),
             live_bytes=live_bytes,
             live_blocks=live_blocks,
             allocated_bytes=self.allocated_bytes.at(number),
@@ -145,8 +145,7 @@ class SiteTable:
         live, own = self.recording.live, self.live_order[self._span(number)]
         stacks, path = np.unique(live["stack"][own], return_inverse=True)
         size, probability = live["size"][own].astype(np.float64), live["probability"][own]
-        in_bytes = estimates.of_groups(path, size, probability, len(stacks))
-        blocks = estimates.of_counts(path, size, probability, len(stacks))
+        in_bytes, blocks = holdings(path, live["stack"][own], size, probability, len(stacks))
         frames_of = [self.recording.stack(stack) for stack in members]
         outer = 0
         for same in zip(*(reversed(stack) for stack in frames_of), strict=False):
@@ -154,7 +153,9 @@ class SiteTable:
                 break
             outer += 1
         found = []
-        for at in np.argsort(-in_bytes.estimate, kind="stable")[:MOST_PATHS].tolist():
+        # The stack shown is the first even where another holds as much.
+        ranked = np.lexsort((-in_bytes.estimate, stacks != self.shown[number]))
+        for at in ranked[:MOST_PATHS].tolist():
             stack = self.recording.stack(int(stacks[at]))
             found.append(CallPath(tuple(stack[: len(stack) - outer + 1]), in_bytes.at(at), blocks.at(at)))
         return tuple(found)
@@ -180,27 +181,22 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     site = site[order]
     size = _column(recording, "size", order).astype(np.float64)
     probability = _column(recording, "probability", order)
-    live_bytes = estimates.of_groups(site, size, probability, count)
     # What was allocated after the live set was taken would pass for freed.
     until = recording.info.live_time or np.inf
     latest = latest_rows(recording, until)
     shown = _shown(recording, grouping, latest)
-    by_shown = _column(recording, "stack", order) == shown[site]
-    live_blocks = estimates.of_counts(site[by_shown], size[by_shown], probability[by_shown], count)
-    in_bytes, _ = allocations(recording, grouping.of_stack, count, until)
-    only_shown = np.where(
-        shown[grouping.of_stack] == np.arange(len(grouping.of_stack)), grouping.of_stack, count
-    )
-    shown_bytes, in_blocks = (
-        part.first(count) for part in allocations(recording, only_shown, count + 1, until)
-    )
+    stacks = _column(recording, "stack", order)
+    rows = recording.series[latest[latest >= 0]]
+    unmet = unmet_paths(rows, grouping.of_stack[rows["stack"]], stacks, count)
+    live_bytes, live_blocks = holdings(site, stacks, size, probability, count, unmet)
+    in_bytes, in_blocks = allocations(recording, grouping.of_stack, count, until)
     known_stacks = np.flatnonzero(latest >= 0)
     samples = np.bincount(
         grouping.of_stack[known_stacks], recording.series["samples"][latest[known_stacks]], minlength=count
     )
 
     unseen = (live_bytes.estimate == 0) & (in_blocks.estimate > 0)
-    block = np.where(unseen, shown_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
+    block = np.where(unseen, in_bytes.estimate, 0.0) / np.where(unseen, in_blocks.estimate, 1.0)
     most = estimates.hidden(recording.info.interval_bytes, block)
     live_bytes.high[unseen] = most[unseen]
     known = unseen & (block > 0)
@@ -220,6 +216,38 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
         live_threads=_column(recording, "thread", order),
         live_offsets=np.concatenate(([0], np.cumsum(np.bincount(site, minlength=count)))),
     )
+
+
+def holdings(
+    groups: NDArray[np.integer],
+    stacks: NDArray[np.integer],
+    sizes: Floats,
+    probabilities: Floats,
+    count: int,
+    unmet: Floats | None = None,
+) -> tuple[Estimates, Estimates]:
+    """Live bytes and live blocks by group of stacks, from the sampled blocks: both of the same stacks.
+
+    Every report has its figures of a site from here.  `unmet`: see `unmet_paths`.
+    """
+    return (
+        estimates.of_groups(groups, sizes, probabilities, count),
+        estimates.of_counts(groups, sizes, probabilities, count, stacks, unmet),
+    )
+
+
+def unmet_paths(rows: Rows, groups: NDArray[np.int64], live_stacks: Rows, count: int) -> Floats:
+    """By group: the least probability of a block of its stacks that were sampled, of which no block is live.
+
+    rows    model.SERIES, the latest of each stack; `groups` has the group of each
+    """
+    met = np.zeros(int(max(rows["stack"].max(initial=0), live_stacks.max(initial=0))) + 1, np.bool_)
+    met[live_stacks] = True
+    chosen = np.flatnonzero(~met[rows["stack"]] & (rows["samples"] > 0))
+    least = np.ones(count)
+    blocks = np.maximum(rows["allocated_blocks"][chosen], rows["samples"][chosen])
+    np.minimum.at(least, groups[chosen], rows["samples"][chosen] / blocks)
+    return least
 
 
 def _column(recording: Recording, name: str, order: NDArray[np.int64]) -> Rows:

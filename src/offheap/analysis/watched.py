@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.namesakes import Mark, apart, brief
 from offheap.analysis.results import Estimate, Suspect
+from offheap.analysis.sites import holdings, unmet_paths
 from offheap.recording.model import Info
 
 Rows = NDArray[Any]
@@ -174,17 +174,21 @@ class View:
         return site if site < len(self.names.suspects) else None
 
     def live_now(self, site: int) -> tuple[Estimate, Estimate]:
-        """Live bytes of a site, and blocks of its main call path (results.Site), with their intervals."""
+        """Live bytes and blocks of a site, with their intervals."""
+        rows = self.now.rows[np.isin(self.now.rows["stack"], self.names.suspects[site].site.stacks)]
         its = self._live_of(site)
-        size, probability = its["size"].astype(np.float64), its["probability"]
-        stacks, path = np.unique(its["stack"], return_inverse=True)
-        if not len(stacks):
-            return estimates.NONE, estimates.NONE
-        main = int(np.bincount(path, size / probability).argmax())
-        return (
-            estimates.of_blocks(size, probability),
-            estimates.of_counts(path, size, probability, len(stacks)).at(main),
-        )
+        return self._held(its, unmet_paths(rows, np.zeros(len(rows), np.int64), its["stack"], 1))
+
+    def shown_now(self, site: int) -> tuple[Estimate, Estimate] | None:
+        """The same of the stack that is shown; None where it holds all of it."""
+        its = self._live_of(site)
+        own = its[its["stack"] == self.names.suspects[site].site.shown]
+        return self._held(own) if 0 < len(own) < len(its) else None
+
+    def _held(self, rows: Rows, unmet: Floats | None = None) -> tuple[Estimate, Estimate]:
+        size, one = rows["size"].astype(np.float64), np.zeros(len(rows), np.int64)
+        in_bytes, blocks = holdings(one, rows["stack"], size, rows["probability"], 1, unmet)
+        return in_bytes.at(0), blocks.at(0)
 
     def births(self, site: int, eras: int) -> tuple[float, ...]:
         """Live bytes of a site by when they were allocated: from the recording's start to now, in eras."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -250,16 +250,14 @@ def heading(row: Row) -> str:
 def site_lines(row: Row, view: View, site: int) -> list[str]:
     """One site in words and figures, above its stack."""
     suspect = row.suspect
-    live_bytes, live_blocks = view.live_now(site)
+    held = wording.holding(suspect.site.kind, *view.live_now(site), view.shown_now(site))
     sure = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
-    what = "mapping" if suspect.site.kind == "mmap" else "block"
-    blocks = f"{_interval(live_blocks, format_count)} {what}{'s' if live_blocks.estimate != 1 else ''}"
-    age = f", on average {format_duration(row.age)} old" if row.age is not None else ""
+    age = f"; on average {format_duration(row.age)} old" if row.age is not None else ""
     threads = ", ".join(printable(name) for name in suspect.site.threads)
     lines = [
         f"{suspect.verdict.upper()}{sure}  ({suspect.site.kind})",
         f"why        {printable(suspect.why)}",
-        f"live       {_interval(live_bytes, format_size)} in {blocks}{age}",
+        f"live       {held}{age}",
         f"growth     {rate(row.growth)} ({rate_interval(row.growth)}); {window(view).partition(': ')[2]}",
         f"allocated  {format_size(row.allocated)} since the recording started",
         f"over time  {sparkline(row.trend, 48).strip()}",
@@ -350,13 +348,6 @@ def _frame_line(frame: Frame, blamed: bool, full: bool) -> str:
     where = printable(place(frame))
     inlined = "  inlined" if frame.inlined else ""
     return f"{'>' if blamed else ' '} {frame.kind:<7} {name}{'  ' if where else ''}{where}{inlined}"
-
-
-def _interval(value: Estimate, write: Callable[[float], str]) -> str:
-    if math.isinf(value.high):
-        return f"{write(value.estimate)} ({write(value.low)} or more)"
-    estimate, low, high = (write(part) for part in (value.estimate, value.low, value.high))
-    return estimate if low == high else f"{estimate} ({low} to {high})"
 
 
 def _figure(value: float) -> str:

@@ -80,17 +80,27 @@ def rates(value: Estimate) -> str:
     return amount(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")
 
 
-def in_blocks(in_bytes: Estimate, blocks: Estimate) -> str:
+def in_blocks(in_bytes: Estimate, blocks: Estimate, what: str = "blocks") -> str:
     """`1.4 MiB (1.3 MiB to 1.5 MiB) in 12 (9 to 15) blocks`."""
-    return f"{amount(in_bytes, format_size)} in {amount(blocks, format_count)} blocks"
+    one = blocks.low == blocks.estimate == blocks.high == 1
+    return f"{amount(in_bytes, format_size)} in {amount(blocks, format_count)} {what[:-1] if one else what}"
 
 
 def held(site: Site) -> str:
-    """What a site holds; the count is of one call path, so with several it is said which."""
-    what = "mappings" if site.kind == "mmap" else "blocks"
-    counted = f"{amount(site.live_blocks, format_count)} {what}"
-    path = " by the call path shown" if len(site.paths) > 1 else ""
-    return f"{amount(site.live_bytes, format_size)} in {counted}{path}"
+    """What a site holds, and how much of it by the stack shown, unless that is all."""
+    part = site.part_shown
+    return holding(
+        site.kind, site.live_bytes, site.live_blocks, (part.live_bytes, part.live_blocks) if part else None
+    )
+
+
+def holding(
+    kind: str, in_bytes: Estimate, blocks: Estimate, shown: tuple[Estimate, Estimate] | None
+) -> str:
+    """Bytes in blocks, both of all call paths; `shown`: the part of the one shown."""
+    what = "mappings" if kind == "mmap" else "blocks"
+    whole = in_blocks(in_bytes, blocks, what)
+    return whole if shown is None else f"{whole}, of which the call path shown {in_blocks(*shown, what)}"
 
 
 def live(value: Live) -> str:
