@@ -25,7 +25,7 @@ def test_the_first_screen_fits_80_by_24_without_colour(tmp_path: Path) -> None:
         assert any(line.startswith("Leaking: ") for line in head)
         assert any(line.startswith("RSS ") and "█" in line for line in head)
         assert any(line.startswith("malloc ") and "+" in line for line in head)
-        assert "3 sites  growth: over the last 10 s" in app.head
+        assert "3 sites  growth: of what survived, by its birth, as of 20 s ago" in app.head
         title = app.table.text.splitlines()[0]
         assert title.split() == ["live", "growth▾", "95", "%", "interval", "age", "over", "time", "site"]
         # The verdict and the cursor are characters, not colours.

@@ -34,8 +34,10 @@ def test_figures_of_an_exact_recording_are_exact() -> None:
     assert view.window == pytest.approx(29 * 2 / 3, abs=1)
     then = until(process, 30 - view.window)
     grown = process.truth(leak)[1] - then.truth(leak)[1]
-    assert row.growth.estimate == pytest.approx(grown / view.window)
-    assert row.growth.low == row.growth.high
+    assert row.growth.estimate == pytest.approx(grown / view.window, rel=0.05)
+    # Exact are the bytes; what the program does by chance from era to era is in the interval, as in `leaks`.
+    assert row.growth == row.suspect.growth_bytes_per_second
+    assert row.growth.low < row.growth.estimate < row.growth.high
     births = process.blocks[leak].births
     assert row.age == pytest.approx(30 - births.mean(), abs=0.02)
     assert row.trend[-1] == row.live_bytes

@@ -290,6 +290,11 @@ def _intervals(recording: Recording, era: NDArray[np.int64], eras: int, classes:
     return 1 / np.array([rows.get(number, together) for number in classes.tolist()])
 
 
+def by_snapshots(recording: Recording) -> bool:
+    """Whether what was live at the boundaries is known: there are snapshots enough."""
+    return _boundaries(recording)[1]
+
+
 def _boundaries(recording: Recording) -> tuple[Floats, bool]:
     """Era boundaries from 0 to the end, and whether each is a snapshot.
 

@@ -36,11 +36,18 @@ class Moment:
 
 @dataclass(frozen=True)
 class Names:
-    """The sites.  `of_stack`: index of a stack's site; len(suspects) for one that has none yet."""
+    """The sites.
+
+    of_stack  index of a stack's site; len(suspects) for one that has none yet
+    time      of the look that they were judged by
+    by_birth  too few looks for growth over time: it is the rate at which survivors were born
+    """
 
     suspects: tuple[Suspect, ...]
     of_stack: NDArray[np.int64]
     answer: str
+    time: float = 0.0
+    by_birth: bool = True
 
     @cached_property
     def texts(self) -> list[str]:
@@ -90,7 +97,8 @@ class Row:
 class View:
     """All there is to show, at one time.
 
-    window    seconds that growth is measured over; 0: it is the rate at which survivors were born
+    growth    by site: the verdict's, or since the baseline
+    window    seconds that the growth of totals, and growth since a baseline, is measured over; 0: not known
     baseline  when it was marked, seconds since the recording started; None: no
     over      nothing more will come
     """

@@ -4,9 +4,9 @@ A `Watch` asks its source for a look and gives a `View`.  Figures are of the las
 and verdicts take longer to work out: they are renewed now and then, within a small share of one CPU,
 and call paths that are newer than that are counted together until then.
 
-Growth is what was born since the beginning of the window and lives, less what has been freed since
-(as in `history`), by the second, with the 95 % interval that sampling explains.  The window is the
-last two thirds of what was watched, as for the verdicts, or begins at the baseline once one is marked.
+Growth is that of the verdict, as `offheap leaks` has it of the same recording, and as old as the verdict.
+Once a baseline is marked it is what was born since and lives, less what has been freed since, by the
+second, with the 95 % interval that sampling explains, renewed at each look.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
+from offheap.analysis.history import by_snapshots
 from offheap.analysis.leaks import ranking
 from offheap.analysis.standing_verdict import Standings
 from offheap.analysis.watched import Moment, Names, View
@@ -105,7 +106,7 @@ class Watch:
             live_blocks=names.sum(live["stack"], weight),
             allocated=np.maximum(names.sum(rows["stack"], rows["allocated_bytes"]), live_bytes),
             age=age,
-            growth=_growth(look, names, start, window) if start else _growth_by_birth(names),
+            growth=_growth(look, names, start, window) if self._baseline and start else _judged_growth(names),
             window=window,
             baseline=self._baseline.time if self._baseline else None,
             over=look.over,
@@ -173,7 +174,13 @@ class Watch:
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
         for number, suspect in enumerate(found):
             of_stack[list(suspect.site.stacks)] = number
-        self._names = Names(found, of_stack, answer.answer(ranked))
+        self._names = Names(
+            found,
+            of_stack,
+            answer.answer(ranked),
+            time=self._moments[-1].time,
+            by_birth=not by_snapshots(recording),
+        )
         self._moments = [self._names.place(moment) for moment in self._moments]
         cost, now = time.thread_time() - began, time.monotonic()
         self._due = now + min(cost / _SHARE_OF_CPU, max(now - self._began, _FIRST_RENEWAL))
@@ -254,7 +261,7 @@ def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimate
     return net.over(np.full(len(seen), max(seconds, 1e-9)))
 
 
-def _growth_by_birth(names: Names) -> Estimates:
+def _judged_growth(names: Names) -> Estimates:
     growth = [suspect.growth_bytes_per_second for suspect in names.suspects]
     columns = ([getattr(g, name) for g in growth] for name in ("estimate", "low", "high"))
     return Estimates(*(np.array([*column, 0.0]) for column in columns))

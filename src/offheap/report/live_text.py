@@ -32,6 +32,7 @@ MARKS: dict[Verdict, str] = {
 _SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4, "TiB"), (1024**5, "PiB"))
 _MAPPED = {"mmap": "mmap "}  # in front of a site: address space, touched or not
 _WIDE = 100  # columns from which on there is room for a caller
+_RECENT = 2.0  # seconds: verdicts of a look before the last need not be dated
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
@@ -237,9 +238,11 @@ def window(view: View) -> str:
         if not view.window:
             return "growth: since the baseline, marked just now"
         return f"growth: since the baseline, {short_duration(view.window)} ago"
-    if not view.window:
-        return "growth: of what survived, by its birth"
-    return f"growth: over the last {short_duration(view.window)}"
+    ago = view.now.time - view.names.time
+    judged = f", as of {short_duration(ago)} ago" if ago >= _RECENT else ""
+    if view.names.by_birth:
+        return f"growth: of what survived, by its birth{judged}"
+    return f"growth: over the last two thirds{judged}"
 
 
 def heading(row: Row) -> str:
