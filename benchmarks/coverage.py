@@ -53,7 +53,8 @@ def main() -> int:
         for first, truth in results
     )
     mean = sum(first["live_bytes"]["estimate"] / (truth * each) for first, truth in results) / len(results)
-    count = sum(first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results) / len(results)
+    counts = [first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results]
+    count = sum(counts) / len(results)
     lines = [
         f"`python benchmarks/coverage.py --runs {wanted.runs}`, JDK {wanted.jre}, {document.machine()}; "
         f"{each:,.0f} bytes an Inflater:",

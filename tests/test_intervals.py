@@ -25,7 +25,7 @@ def known_leak(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def site_of(program: Path, library: Path, folder: Path, blocks: int, seed: int) -> tuple[Site, int, int, int]:
-    """The leaking site, how many of its allocators were ever sampled, the true blocks of each, its true bytes."""
+    """The leaking site, how many of its allocators were sampled, the true blocks of each, its true bytes."""
     environment = {
         **os.environ,
         "LD_PRELOAD": str(library),

@@ -68,7 +68,15 @@ def written(
             names = apart([s.site for s in shown], [s.blamed for s in shown])
             counts = found.counts()
             terminal.print_leaks(
-                out, shown, words, figures, counts, everything=everything, namesakes=names, **options
+                out,
+                shown,
+                words,
+                figures,
+                counts,
+                found.rate_unit,
+                everything=everything,
+                namesakes=names,
+                **options,
             )
         case "summary":
             terminal.print_summary(out, summary(recording), figures, top=top, **options)
@@ -343,7 +351,7 @@ def test_colours_change_no_character(shop: Recording) -> None:
             file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False, **options
         )
         found = ranking(shop)
-        terminal.print_leaks(out, found[:], answer(found), stats(shop), found.counts())
+        terminal.print_leaks(out, found[:], answer(found), stats(shop), found.counts(), found.rate_unit)
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 
@@ -371,7 +379,11 @@ def test_a_long_list_costs_little_more_than_finding_it() -> None:
     finding = min(seconds(lambda: found[:]) for _ in range(3))
     listed = found[:]
     printing = min(
-        seconds(lambda: terminal.print_leaks(out, listed, "", figures, found.counts(), everything=True))
+        seconds(
+            lambda: terminal.print_leaks(
+                out, listed, "", figures, found.counts(), found.rate_unit, everything=True
+            )
+        )
         for _ in range(3)
     )
     # CPU time of both in turn; rich's own printing took 25 times as long as finding them.

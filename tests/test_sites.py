@@ -168,7 +168,8 @@ def test_exact_sites_hold_what_is_live_to_the_byte() -> None:
     truth = [process.truth(stack) for stack in (one, two)]
     assert site.live_blocks.low == site.live_blocks.high == truth[0][0] + truth[1][0], "of both stacks"
     assert site.live_bytes.estimate == truth[0][1] + truth[1][1]
-    assert site.shown == two and site.part_shown == site.paths[0]
+    assert site.shown == two
+    assert site.part_shown == site.paths[0]
     assert [path.live_blocks.estimate for path in site.paths] == [truth[1][0], truth[0][0]]
     assert [path.live_bytes.estimate for path in site.paths] == [truth[1][1], truth[0][1]]
     assert [frame.name for frame in site.paths[0].inner] == [

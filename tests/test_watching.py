@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from live_file_writer import LiveFileWriter, hook, native
 from offheap.analysis.results import Estimate
 from offheap.analysis.watching import Watch
+from offheap.quantities import rate_unit
 from offheap.recording.contract import Mode, State
 from offheap.recording.following import FollowedLiveFile
 from offheap.recording.look import Look
@@ -221,8 +222,9 @@ def test_sparklines_have_their_width(values: list[float], width: int) -> None:
 @given(st.floats(-1e16, 1e16), st.floats(0, 1e16), st.floats(0, 1e16), st.integers(40, 200))
 def test_cells_fit_their_columns(estimate: float, below: float, above: float, width: int) -> None:
     growth = Estimate(estimate, estimate - below, estimate + above)
-    assert len(live_text.rate(growth)) <= 13
-    assert len(live_text.rate_interval(growth)) <= 16
+    unit = rate_unit([estimate])
+    assert len(live_text.rate(growth, unit)) <= 13
+    assert len(live_text.rate_interval(growth, unit)) <= 16
     assert len(live_text.short_size(abs(estimate))) <= 8
     assert len(live_text.short_duration(abs(estimate) / 1e9)) <= 6
     assert sum(column.width + 1 for column in live_text.columns(width)) < width - 6

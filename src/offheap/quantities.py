@@ -143,12 +143,17 @@ class RateUnit:
         return f"{format_size(amount)}/{self.name}"
 
 
+PER_SECOND = RateUnit(1, "s")
+PER_MINUTE = RateUnit(60, "min")
+PER_HOUR = RateUnit(3600, "h")
+
+
 def rate_unit(rates: Iterable[float]) -> RateUnit:
     """The unit in which the largest of these reads best, in bytes per second; unbounded ones do not count."""
     largest = max((abs(rate) for rate in rates if math.isfinite(rate)), default=0.0)
     if largest >= 100 * 1024:
-        return RateUnit(1, "s")
-    return RateUnit(60, "min") if largest * 60 >= 10 * 1024 else RateUnit(3600, "h")
+        return PER_SECOND
+    return PER_MINUTE if largest * 60 >= 10 * 1024 else PER_HOUR
 
 
 def format_rate(bytes_per_second: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from offheap import cxx_names
 from offheap.analysis import frames
-from offheap.quantities import format_duration, format_rate, format_size
+from offheap.quantities import RateUnit, format_duration, format_size
 from offheap.recording.model import Frame
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ def answer(ranked: Ranking) -> str:
     counts = ranked.counts()
     if counts["leak"]:
         worst, leaks = ranked[0], ranked.growths("leak")
-        text = f"Leaking: {describe(worst)}; confidence {worst.confidence:.0%}."
+        text = f"Leaking: {describe(worst, ranked.rate_unit)}; confidence {worst.confidence:.0%}."
         if len(leaks) > 1:
             rate = sum(growth.estimate for growth in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
-            text += f" {more[0].upper()}{more[1:]}, {format_rate(rate)} together."
+            text += f" {more[0].upper()}{more[1:]}, {ranked.rate_unit.format(rate)} together."
         if ranked.uncollected(0):
             text += f" {_WAITS}"
         return text + _until(ranked)
     over = f"in {format_duration(info.duration_seconds)}"
     if counts["growing"]:
         mend = _WAITS if ranked.uncollected(0) else "A longer recording tells more."
-        return f"Growing, and not shown to be a leak {over}: {describe(ranked[0])}. {mend}"
+        return f"Growing, and not shown to be a leak {over}: {describe(ranked[0], ranked.rate_unit)}. {mend}"
     live_bytes = ranked.live_bytes()
     if not live_bytes:
         return f"Nothing was recorded {over}: no sampled block was allocated."
@@ -59,9 +59,9 @@ def _until(ranked: Ranking) -> str:
     return f" At that rate {format_size(room.limit_bytes)} of memory are full in {about}."
 
 
-def describe(suspect: Suspect) -> str:
+def describe(suspect: Suspect, unit: RateUnit) -> str:
     """`1.2 MiB/min through java.util.zip.Inflater.init, called by com.example.Foo.bar`."""
-    rate = format_rate(suspect.growth_bytes_per_second.estimate)
+    rate = unit.format(suspect.growth_bytes_per_second.estimate)
     called = through(suspect.site.stack, suspect.blamed)
     return f"{rate} through {called}" if ", called by " in called else f"{rate} allocated by {called}"
 

@@ -27,12 +27,13 @@ from offheap.analysis.matching import match
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_gate import Check, Gate, Outcome
 from offheap.analysis.stats import lost_samples
-from offheap.quantities import format_duration, format_rate, format_size
+from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.recording.model import Frame, Recording
 
 SHORTEST = 3.0  # seconds; no verdict is possible on less
 _LOST = 0.01  # of the samples
 
+_per_minute = PER_MINUTE.format  # as the limit is stated
 _Doubtful: tuple[Verdict, ...] = ("leak", "growing", "cannot tell yet")
 
 
@@ -103,7 +104,7 @@ def _unless(gap: str, check: Check) -> Check:
 
 
 def _growth(recording: Recording, counted: Sequence[Suspect], limit: float) -> Check:
-    name = f"max-growth {format_size(limit * 60)}/min"
+    name = f"max-growth {_per_minute(limit)}"
     info = recording.info
     growing = [
         s for s in counted if s.verdict == "leak" or (s.verdict == "growing" and s.blamed.kind != "jvm")
@@ -115,7 +116,7 @@ def _growth(recording: Recording, counted: Sequence[Suspect], limit: float) -> C
         if s.verdict == "cannot tell yet" and s.blamed.kind != "jvm"
     )
     resolved = 3 * info.interval_bytes / max(info.duration_seconds * 2 / 3, 1e-3)
-    figures = f"{format_rate(rate.estimate)} ({format_rate(rate.low)} to {format_rate(rate.high)})"
+    figures = f"{_per_minute(rate.estimate)} ({_per_minute(rate.low)} to {_per_minute(rate.high)})"
     worst = sorted(growing, key=lambda s: -s.growth_bytes_per_second.low)
     if rate.low > limit:
         return Check(name, "failed", f"live memory grows by {figures}", tuple(worst))
@@ -125,12 +126,12 @@ def _growth(recording: Recording, counted: Sequence[Suspect], limit: float) -> C
         seconds = 3 * info.interval_bytes / max(limit, 1e-9) * 1.5
         why = (
             f"samples every {format_size(info.interval_bytes)} over {format_duration(info.duration_seconds)} "
-            f"show no less than {format_rate(resolved)}: record {format_duration(seconds)}, or with "
+            f"show no less than {_per_minute(resolved)}: record {format_duration(seconds)}, or with "
             "a smaller --interval, or --exact"
         )
         return Check(name, "cannot tell", why)
     if rate.estimate + unclear > limit:
-        why = f"too few samples to tell: {format_rate(rate.estimate + unclear)} may be growth"
+        why = f"too few samples to tell: {_per_minute(rate.estimate + unclear)} may be growth"
         return Check(name, "cannot tell", why)
     return Check(
         name, "passed", f"live memory grows by {figures}" if growing else "no site grows beyond chance"
@@ -163,9 +164,8 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
         return Check(name, "failed", f"{plural} {verb}", tuple(fresh))
     unsure = [s for s, verdict in zip(leaks, before, strict=True) if verdict == "cannot tell yet"]
     if unsure:
-        why = (
-            f"it leaks, and the baseline is too short to tell whether it leaked there: {describe(unsure[0])}"
-        )
+        what = describe(unsure[0], PER_MINUTE)
+        why = f"it leaks, and the baseline is too short to tell whether it leaked there: {what}"
         return Check(name, "cannot tell", why, tuple(unsure))
     growing = [
         s
@@ -176,7 +176,7 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
     ]
     if growing:
         waits = ", a garbage collection might still free it" if growing[0].waits_for_gc else ""
-        why = f"it grows, and is not shown to be a leak{waits}: {describe(growing[0])}"
+        why = f"it grows, and is not shown to be a leak{waits}: {describe(growing[0], PER_MINUTE)}"
         return Check(name, "cannot tell", why, tuple(growing))
     own = [s for s in counted if s.blamed.kind != "jvm"]
     whole = sum(s.site.live_bytes.estimate for s in counted if s.site.kind != "mmap" or s in own)

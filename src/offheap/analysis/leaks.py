@@ -18,7 +18,7 @@ from offheap.analysis.limit import Room, room
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
 from offheap.analysis.survival import Survival, survival
-from offheap.quantities import RateUnit, format_count, format_duration, format_size, rate_unit
+from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Recording
 
 _MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
@@ -119,10 +119,9 @@ class Ranking(Sequence[Suspect]):
 
     @cached_property
     def rate_unit(self) -> RateUnit:
-        """The unit of all rates in a report: that of what leaks or grows, or else of all sites."""
+        """The unit of all rates in a report: that of what leaks or grows; the minute, as of a limit, without."""
         suspicious = [*self.growths("leak"), *self.growths("growing")]
-        rates = [growth.estimate for growth in suspicious] or self._judgements.growth.estimate.tolist()
-        return rate_unit(rates)
+        return rate_unit(growth.estimate for growth in suspicious) if suspicious else PER_MINUTE
 
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""

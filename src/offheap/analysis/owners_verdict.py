@@ -10,7 +10,7 @@ from offheap.analysis.owners_growth import ALLOCATOR, MATERIAL, Standing, growth
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.trend import seconds_needed
-from offheap.quantities import format_duration, format_rate, format_size
+from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.recording.model import OwnersOverTime
 
 _SHORTEST = 10.0  # seconds
@@ -185,7 +185,8 @@ def _named(one: Grown) -> str:
 
 
 def _rate(rate: Estimate) -> str:
-    return f"{format_rate(rate.estimate)} (95 %: {format_rate(rate.low)} to {format_rate(rate.high)})"
+    estimate, low, high = map(PER_MINUTE.format, (rate.estimate, rate.low, rate.high))
+    return f"{estimate} (95 %: {low} to {high})"
 
 
 def _count_rate(rate: Estimate) -> str:

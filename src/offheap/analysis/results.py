@@ -51,21 +51,21 @@ class Site:
 
     stack    the stack shown: of the member with the most live bytes, innermost first
     stacks   all members' numbers in the recording
-    shown    the number of the stack shown
     *_bytes, *_blocks  of all members
     paths    the members that hold something, the stack shown first, at most sites.MOST_PATHS
+    shown    the number of the stack shown
     """
 
     kind: Literal["malloc", "mmap", "java"]
     stack: tuple[Frame, ...]
     stacks: tuple[int, ...]
-    shown: int
     live_bytes: Estimate
     live_blocks: Estimate
     allocated_bytes: Estimate
     allocated_blocks: Estimate
     threads: tuple[str, ...]  # names, most live bytes first
     paths: tuple[CallPath, ...] = ()
+    shown: int = 0
 
     @property
     def part_shown(self) -> CallPath | None:

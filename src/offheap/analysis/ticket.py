@@ -18,6 +18,7 @@ from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats, stats
 from offheap.analysis.summary import Held
+from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 
 MOST_SUSPECTS, MOST_HELD = 10, 5
@@ -39,6 +40,7 @@ class Ticket:
     verdicts  how many sites got each, listed or not
     held      the sites with most live malloc blocks, at most MOST_HELD; shares are of live malloc bytes
     owners    of RSS, those that hold most first; () where nobody looked
+    rate_unit of every rate in it
     limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach
               it, None where nothing leaks
     """
@@ -49,6 +51,7 @@ class Ticket:
     suspects: tuple[Suspect, ...]
     held: tuple[Held, ...]
     owners: tuple[OwnerGrowth, ...]
+    rate_unit: RateUnit
     limit_bytes: int | None
     seconds_to_limit: Estimate | None
     steps: tuple[Step, ...]
@@ -88,6 +91,7 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
         suspects=tuple(ranked[:listed]),
         held=_held(ranked),
         owners=growth(recording.owners)[1] if len(recording.owners.times) else (),
+        rate_unit=ranked.rate_unit,
         limit_bytes=ranked.room.limit_bytes if ranked.room else None,
         seconds_to_limit=ranked.seconds_to_limit(),
         steps=_steps(recording.info, counts),

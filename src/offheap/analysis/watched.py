@@ -14,6 +14,7 @@ from offheap.analysis.estimates import Estimates
 from offheap.analysis.namesakes import Mark, apart, brief
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.sites import holdings, unmet_paths
+from offheap.quantities import PER_MINUTE, RateUnit
 from offheap.recording.model import Info
 
 Rows = NDArray[Any]
@@ -39,6 +40,7 @@ class Names:
     """The sites.
 
     of_stack  index of a stack's site; len(suspects) for one that has none yet
+    rate_unit of all rates that are shown
     time      of the look that they were judged by
     by_birth  too few looks for growth over time: it is the rate at which survivors were born
     """
@@ -46,6 +48,7 @@ class Names:
     suspects: tuple[Suspect, ...]
     of_stack: NDArray[np.int64]
     answer: str
+    rate_unit: RateUnit = PER_MINUTE
     time: float = 0.0
     by_birth: bool = True
 

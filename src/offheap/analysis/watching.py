@@ -178,6 +178,7 @@ class Watch:
             found,
             of_stack,
             answer.answer(ranked),
+            rate_unit=ranked.rate_unit,
             time=self._moments[-1].time,
             by_birth=not by_snapshots(recording),
         )

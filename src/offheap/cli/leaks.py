@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         words,
         stats(recording, found.sites.grouping),
         counts,
+        found.rate_unit,
         everything=args.all,
         full=args.full,
         threads=args.threads,

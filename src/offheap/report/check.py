@@ -11,7 +11,7 @@ from offheap.analysis import frames
 from offheap.analysis.answer import short
 from offheap.analysis.results import Suspect
 from offheap.analysis.results_gate import Gate, Outcome
-from offheap.quantities import format_rate, format_size
+from offheap.quantities import PER_MINUTE, format_size
 from offheap.report import json
 from offheap.report.text import place, printable
 
@@ -46,7 +46,7 @@ def site_lines(suspect: Suspect, most: int) -> list[str]:
     its callers."""
     confidence = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
     growth = suspect.growth_bytes_per_second
-    grows = f"grows by {format_rate(growth.estimate)}, " if growth.low > 0 else ""
+    grows = f"grows by {PER_MINUTE.format(growth.estimate)}, " if growth.low > 0 else ""
     live = format_size(suspect.site.live_bytes.estimate)
     lines = [f"{suspect.verdict}{confidence}: {grows}{live} live"]
     stack = suspect.site.stack

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from offheap.analysis.answer import short, through
 from offheap.analysis.results_diff import Change, Diff, Difference, Side
-from offheap.quantities import format_count, format_duration, format_rate, format_size
+from offheap.quantities import PER_SECOND, format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report import json, wording
 from offheap.report.text import place, printable
@@ -167,7 +167,7 @@ def _signed(diff: Diff, amount: float) -> str:
 
 
 def _change(diff: Diff, amount: float) -> str:
-    return format_rate(amount) if diff.unit == "second" else format_size(amount)
+    return PER_SECOND.format(amount) if diff.unit == "second" else format_size(amount)
 
 
 def _amount(diff: Diff, amount: float) -> str:

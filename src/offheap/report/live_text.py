@@ -12,7 +12,7 @@ from itertools import pairwise
 from offheap.analysis.namesakes import brief
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.watched import Row, Sort, View
-from offheap.quantities import format_count, format_duration, format_size
+from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report import wording
 from offheap.report.namesakes_text import beside, fitted
@@ -33,7 +33,6 @@ _SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4,
 _MAPPED = {"mmap": "mmap "}  # in front of a site: address space, touched or not
 _WIDE = 100  # columns from which on there is room for a caller
 _RECENT = 2.0  # seconds: verdicts of a look before the last need not be dated
-_UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,13 @@ def header(width: int, sort: Sort, reverse: bool) -> str:
     return _line(width, cells)
 
 
-def table_line(row: Row, width: int) -> str:
-    """A site as a line of exactly `width` columns."""
+def table_line(row: Row, width: int, unit: RateUnit) -> str:
+    """A site as a line of exactly `width` columns; `unit` of its rates, as of all."""
     cells = {
         "": f" {MARKS[row.suspect.verdict]}",
         "live": short_size(row.live_bytes),
-        "growth": rate(row.growth),
-        "95 % interval": rate_interval(row.growth),
+        "growth": rate(row.growth, unit),
+        "95 % interval": rate_interval(row.growth, unit),
         "blocks": short_count(row.live_blocks),
         "age": short_duration(row.age),
         "allocated": short_size(row.allocated),
@@ -131,29 +130,22 @@ def sparkline(values: Sequence[float], width: int) -> str:
     return "".join(_BARS[round((value - bottom) / (top - bottom) * steps)] for value in values).rjust(width)
 
 
-def rate(growth: Estimate) -> str:
-    """`+1.5 MiB/s`, `-3.0 KiB/min`."""
-    return signed_rate(growth.estimate, _unit(growth))
+def rate(growth: Estimate, unit: RateUnit) -> str:
+    """`+1.5 MiB/s`, `-3.0 KiB/min`; 0 has no sign."""
+    amount = short_size(growth.estimate * unit.seconds)
+    if amount == "0 B":
+        return "0"
+    return f"{'+' if growth.estimate > 0 else ''}{amount}/{unit.name}"
 
 
-def rate_interval(growth: Estimate) -> str:
+def rate_interval(growth: Estimate, unit: RateUnit) -> str:
     """`0.9 to 2.1 MiB`, per unit of time of `rate`, 15 columns; "exact" for one without width."""
     if growth.low == growth.high:
         return "exact"
-    seconds, _ = _unit(growth)
-    low, high = growth.low * seconds, growth.high * seconds
+    low, high = growth.low * unit.seconds, growth.high * unit.seconds
     finite = [abs(end) for end in (low, high) if math.isfinite(end)]
-    scale, unit = next((s, u) for s, u in _SIZES if round(max(finite, default=0.0) / s) < 1000)
-    return f"{_figure(low / scale)} to {_figure(high / scale)} {unit}"
-
-
-def signed_rate(bytes_per_second: float, unit: tuple[int, str] | None = None) -> str:
-    """A growth with its sign; 0 has none."""
-    seconds, name = unit or _unit(Estimate(bytes_per_second, bytes_per_second, bytes_per_second))
-    amount = short_size(bytes_per_second * seconds)
-    if amount == "0 B":
-        return "0"
-    return f"{'+' if bytes_per_second > 0 else ''}{amount}/{name}"
+    scale, size = next((s, u) for s, u in _SIZES if round(max(finite, default=0.0) / s) < 1000)
+    return f"{_figure(low / scale)} to {_figure(high / scale)} {size}"
 
 
 def short_size(size: float) -> str:
@@ -225,7 +217,7 @@ def totals(view: View, width: int) -> list[str]:
             lines.append(f"{name:<6}{'unknown':>9}")
             continue
         growth = view.rate(values)
-        grows = "" if growth is None else signed_rate(growth)
+        grows = "" if growth is None else rate(Estimate(growth, growth, growth), view.names.rate_unit)
         lines.append(
             f"{name:<6}{format_size(values[-1]):>9}  {sparkline(values, bars)}  {grows:<11}{more}".rstrip()
         )
@@ -252,16 +244,17 @@ def heading(row: Row) -> str:
 
 def site_lines(row: Row, view: View, site: int) -> list[str]:
     """One site in words and figures, above its stack."""
-    suspect = row.suspect
+    suspect, unit = row.suspect, view.names.rate_unit
     held = wording.holding(suspect.site.kind, *view.live_now(site), view.shown_now(site))
     sure = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
     age = f"; on average {format_duration(row.age)} old" if row.age is not None else ""
+    grows = f"{rate(row.growth, unit)} ({rate_interval(row.growth, unit)})"
     threads = ", ".join(printable(name) for name in suspect.site.threads)
     lines = [
         f"{suspect.verdict.upper()}{sure}  ({suspect.site.kind})",
         f"why        {printable(suspect.why)}",
         f"live       {held}{age}",
-        f"growth     {rate(row.growth)} ({rate_interval(row.growth)}); {window(view).partition(': ')[2]}",
+        f"growth     {grows}; {window(view).partition(': ')[2]}",
         f"allocated  {format_size(row.allocated)} since the recording started",
         f"over time  {sparkline(row.trend, 48).strip()}",
         f"by age     {sparkline(view.births(site, 40), 40)}  live now, old to young",
@@ -358,12 +351,6 @@ def _figure(value: float) -> str:
         return "?"
     text = f"{value:.1f}" if abs(value) < 9.95 else f"{value:.0f}"
     return "0" if not text.strip("-0.") else text
-
-
-def _unit(growth: Estimate) -> tuple[int, str]:
-    """The unit of time in which the growth reads best."""
-    largest = max(abs(part) for part in (growth.estimate, growth.low, growth.high) if math.isfinite(part))
-    return next(unit for unit in _UNITS if largest * unit[0] >= 10 * 1024 or unit[1] == "h")
 
 
 def _line(width: int, cells: Sequence[str]) -> str:

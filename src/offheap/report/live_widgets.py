@@ -169,7 +169,7 @@ class SiteTable(Lines, can_focus=True):
             empty = "no site has these words: / changes them" if self.wanted else "nothing recorded yet"
             return (f"   {empty}" if y == 1 and self.view is not None else ""), DIM
         row = self.view.row(self.order[place])
-        text = live_text.table_line(row, width)
+        text = live_text.table_line(row, width, self.view.names.rate_unit)
         if place == self._cursor:
             return ">" + text[1:], REVERSE
         return text, BOLD if row.suspect.verdict == "leak" else PLAIN

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
-from offheap.quantities import format_duration, format_rate, format_size
+from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.report.text import printable
 
 _WIDTH, _LABEL = 80, 11
@@ -50,8 +50,8 @@ def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
         out.print(Text(line))
         return
     sure = growth.low > 0 or growth.high < 0
-    interval = f" ({format_rate(growth.low)} to {format_rate(growth.high)})" if sure else ""
-    rate = f"{format_rate(growth.estimate)}{interval}" if sure else "none beyond chance"
+    interval = f" ({PER_MINUTE.format(growth.low)} to {PER_MINUTE.format(growth.high)})" if sure else ""
+    rate = f"{PER_MINUTE.format(growth.estimate)}{interval}" if sure else "none beyond chance"
     out.print(Text.assemble(line, (rate, "" if sure else "dim")), soft_wrap=True)
 
 

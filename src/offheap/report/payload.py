@@ -24,7 +24,7 @@ from offheap.analysis.namesakes import apart
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.rss_beside_leak import rss_beside_leak
 from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
-from offheap.quantities import RateUnit, rate_unit
+from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording.model import MMAP, Frame, Info, OwnersOverTime, Recording
 from offheap.report.payload_series import series
 
@@ -88,8 +88,8 @@ def payload(
 
 def _unit(suspects: Sequence[Suspect]) -> RateUnit:
     """As Ranking.rate_unit has it, of suspects that were taken out of one."""
-    suspicious = [one for one in suspects if one.verdict in ("leak", "growing")] or suspects
-    return rate_unit(one.growth_bytes_per_second.estimate for one in suspicious)
+    rates = [one.growth_bytes_per_second.estimate for one in suspects if one.verdict in ("leak", "growing")]
+    return rate_unit(rates) if rates else PER_MINUTE
 
 
 class Frames:

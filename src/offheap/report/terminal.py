@@ -12,7 +12,7 @@ from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
 from offheap.analysis.summary import Summary
 from offheap.analysis.tree import Node, Tree
-from offheap.quantities import format_count, format_duration, format_size
+from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report import wording
 from offheap.report.lines import Piece, put
@@ -43,6 +43,7 @@ def print_leaks(
     answer: str,
     stats: Stats,
     counts: Mapping[Verdict, int],
+    unit: RateUnit,
     *,
     everything: bool = False,
     full: bool = False,
@@ -51,14 +52,15 @@ def print_leaks(
 ) -> None:
     """The answer, these suspects, what else there is, what the recording could not see.
 
-    `counts` has all sites by verdict; `everything` says that more of any verdict could be shown,
-    else of those that leak or grow; `full` does not fold stacks, `threads` names the allocating threads,
-    `namesakes` has of each suspect what tells it from others of its name.
+    `counts` has all sites by verdict; `unit` is that of the answer's rates, and so of all; `everything`
+    says that more of any verdict could be shown, else of those that leak or grow; `full` does not fold
+    stacks, `threads` names the allocating threads, `namesakes` has of each suspect what tells it from
+    others of its name.
     """
     _print_wrapped(out, answer, "bold red" if counts.get("leak") else "bold")
     for index, suspect in enumerate(suspects):
         put(out)
-        _print_suspect(out, suspect, namesakes[index] if namesakes else (), full, threads)
+        _print_suspect(out, suspect, unit, namesakes[index] if namesakes else (), full, threads)
     left = Counter(counts) - Counter(suspect.verdict for suspect in suspects)
     if left:
         put(out)
@@ -134,7 +136,9 @@ def print_stats(out: Console, stats: Stats) -> None:
     _print_gaps(out, stats)
 
 
-def _print_suspect(out: Console, suspect: Suspect, marks: Sequence[Mark], full: bool, threads: bool) -> None:
+def _print_suspect(
+    out: Console, suspect: Suspect, unit: RateUnit, marks: Sequence[Mark], full: bool, threads: bool
+) -> None:
     site = suspect.site
     sure = f"  confidence {suspect.confidence:.0%}" if round(100 * suspect.confidence) else ""
     whose = "  the JVM's own" if suspect.blamed.kind == "jvm" else ""
@@ -147,7 +151,7 @@ def _print_suspect(out: Console, suspect: Suspect, marks: Sequence[Mark], full: 
     )
     if marks:
         _print_field(out, "site", f"{wording.name(suspect.blamed)} {beside(marks)}", 4)
-    _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second), 4)
+    _print_field(out, "growth", wording.rates(suspect.growth_bytes_per_second, unit), 4)
     if suspect.seconds_to_limit:
         _print_field(
             out, "limit", f"reached in {wording.amount(suspect.seconds_to_limit, format_duration)}", 4

@@ -11,7 +11,7 @@ from offheap.analysis.results import Suspect
 from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats
 from offheap.analysis.ticket import Ticket
-from offheap.quantities import format_count, format_duration, format_size
+from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.report import json, wording
 from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 from offheap.report.namesakes_text import beside
@@ -54,7 +54,7 @@ def document(ticket: Ticket) -> list[Block]:
             Table(("live", "share", "blocks", "site"), rows, frozenset({1, 2})),
         ]
     if ticket.owners:
-        blocks += [Heading("Who holds the RSS"), _owners(ticket.owners)]
+        blocks += [Heading("Who holds the RSS"), _owners(ticket.owners, ticket.rate_unit)]
     blocks += [
         Heading("What this recording could not see"),
         Facts([("lost", "; ".join(ticket.stats.losses) or "nothing"), *_coverage(ticket.stats)]),
@@ -145,7 +145,7 @@ def _suspects(ticket: Ticket) -> Table:
             str(suspect.rank),
             suspect.verdict,
             f"{suspect.confidence:.0%}" if round(100 * suspect.confidence) else "",
-            wording.rate(suspect.growth_bytes_per_second),
+            wording.rate(suspect.growth_bytes_per_second, ticket.rate_unit),
             wording.size(suspect.site.live_bytes),
             Code(
                 ("mmap " if suspect.site.kind == "mmap" else "")
@@ -159,7 +159,7 @@ def _suspects(ticket: Ticket) -> Table:
     return Table(("#", "verdict", "sure", "growth", "live", "site"), rows, frozenset({0, 2}))
 
 
-def _owners(owners: Sequence[OwnerGrowth]) -> Table:
+def _owners(owners: Sequence[OwnerGrowth], unit: RateUnit) -> Table:
     """At the first and the last look, by owner; growth is what chance does not explain."""
     titles = {str(owner): title for owner, title in TITLES.items()}
     rows = []
@@ -167,7 +167,7 @@ def _owners(owners: Sequence[OwnerGrowth]) -> Table:
         if format_size(one.first_bytes) == format_size(one.bytes) == format_size(0):
             continue
         sure = one.growth is not None and (one.growth.low > 0 or one.growth.high < 0)
-        rate = wording.rate(one.growth) if sure and one.growth else ""
+        rate = wording.rate(one.growth, unit) if sure and one.growth else ""
         name = titles.get(one.owner, one.owner)
         rows.append((name, format_size(one.first_bytes), format_size(one.bytes), rate))
     return Table(("owner", "at first", "at last", "growth (95 %)"), rows, frozenset({1, 2}))

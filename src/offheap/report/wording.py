@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from offheap import cxx_names
 from offheap.analysis.results import Estimate, Live, Site
-from offheap.quantities import format_count, format_duration, format_share, format_size
+from offheap.quantities import RateUnit, format_count, format_duration, format_share, format_size
 from offheap.recording.model import Budget, Frame, Info
 from offheap.report.text import place
 
@@ -67,17 +67,15 @@ def size(value: Estimate) -> str:
     return _short(value, "")
 
 
-def rate(value: Estimate) -> str:
-    """`1.4 MiB/s (1.3 to 1.5)`, in the unit of time that reads best."""
-    seconds, unit = _time_unit(value)
-    scaled = Estimate(value.estimate * seconds, value.low * seconds, value.high * seconds)
-    return _short(scaled, f"/{unit}")
+def rate(value: Estimate, unit: RateUnit) -> str:
+    """`1.4 MiB/s (1.3 to 1.5)`."""
+    scaled = (part * unit.seconds for part in (value.estimate, value.low, value.high))
+    return _short(Estimate(*scaled), f"/{unit.name}")
 
 
-def rates(value: Estimate) -> str:
+def rates(value: Estimate, unit: RateUnit) -> str:
     """The same at length: `1.4 MiB/s (1.3 MiB/s to 1.5 MiB/s)`."""
-    seconds, unit = _time_unit(value)
-    return amount(value, lambda rate: f"{format_size(rate * seconds)}/{unit}")
+    return amount(value, unit.format)
 
 
 def in_blocks(in_bytes: Estimate, blocks: Estimate, what: str = "blocks") -> str:
@@ -94,9 +92,7 @@ def held(site: Site) -> str:
     )
 
 
-def holding(
-    kind: str, in_bytes: Estimate, blocks: Estimate, shown: tuple[Estimate, Estimate] | None
-) -> str:
+def holding(kind: str, in_bytes: Estimate, blocks: Estimate, shown: tuple[Estimate, Estimate] | None) -> str:
     """Bytes in blocks, both of all call paths; `shown`: the part of the one shown."""
     what = "mappings" if kind == "mmap" else "blocks"
     whole = in_blocks(in_bytes, blocks, what)
@@ -138,15 +134,6 @@ def folded(stack: Sequence[Frame], blamed: Frame) -> range:
     inner = max(_INNER, marked(stack, blamed) + _OUTER + 1)
     left_out = len(stack) - inner - _OUTER
     return range(inner, inner + left_out) if left_out > 1 else range(0)
-
-
-def _time_unit(value: Estimate) -> tuple[int, str]:
-    largest = max(abs(part) for part in (value.estimate, value.low, value.high))
-    return next(
-        (seconds, unit)
-        for seconds, unit in ((1, "s"), (60, "min"), (3600, "h"))
-        if largest * seconds >= 10 * 1024 or unit == "h"
-    )
 
 
 def _short(value: Estimate, per: str) -> str:
