@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -26,6 +26,7 @@ from offheap.analysis import estimates, frames, moments
 from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.moments import Members, Sums
 from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Side, SiteChange
+from offheap.analysis.sites import holdings, latest_rows, unmet_paths
 from offheap.recording.model import MMAP, Frame, Recording
 
 _FALSE_DISCOVERIES = 0.05
@@ -40,6 +41,7 @@ class Moment:
     sites, functions  their numbers in both recordings, by stack and by frame (`matching.Matching`)
     wrappers          by frame, whether it allocates for its caller
     divisor           of its figures
+    at_end            whether it is the recording's end, where the sampled blocks themselves are known
     nearby            the times whose snapshots tell how much live bytes vary
     """
 
@@ -52,6 +54,28 @@ class Moment:
     live: Sums
     allocated: Sums
     nearby: tuple[float, float]
+    at_end: bool
+
+    def held(self, members: Members, count: int) -> tuple[Estimates, Estimates]:
+        """Live bytes and blocks by group at the recording's end, as all reports have them of these stacks."""
+        stacks, numbers = members
+        groups = np.zeros(len(self.recording.stack_offsets) - 1, np.int64)
+        groups[stacks] = numbers
+        live, latest = (
+            self.recording.live,
+            latest_rows(self.recording, self.recording.info.live_time or np.inf),
+        )
+        rows = self.recording.series[latest[latest >= 0]]
+        order = np.argsort(groups[live["stack"]], kind="stable")
+        own = live["stack"][order]
+        return holdings(
+            groups[own],
+            own,
+            live["size"][order].astype(np.float64),
+            live["probability"][order],
+            count,
+            unmet_paths(rows, groups[rows["stack"]], own, count),
+        )
 
     @cached_property
     def _levels(self) -> moments.Levels:
@@ -88,7 +112,7 @@ class Comparison:
         """The diff, with at most so many sites and functions; None: all."""
         count = self.site_count
         members = [_every(moment.sites) for moment in (self.old, self.new)]
-        live, blocks = self._live(members, count, blocks=True)
+        live, blocks = self._live_of_sites(members, count)
         allocated = self._allocated(members, count)
         kinds = self._changes(live, allocated)
         order, significant = _ranked(live)
@@ -120,7 +144,7 @@ class Comparison:
             old=self.old.side,
             new=self.new.side,
             unit=unit,
-            live_bytes=self._live(whole, 1)[0].at(0),
+            live_bytes=self._live_of_sites(whole, 1)[0].at(0),
             changed=dict(Counter(kinds[number] for number in beyond)),
             by_chance=len(order) - len(beyond),
             sites=tuple(sites),
@@ -186,6 +210,17 @@ class Comparison:
                 if held is None or score > held[0]:
                     best[group] = (score, frame)
         return [held[1] if held else Frame("?", "unknown") for held in best]
+
+    def _live_of_sites(self, members: Sequence[Members], count: int) -> tuple[_Differences, _Differences]:
+        """Bytes and blocks by group, where each stack is in one."""
+        found = list(self._live(members, count, blocks=True))
+        for name, moment, which in zip(("old", "new"), (self.old, self.new), members, strict=True):
+            if moment.at_end:
+                for place, exact in enumerate(moment.held(which, count)):
+                    sums: Estimates = getattr(found[place], name)
+                    known = exact.over(np.array(moment.divisor)).where(sums.estimate > 0, sums)
+                    found[place] = replace(found[place], **{name: known})
+        return found[0], found[1]
 
     def _live(
         self, members: Sequence[Members], count: int, blocks: bool = False

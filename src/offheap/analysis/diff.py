@@ -45,6 +45,7 @@ def diff(
             live=moments.live_at_end(recording),
             allocated=moments.allocated_until(recording),
             nearby=(duration / 2, np.inf),
+            at_end=True,
         )
         for index, (recording, duration, divisor) in enumerate(
             zip((old, new), seconds, divisors, strict=True)
@@ -105,6 +106,7 @@ def diff_in_time(
             live=moments.live_at(recording, last) if last < np.inf else moments.live_at_end(recording),
             allocated=moments.allocated_until(recording, last),
             nearby=(moment - near, min(moment + near, stop)),
+            at_end=last == np.inf,
         )
         for moment, last in ((start, start), (stop, until))
     )

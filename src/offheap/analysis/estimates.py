@@ -236,6 +236,56 @@ def of_sums(seen: float, unseen: float, variance: float, samples: float) -> Esti
     return of_many_sums(*(np.array([value], np.float64) for value in (seen, unseen, variance, samples))).at(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of_blocks needs of some sampled blocks, so that groups of groups have the same interval.
+
+    The sums of amounts, of m = amount (1-p)/p, of v = m amount/p and of m amount; the largest m and v.
+    """
+
+    seen: float = 0.0
+    unseen: float = 0.0
+    variance: float = 0.0
+    weighted: float = 0.0
+    most_unseen: float = 0.0
+    most_variance: float = 0.0
+
+    def with_(self, other: Parts) -> Parts:
+        return Parts(
+            self.seen + other.seen,
+            self.unseen + other.unseen,
+            self.variance + other.variance,
+            self.weighted + other.weighted,
+            max(self.most_unseen, other.most_unseen),
+            max(self.most_variance, other.most_variance),
+        )
+
+    def estimate(self) -> Estimate:
+        def one(value: float) -> Floats:
+            return np.array([value])
+
+        block = self.weighted / self.unseen if self.unseen > 0 else 0.0
+        most = one(self.most_unseen), one(self.most_variance)
+        return _intervals(one(self.seen), one(self.unseen), one(self.variance), one(block), most).at(0)
+
+
+def parts_of_groups(
+    groups: NDArray[np.integer], amounts: Floats, probabilities: Floats, count: int
+) -> list[Parts]:
+    """By group, as in of_groups."""
+    missing = amounts * (1 - probabilities) / probabilities
+    variances = missing * amounts / probabilities
+    columns = [
+        np.bincount(groups, weights, minlength=count)
+        for weights in (amounts, missing, variances, missing * amounts)
+    ]
+    for values in (missing, variances):
+        most = np.zeros(count)
+        np.maximum.at(most, groups, values)
+        columns.append(most)
+    return [Parts(*row) for row in np.array(columns).T.tolist()]
+
+
 def of_many_totals(total: Floats, variance: Floats, samples: Floats) -> Estimates:
     """The intervals of totals of which only sums were kept (the probe's counters per stack).
 

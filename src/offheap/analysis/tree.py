@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offheap.analysis import estimates, frames, totals
+from offheap.analysis.estimates import Parts
 from offheap.analysis.results import Estimate, Live
 from offheap.recording.model import Frame, Info, Recording
 
@@ -40,10 +40,11 @@ class Tree:
 
 @dataclass(slots=True)
 class _Growing:
-    """A node while stacks are still being added; sums over the sampled blocks of stacks that end here."""
+    """A node while stacks are still being added: the sampled blocks of stacks that end here."""
 
     frame: Frame
-    sums: list[float] = field(default_factory=lambda: [0.0] * 5)  # bytes, seen, variance, blocks, samples
+    parts: Parts = field(default_factory=Parts)
+    blocks: float = 0.0
     children: dict[tuple[str, str], _Growing] = field(default_factory=dict)
 
 
@@ -54,26 +55,14 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
     """
     live = recording.live
     size = live["size"].astype(np.float64)
-    probability = live["probability"]
     stacks = len(recording.stack_offsets) - 1
-    weighted = size / probability
-
-    def by_stack(weights: NDArray[np.float64] | None) -> list[float]:
-        sums: list[float] = np.bincount(live["stack"], weights=weights, minlength=stacks).tolist()
-        return sums
-
-    columns = (
-        by_stack(weighted),
-        by_stack(size),
-        by_stack(weighted * weighted * (1 - probability)),
-        by_stack(1 / probability),
-        by_stack(None),
-    )
+    parts = estimates.parts_of_groups(live["stack"], size, live["probability"], stacks)
+    blocks = np.bincount(live["stack"], 1 / live["probability"], minlength=stacks).tolist()
     names = [(frames.stable_name(frame), frame.module) for frame in recording.frames]
     indices = recording.stack_frames.tolist()
     offsets = recording.stack_offsets.tolist()
     root = _Growing(Frame("", "unknown"))
-    for stack in np.flatnonzero(np.array(columns[0])).tolist():
+    for stack in np.unique(live["stack"]).tolist():
         own = indices[offsets[stack] : offsets[stack + 1]]
         node = root
         for index in reversed(own):
@@ -83,7 +72,7 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
             node = child
         if not own:
             node = root.children.setdefault(("", ""), _Growing(Frame("no stack", "unknown")))
-        _add(node, [column[stack] for column in columns])
+        _add(node, parts[stack], blocks[stack])
     whole = totals.live(recording)[0]
     return Tree(
         info=recording.info,
@@ -94,9 +83,9 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
     )
 
 
-def _add(node: _Growing, sums: list[float]) -> None:
-    for place, value in enumerate(sums):
-        node.sums[place] += value
+def _add(node: _Growing, parts: Parts, blocks: float) -> None:
+    node.parts = node.parts.with_(parts)
+    node.blocks += blocks
 
 
 def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
@@ -111,15 +100,15 @@ def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
     children: tuple[Node, ...] = ()
     for node in reversed(order):  # children before their parents
         for child in node.children.values():
-            _add(node, child.sums)
+            _add(node, child.parts, child.blocks)
         kept = [done[id(child)] for child in node.children.values() if id(child) in done]
         children = tuple(sorted(kept, key=lambda child: -child.live_bytes.estimate))
-        weight, seen, variance, blocks, samples = node.sums
+        weight = node.parts.seen + node.parts.unseen
         if weight >= least and node is not root:
             done[id(node)] = Node(
                 frame=node.frame,
-                live_bytes=estimates.of_sums(seen, max(weight - seen, 0.0), variance, samples),
-                live_blocks=blocks,
+                live_bytes=node.parts.estimate(),
+                live_blocks=node.blocks,
                 share=weight / whole if whole else 0.0,
                 children=children,
             )
