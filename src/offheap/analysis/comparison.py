@@ -61,10 +61,8 @@ class Moment:
         stacks, numbers = members
         groups = np.zeros(len(self.recording.stack_offsets) - 1, np.int64)
         groups[stacks] = numbers
-        live, latest = (
-            self.recording.live,
-            latest_rows(self.recording, self.recording.info.live_time or np.inf),
-        )
+        live = self.recording.live
+        latest = latest_rows(self.recording, self.recording.info.live_time or np.inf)
         rows = self.recording.series[latest[latest >= 0]]
         order = np.argsort(groups[live["stack"]], kind="stable")
         own = live["stack"][order]

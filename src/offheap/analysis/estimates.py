@@ -275,8 +275,8 @@ def parts_of_groups(
     """By group, as in of_groups."""
     missing = amounts * (1 - probabilities) / probabilities
     variances = missing * amounts / probabilities
-    columns = [
-        np.bincount(groups, weights, minlength=count)
+    columns: list[Floats] = [
+        np.bincount(groups, weights, minlength=count).astype(np.float64)
         for weights in (amounts, missing, variances, missing * amounts)
     ]
     for values in (missing, variances):

@@ -1,0 +1,323 @@
+"""What means the same has one value: in text, JSON, TUI, page, diff, ticket and Python."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json as standard_json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import offheap
+from driven_app import Driven, drive
+from offheap import recording as recordings_on_disk
+from offheap.analysis.answer import answer
+from offheap.analysis.diff import diff, diff_in_time
+from offheap.analysis.gate import Limits, gate
+from offheap.analysis.leaks import Ranking, ranking
+from offheap.analysis.results import Estimate
+from offheap.analysis.stats import stats
+from offheap.analysis.summary import summary
+from offheap.analysis.ticket import ticket
+from offheap.analysis.totals import live_by_kind
+from offheap.analysis.tree import Node, tree
+from offheap.analysis.watched import View
+from offheap.analysis.watching import Watch
+from offheap.opened import OpenedRecording
+from offheap.quantities import format_count, format_size
+from offheap.recording.following import follow
+from offheap.recording.look import Look
+from offheap.recording.model import MMAP, Recording
+from offheap.report import check, json, live_text, markdown, terminal
+from offheap.report import diff as diff_report
+from offheap.report import ticket as ticket_report
+from offheap.report.payload import payload
+from recordings import Churn, Leak, Process, inflater, native, native_stack
+from zoo import Running, Zoo, programs
+from zoo import offheap as command_line
+
+FEED, TABLE = "com.example.Feed.open", "com.example.Table.grow"
+# With a blank before the unit: a command says 1MiB/min, which is a limit.
+_RATE = re.compile(r"\d [KMGT]?i?B/(s|min|h|d)\b")
+_NUMBER = r"([\d,.]+ ?[KMGT]?i?B?)"
+
+
+@dataclass
+class Whole:
+    """A source whose first look finds all of a recording that is over."""
+
+    recorded: Recording
+    looked: bool = False
+
+    def look(self) -> Look | None:
+        if self.looked:
+            return None
+        self.looked = True
+        its = self.recorded
+        return Look(its.info, True, True, its.live, its.series, its.process)
+
+    def recording(self) -> Recording:
+        return self.recorded
+
+
+def shop(exact: bool) -> Recording:
+    """A leak by two call paths of one site, 1.4 MiB/s, one of 60 KiB/s, churn and a mapping."""
+    process = Process(30.0, seed=4)
+    process.add(inflater(FEED), Leak(200, 7160))
+    process.add(inflater(FEED, zcalloc=True), Leak(200, 112))
+    process.add(inflater(TABLE), Leak(60, 1024))
+    process.add(native_stack("churn"), Churn(400, 20_000, 0.3))
+    process.add((native("mmap", ""), native("map_file")), Leak(0.5, 1 << 20), kind=MMAP)
+    recorded = process.record(exact=exact) if exact else process.record(interval=16384)
+    return replace(recorded, info=replace(recorded.info, ended="exited"))
+
+
+@pytest.fixture(scope="module")
+def on_disk(
+    jre: Callable[[int], Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Of a real leak: an Inflater's two blocks, by two call paths."""
+    path = tmp_path_factory.mktemp("truth") / "inflaters.offheap"
+    command = zoo.command(programs()["inflaters"], jre(17))
+    with Running(command_line("run", "--interval", "16KiB", "-o", path, "--", *command)) as running:
+        time.sleep(8)
+        running.stop_leaking()
+        assert running.exit() == 0, running.errors
+    return path
+
+
+@pytest.fixture(scope="module", params=["exact", "sampled", "real"])
+def recorded(request: pytest.FixtureRequest) -> tuple[Recording, Path | None]:
+    """A recording, and where it is on disk."""
+    if request.param != "real":
+        return shop(request.param == "exact"), None
+    path: Path = request.getfixturevalue("on_disk")
+    return recordings_on_disk.load(path), path
+
+
+@pytest.fixture
+def found(recorded: tuple[Recording, Path | None]) -> Ranking:
+    return ranking(recorded[0])
+
+
+@pytest.fixture
+def view(recorded: tuple[Recording, Path | None]) -> Iterator[View]:
+    its, path = recorded
+    with contextlib.closing(follow(path)) if path else contextlib.nullcontext(Whole(its)) as source:
+        view = Watch(source).advance()
+        assert view
+        yield view
+
+
+def printed(write: Callable[[Console], None]) -> str:
+    out = Console(file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False)
+    write(out)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def parts(value: Estimate | dict[str, float | None], digits: int = 0) -> tuple[float | None, ...]:
+    """Estimate, low and high; None without an upper end."""
+    three = value.values() if isinstance(value, dict) else (value.estimate, value.low, value.high)
+    return tuple(None if part is None or part == float("inf") else round(part, digits) for part in three)
+
+
+def near(value: Estimate | dict[str, float | None]) -> Any:
+    return pytest.approx(parts(value, 9), rel=2e-5, abs=1)
+
+
+def leaks_text(its: Recording, found: Ranking) -> str:
+    counts = found.counts()
+    shown = found[: counts["leak"] + counts["growing"]]
+    return printed(
+        lambda out: terminal.print_leaks(out, shown, answer(found), stats(its), counts, found.rate_unit)
+    )
+
+
+def in_words(value: Estimate, write: Callable[[float], str]) -> str:
+    if value.low == value.high:
+        return write(value.estimate)
+    high = "or more" if value.high == float("inf") else f"to {write(value.high)}"
+    return f"{write(value.estimate)} ({write(value.low)} {high})"
+
+
+def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
+    recorded: tuple[Recording, Path | None], found: Ranking, view: View
+) -> None:
+    its, _ = recorded
+    first = found[0]
+    site = first.site
+    assert first.verdict == "leak"
+    assert len(site.paths) > 1
+    own = its.live[[row["stack"] in site.stacks for row in its.live]]
+    weight = 1 / own["probability"]
+    assert site.live_blocks.estimate == pytest.approx(weight.sum())
+    assert site.live_bytes.estimate == pytest.approx((own["size"] * weight).sum())
+    for name in ("live_bytes", "live_blocks"):
+        assert getattr(site, name).estimate == pytest.approx(
+            sum(getattr(path, name).estimate for path in site.paths)
+        )
+    # JSON.
+    value = json.suspect(first)
+    for name in ("live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks"):
+        assert parts(value[name]) == parts(getattr(site, name)), name
+        of_summary = next(held.site for held in summary(its).held if held.site.stack == site.stack)
+        assert getattr(of_summary, name) == getattr(site, name), name
+    # Text: both of the site, and what of it the stack shown holds.
+    text = " ".join(leaks_text(its, found).split())
+    in_bytes, blocks = in_words(site.live_bytes, format_size), in_words(site.live_blocks, format_count)
+    part = site.paths[0]
+    shown = f"{in_words(part.live_bytes, format_size)} in {in_words(part.live_blocks, format_count)} blocks"
+    assert f"live {in_bytes} in {blocks} blocks, of which the call path shown {shown}" in text
+    # The page, and the flame graph beside it.
+    page = payload(its, found)
+    on_page = page["suspects"][0]
+    assert parts(on_page["live_bytes"], 9) == near(site.live_bytes)
+    assert parts(on_page["live_blocks"], 9) == near(site.live_blocks)
+    for name in ("live_bytes", "live_blocks"):
+        graph = sum(page["stacks"][name][stack] for stack in on_page["stacks"])
+        assert graph == pytest.approx(on_page[name]["estimate"], rel=1e-4)
+    # The terminal view.
+    row = view.row(0)
+    assert row.suspect.site.stacks == site.stacks
+    assert (row.live_bytes, row.live_blocks) == pytest.approx(
+        (site.live_bytes.estimate, site.live_blocks.estimate)
+    )
+    assert [parts(each) for each in view.live_now(0)] == [parts(site.live_bytes), parts(site.live_blocks)]
+    assert row.allocated == pytest.approx(site.allocated_bytes.estimate)
+    assert f"live       {in_bytes} in {blocks} blocks" in "\n".join(live_text.site_lines(row, view, 0))
+    # A diff: at the end of the recording it is the same memory.
+    late = diff_in_time(its, its.info.duration_seconds / 2)
+    for compared in (diff(its, its), late):
+        change = next(one for one in compared.sites if one.blamed == first.blamed)
+        assert parts(change.live_bytes.new) == parts(site.live_bytes)
+        assert parts(change.live_blocks.new) == parts(site.live_blocks)
+    # The tree: the caller that all its stacks share, and nothing else allocates for.
+    node = next(each for each in nodes(tree(its, 0.0).roots) if each.frame.name == first.blamed.name)
+    assert parts(node.live_bytes) == parts(site.live_bytes)
+    assert node.live_blocks == pytest.approx(site.live_blocks.estimate)
+    # Python and the ticket.
+    opened = OpenedRecording(its)
+    assert opened.suspects[0].site == site
+    assert opened.sql("SELECT live_blocks, live_blocks_low FROM sites WHERE rank = 1").fetchall() == [
+        (site.live_blocks.estimate, site.live_blocks.low)
+    ]
+    sheet = ticket_report.value(ticket(its, found))
+    assert sheet["suspects"][0] == value
+    held = next(one for one in sheet["held"] if one["blamed"] == value["blamed"])
+    assert (held["live_bytes"], held["live_blocks"]) == (value["live_bytes"], value["live_blocks"])
+
+
+def nodes(roots: tuple[Node, ...]) -> Iterator[Node]:
+    for node in roots:
+        yield node
+        yield from nodes(node.children)
+
+
+def test_growth_has_one_interval(recorded: tuple[Recording, Path | None], found: Ranking, view: View) -> None:
+    its, _ = recorded
+    judged = gate(its, Limits(max_growth=1.0)).checks[0]
+    page = payload(its, found)["suspects"]
+    for number, suspect in enumerate(found):
+        growth = suspect.growth_bytes_per_second
+        assert view.names.suspects[number].site.stacks == suspect.site.stacks
+        assert view.row(number).growth == growth, "leaks and live"
+        assert view.names.suspects[number].confidence == suspect.confidence
+        assert parts(json.suspect(suspect)["growth_bytes_per_second"], 3) == parts(growth, 3)
+        assert parts(page[number]["growth_bytes_per_second"], 9) == near(growth)
+        gated = [one for one in judged.suspects if one.rank == suspect.rank]
+        assert [one.growth_bytes_per_second for one in gated] in ([], [growth])
+    unit = found.rate_unit
+    first = found[0].growth_bytes_per_second
+    text = " ".join(leaks_text(its, found).split())
+    assert f"growth {in_words(first, unit.format)}" in text
+    assert text.startswith(f"Leaking: {unit.format(first.estimate)} ")
+    assert view.names.answer == answer(found)
+    assert f"{live_text.rate(first, unit)} (" in "\n".join(live_text.site_lines(view.row(0), view, 0))
+
+
+def test_totals_are_the_same_in_every_report(recorded: tuple[Recording, Path | None], view: View) -> None:
+    its, _ = recorded
+    live = live_by_kind(its)
+    figures = stats(its)
+    assert figures.live == summary(its).live == tree(its).live == ticket(its).stats.live == live
+    assert figures.live_bytes == summary(its).live_bytes == tree(its).live_bytes
+    assert parts(diff(its, its).live_bytes.new) == parts(figures.live_bytes)
+    page = payload(its, ranking(its))
+    assert parts(page["malloc_bytes"], 9) == near(live.malloc_bytes)
+    assert parts(page["mapped_bytes"], 9) == near(live.mapped_bytes)
+    assert (view.malloc_bytes[-1], view.mapped_bytes) == pytest.approx(
+        (live.malloc_bytes.estimate, live.mapped_bytes.estimate), rel=1e-6, abs=1
+    )
+    assert sum(ranking(its).counts().values()) == figures.sites
+    # The end of the charts is the headline.
+    assert page["process"]["malloc_bytes"][-1] == pytest.approx(live.malloc_bytes.estimate, rel=0.02)
+    assert page["process"]["mapped_bytes"][-1] == pytest.approx(live.mapped_bytes.estimate, rel=0.02)
+
+
+def test_all_rates_of_an_output_have_one_unit_of_time(
+    recorded: tuple[Recording, Path | None], found: Ranking, view: View, tmp_path: Path
+) -> None:
+    its, _ = recorded
+    unit = found.rate_unit.name
+    assert units(leaks_text(its, found)) == {unit}
+    assert units(standard_json.dumps([json.suspect(one) for one in found])) <= {unit}
+    assert units(markdown.write(ticket_report.document(ticket(its, found)))) == {unit}
+    assert payload(its, found)["rate_unit"]["name"] == unit
+    for limits in (Limits(max_growth=1.0), Limits(leaks=True)):
+        checked = gate(its, limits)
+        assert units(printed(lambda out, checked=checked: check.print_gate(out, checked))) == {"min"}  # type: ignore[misc]
+    for per_second, expected in ((True, {"s"}), (False, set())):
+        compared = diff_in_time(its, its.info.duration_seconds / 2, per_second=per_second)
+        written = printed(lambda out, compared=compared: diff_report.print_diff(out, compared))  # type: ignore[misc]
+        assert units(written) == expected
+
+    async def steps(app: Driven) -> None:
+        assert units(app.head + app.table.text) == {unit}
+        await app.press("enter")
+        assert units("\n".join(live_text.site_lines(view.row(0), view, 0))) == {unit}
+
+    drive(Watch(Whole(its)), view, steps, tmp_path, size=(120, 40))
+
+
+def units(text: str) -> set[str]:
+    return set(_RATE.findall(text))
+
+
+def test_the_commands_print_these_figures(on_disk: Path) -> None:
+    path = on_disk
+    first = ranking(recordings_on_disk.load(path))[0]
+
+    def run(*arguments: str | Path) -> str:
+        done = subprocess.run(command_line(*arguments), capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 1), done.stderr
+        return done.stdout
+
+    leaks = standard_json.loads(run("leaks", path, "--json"))["suspects"][0]
+    held = standard_json.loads(run("summary", path, "--json"))["sites"]
+    (of_summary,) = [one for one in held if one["stack"] == leaks["stack"]]
+    compared = standard_json.loads(run("diff", path, path, "--json"))["sites"]
+    (of_diff,) = [one for one in compared if one["blamed"] == leaks["blamed"]]
+    gated = standard_json.loads(run("check", path, "--max-growth", "1KiB/min", "--json"))
+    (of_check, *_) = gated["recordings"][0]["checks"][0]["sites"]
+    of_ticket = standard_json.loads(run("report", path, "-o", "-", "--format", "json"))["suspects"][0]
+    of_python = json.suspect(offheap.open(path).suspects[0])
+    assert leaks == json.suspect(first) == of_ticket == of_python
+    for name in ("live_bytes", "live_blocks"):
+        assert of_summary[name] == leaks[name]
+        assert parts(of_diff[name]["new"]) == parts(leaks[name])
+    for name in ("live_bytes", "growth_bytes_per_second", "confidence"):
+        assert of_check[name] == leaks[name]
+    text = " ".join(run("leaks", path).split())
+    live = re.search(rf"live {_NUMBER} \({_NUMBER} to {_NUMBER}\) in {_NUMBER}", text)
+    assert live, text
+    assert live[1] == format_size(leaks["live_bytes"]["estimate"])
+    assert live[4].rstrip() == format_count(leaks["live_blocks"]["estimate"])
