@@ -222,7 +222,7 @@ def test_sparklines_have_their_width(values: list[float], width: int) -> None:
 @given(st.floats(-1e16, 1e16), st.floats(0, 1e16), st.floats(0, 1e16), st.integers(40, 200))
 def test_cells_fit_their_columns(estimate: float, below: float, above: float, width: int) -> None:
     growth = Estimate(estimate, estimate - below, estimate + above)
-    unit = rate_unit([estimate])
+    unit = rate_unit([growth.estimate, growth.low, growth.high])
     assert len(live_text.rate(growth, unit)) <= 13
     assert len(live_text.rate_interval(growth, unit)) <= 16
     assert len(live_text.short_size(abs(estimate))) <= 8

@@ -144,7 +144,8 @@ def rate_interval(growth: Estimate, unit: RateUnit) -> str:
         return "exact"
     low, high = growth.low * unit.seconds, growth.high * unit.seconds
     finite = [abs(end) for end in (low, high) if math.isfinite(end)]
-    scale, size = next((s, u) for s, u in _SIZES if round(max(finite, default=0.0) / s) < 1000)
+    largest = max(finite, default=0.0)
+    scale, size = next((s, u) for s, u in _SIZES if round(largest / s) < 1000 or u == "PiB")
     return f"{_figure(low / scale)} to {_figure(high / scale)} {size}"
 
 
