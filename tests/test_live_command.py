@@ -61,7 +61,7 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
             assert "Java heap" in pager.text
             await app.press("escape")
             await app.see(lambda: "process was killed" in app.head)
-            # Its figures stay; whether it surely grew, which the order is by, a stalled machine may leave open.
+            # Its figures stay; the order is by what surely grew, which a stalled machine may leave open.
             assert any("Inflaters." in row for row in app.rows), app.table.text
 
         drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path))
