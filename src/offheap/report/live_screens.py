@@ -30,7 +30,7 @@ HELP = """keys
 
 columns
   live      bytes allocated here and not freed
-  growth    of live bytes over the last two thirds of what was watched, or since the baseline
+  growth    of live bytes, as the verdict has it: over the last two thirds; or since the baseline
   95 % ...  where the true growth lies; sorted by its lower end: what has surely grown
   blocks    that are live
   age       of the live bytes, on average
