@@ -182,6 +182,7 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
     on_page = page["suspects"][0]
     assert parts(on_page["live_bytes"], 9) == near(site.live_bytes)
     assert parts(on_page["live_blocks"], 9) == near(site.live_blocks)
+    assert parts(on_page["part_shown"]["live_blocks"], 9) == near(part.live_blocks)
     for name in ("live_bytes", "live_blocks"):
         graph = sum(page["stacks"][name][stack] for stack in on_page["stacks"])
         assert graph == pytest.approx(on_page[name]["estimate"], rel=1e-4)

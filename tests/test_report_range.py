@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import recordings
+from offheap.analysis.leaks import ranking
+from offheap.quantities import format_count, format_size
 from offheap.recording.model import OwnersOverTime, Recording
 from report_pages import GRAPH, LEAK, Open, plain
 
@@ -188,4 +190,10 @@ def test_blocks_are_those_of_the_whole_site_in_any_range(open_report: Open) -> N
     page.wait_for_selector("#scope.active")
     assert page.inner_text("tr.suspect td:last-child").split()[0] == whole
     page.click("tr.suspect")
-    assert "malloc, 2 stacks" in page.inner_text("main")
+    text = page.inner_text("main").replace("\u00a0", " ")
+    assert "malloc, 2 stacks" in text
+    site = ranking(recording)[0].site
+    assert site.part_shown
+    in_bytes, blocks = site.part_shown.live_bytes, site.part_shown.live_blocks
+    held = f"{format_size(in_bytes.estimate)} in {format_count(blocks.estimate)} blocks"
+    assert f"the stack below holds {held}" in text

@@ -106,6 +106,8 @@ export interface Suspect {
   threads: string[];
   live_bytes: Estimate;
   live_blocks: Estimate;
+  /** What of both the stack shown holds; null where that is all. */
+  part_shown: { live_bytes: Estimate; live_blocks: Estimate } | null;
   old_bytes: Estimate;
   growth_bytes_per_second: Estimate;
   /** Bytes alive at the end, by the equal part of the recording they were born in. */

@@ -227,8 +227,11 @@ function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[
     element.addEventListener("click", () => act(name, suspect.kind));
     return element;
   };
+  const { part_shown: part } = suspect;
+  const blocks = suspect.kind === "mmap" ? "mappings" : "blocks";
   const facts = [
     `${suspect.kind}, ${formatCount(suspect.stacks.length)} ${suspect.stacks.length === 1 ? "stack" : "stacks"}`,
+    part && `the stack below holds ${formatSize(part.live_bytes.estimate)} in ${formatCount(part.live_blocks.estimate)} ${blocks}`,
     `old blocks hold ${formatSize(suspect.old_bytes.estimate)}`,
     suspect.threads.length > 0 && `threads: ${some(suspect.threads)}`,
   ].filter(Boolean);

@@ -212,7 +212,7 @@ class LiveScreen(Screen[None]):
 
     def action_no_baseline(self) -> None:
         self._watch.mark(None)
-        self.say("no baseline: growth over the last two thirds of what was watched")
+        self.say("no baseline: growth as the verdict has it")
 
     def action_pause(self) -> None:
         self.paused = not self.paused

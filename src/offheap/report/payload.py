@@ -171,7 +171,7 @@ def _suspects(
     namesakes = apart([suspect.site for suspect in suspects], [suspect.blamed for suspect in suspects])
     result = []
     for number, suspect in enumerate(suspects):
-        site = suspect.site
+        site, part = suspect.site, suspect.site.part_shown
         stacks = place[list(site.stacks)]
         result.append(
             {
@@ -189,6 +189,12 @@ def _suspects(
                 "threads": list(site.threads),
                 "live_bytes": estimate(site.live_bytes),
                 "live_blocks": estimate(site.live_blocks),
+                "part_shown": {
+                    "live_bytes": estimate(part.live_bytes),
+                    "live_blocks": estimate(part.live_blocks),
+                }
+                if part
+                else None,
                 "old_bytes": estimate(suspect.old_bytes),
                 "growth_bytes_per_second": estimate(suspect.growth_bytes_per_second),
                 "births": _whole(over_time.births[number]),
