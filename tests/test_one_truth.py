@@ -176,7 +176,7 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
     in_bytes, blocks = in_words(site.live_bytes, format_size), in_words(site.live_blocks, format_count)
     part = site.paths[0]
     shown = f"{in_words(part.live_bytes, format_size)} in {in_words(part.live_blocks, format_count)} blocks"
-    assert f"live {in_bytes} in {blocks} blocks, of which the call path shown {shown}" in text
+    assert f"live {in_bytes} in {blocks} blocks; the call path shown holds {shown}" in text
     # The page, and the flame graph beside it.
     page = payload(its, found)
     on_page = page["suspects"][0]

@@ -246,15 +246,15 @@ def heading(row: Row) -> str:
 def site_lines(row: Row, view: View, site: int) -> list[str]:
     """One site in words and figures, above its stack."""
     suspect, unit = row.suspect, view.names.rate_unit
-    held = wording.holding(suspect.site.kind, *view.live_now(site), view.shown_now(site))
     sure = f", confidence {suspect.confidence:.0%}" if suspect.confidence else ""
-    age = f"; on average {format_duration(row.age)} old" if row.age is not None else ""
+    age = f", on average {format_duration(row.age)} old" if row.age is not None else ""
+    held = wording.holding(suspect.site.kind, *view.live_now(site), view.shown_now(site), age)
     grows = f"{rate(row.growth, unit)} ({rate_interval(row.growth, unit)})"
     threads = ", ".join(printable(name) for name in suspect.site.threads)
     lines = [
         f"{suspect.verdict.upper()}{sure}  ({suspect.site.kind})",
         f"why        {printable(suspect.why)}",
-        f"live       {held}{age}",
+        f"live       {held}",
         f"growth     {grows}; {window(view).partition(': ')[2]}",
         f"allocated  {format_size(row.allocated)} since the recording started",
         f"over time  {sparkline(row.trend, 48).strip()}",

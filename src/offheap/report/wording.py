@@ -87,16 +87,21 @@ def in_blocks(in_bytes: Estimate, blocks: Estimate, what: str = "blocks") -> str
 def held(site: Site) -> str:
     """What a site holds, and how much of it by the stack shown, unless that is all."""
     part = site.part_shown
-    return holding(
-        site.kind, site.live_bytes, site.live_blocks, (part.live_bytes, part.live_blocks) if part else None
-    )
+    shown = (part.live_bytes, part.live_blocks) if part else None
+    return holding(site.kind, site.live_bytes, site.live_blocks, shown)
 
 
-def holding(kind: str, in_bytes: Estimate, blocks: Estimate, shown: tuple[Estimate, Estimate] | None) -> str:
-    """Bytes in blocks, both of all call paths; `shown`: the part of the one shown."""
+def holding(
+    kind: str,
+    in_bytes: Estimate,
+    blocks: Estimate,
+    shown: tuple[Estimate, Estimate] | None,
+    age: str = "",
+) -> str:
+    """Bytes in blocks, both of all call paths, and their age; `shown`: the part of the path shown."""
     what = "mappings" if kind == "mmap" else "blocks"
-    whole = in_blocks(in_bytes, blocks, what)
-    return whole if shown is None else f"{whole}, of which the call path shown {in_blocks(*shown, what)}"
+    whole = f"{in_blocks(in_bytes, blocks, what)}{age}"
+    return f"{whole}; the call path shown holds {in_blocks(*shown, what)}" if shown else whole
 
 
 def live(value: Live) -> str:
