@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_file_writer import LiveFileWriter, hook, native
+from offheap import recording
+from offheap.analysis.leaks import ranking
 from offheap.analysis.results import Estimate
 from offheap.analysis.watching import Watch
 from offheap.quantities import rate_unit
@@ -208,6 +210,22 @@ def test_a_live_file_is_followed_until_its_process_has_ended(tmp_path: Path) -> 
         assert last.info.ended == "exited"
         assert last.row(0).live_blocks == 30
         assert watch.advance() is None
+
+
+def test_a_bare_live_file_has_the_growth_that_leaks_has_of_it(tmp_path: Path) -> None:
+    ended = writer_with_blocks(30)
+    ended.state, ended.stop_monotonic_ns = State.EXITED, time.monotonic_ns()
+    path = ended.write(tmp_path / "offheap-1-0123456789abcdef.live")
+    with contextlib.closing(FollowedLiveFile(path)) as source:
+        view = Watch(source).advance()
+    assert view
+    (suspect,) = ranking(recording.load(path))
+    row = view.row(0)
+    assert row.growth == suspect.growth_bytes_per_second
+    assert row.live_bytes == suspect.site.live_bytes.estimate
+    assert row.live_blocks == suspect.site.live_blocks.estimate
+    assert view.names.by_birth
+    assert live_text.window(view) == "growth: of what survived, by its birth"
 
 
 @given(st.lists(st.floats(0, 1e18), max_size=300), st.integers(1, 60))
