@@ -59,21 +59,20 @@ class Moment:
     def held(self, members: Members, count: int) -> tuple[Estimates, Estimates]:
         """Live bytes and blocks by group at the recording's end, as all reports have them of these stacks."""
         stacks, numbers = members
-        groups = np.zeros(len(self.recording.stack_offsets) - 1, np.int64)
+        # numpy sorts 16-bit numbers in linear time.
+        groups = np.zeros(len(self.recording.stack_offsets) - 1, np.uint16 if count <= 1 << 16 else np.int64)
         groups[stacks] = numbers
         live = self.recording.live
         latest = latest_rows(self.recording, self.recording.info.live_time or np.inf)
         rows = self.recording.series[latest[latest >= 0]]
-        order = np.argsort(groups[live["stack"]], kind="stable")
-        own = live["stack"][order]
-        return holdings(
-            groups[own],
-            own,
-            live["size"][order].astype(np.float64),
-            live["probability"][order],
-            count,
-            unmet_paths(rows, groups[rows["stack"]], own, count),
+        own, sizes, probabilities = (
+            np.ascontiguousarray(live[name]) for name in ("stack", "size", "probability")
         )
+        if count > 1:
+            order = np.argsort(groups[own], kind="stable")
+            own, sizes, probabilities = own[order], sizes[order], probabilities[order]
+        unmet = unmet_paths(rows, groups[rows["stack"]], own, count)
+        return holdings(groups[own], own, sizes.astype(np.float64), probabilities, count, unmet)
 
     @cached_property
     def _levels(self) -> moments.Levels:
@@ -213,7 +212,8 @@ class Comparison:
         """Bytes and blocks by group, where each stack is in one."""
         found = list(self._live(members, count, blocks=True))
         for name, moment, which in zip(("old", "new"), (self.old, self.new), members, strict=True):
-            if moment.at_end:
+            # Sums are exact where every block was recorded, and there may be millions.
+            if moment.at_end and moment.recording.info.mode != "exact":
                 for place, exact in enumerate(moment.held(which, count)):
                     sums: Estimates = getattr(found[place], name)
                     known = exact.over(np.array(moment.divisor)).where(sums.estimate > 0, sums)
