@@ -211,6 +211,8 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
     assert opened.sql("SELECT live_blocks, live_blocks_low FROM sites WHERE rank = 1").fetchall() == [
         (site.live_blocks.estimate, site.live_blocks.low)
     ]
+    page_of_it = markdown.write(ticket_report.document(ticket(its, found)))
+    assert f"Live: {in_bytes} in {blocks} blocks; the call path shown holds {shown}." in page_of_it
     sheet = ticket_report.value(ticket(its, found))
     assert sheet["suspects"][0] == value
     held = next(one for one in sheet["held"] if one["blamed"] == value["blamed"])

@@ -119,7 +119,7 @@ class Ranking(Sequence[Suspect]):
 
     @cached_property
     def rate_unit(self) -> RateUnit:
-        """The unit of all rates in a report: that of what leaks or grows; the minute, as of a limit, without."""
+        """The unit of all rates in a report: that of what leaks or grows; the minute where nothing does."""
         suspicious = [*self.growths("leak"), *self.growths("growing")]
         return rate_unit(growth.estimate for growth in suspicious) if suspicious else PER_MINUTE
 

@@ -36,7 +36,7 @@ def document(ticket: Ticket) -> list[Block]:
         for suspect in ticket.shown[:_STACKS]:
             blocks += [
                 Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),
-                Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}."),
+                Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}. Live: {wording.held(suspect.site)}."),
                 Listing(stack(suspect)),
             ]
     if ticket.held:
