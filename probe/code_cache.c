@@ -8,6 +8,7 @@
 #include "system.h"
 
 enum { HEAPS = 8, HOPS = 4096, UNUSED_SEGMENT = 0xff };
+#define STUB (UINT64_C(1) << 32) /* above all compile ids */
 
 static const struct vm_code_layout *layout;
 static struct {
@@ -18,26 +19,29 @@ static struct {
     unsigned segment_log2;
 } heaps[HEAPS];
 static int heap_count;
-static uintptr_t code_offset; /* in a block, code lies behind all fields that are read here */
+static uintptr_t code_offset; /* in a block, an nmethod's code lies behind all fields that are read here */
+static uintptr_t stub_offset; /* and a stub's behind those of a CodeBlob */
 /* nmethods are told from all other code by CodeBlob's name, of which there are two literals. */
 static _Atomic uintptr_t nmethod_names[2];
 
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
 static int32_t int_at(uintptr_t address) { return *(const int32_t *)address; }
 
-static void lies_behind(size_t field, size_t bytes) {
+static void lies_behind(uintptr_t *offset, size_t field, size_t bytes) {
     uintptr_t end = layout->block_bytes + field + bytes;
-    if (code_offset < end) code_offset = end;
+    if (*offset < end) *offset = end;
 }
 
 bool code_cache_find(const struct vm_code_layout *known) {
     layout = known;
-    code_offset = 0;
-    lies_behind(layout->blob_name, sizeof(uintptr_t));
-    lies_behind(layout->blob_frame_size, sizeof(int32_t));
-    lies_behind(layout->nmethod_method, sizeof(uintptr_t));
-    lies_behind(layout->nmethod_compile_id, sizeof(int32_t));
-    for (int i = 0; i < 2; i++) lies_behind(layout->deopt_handlers[i], sizeof(uintptr_t));
+    stub_offset = 0;
+    lies_behind(&stub_offset, layout->blob_name, sizeof(uintptr_t));
+    lies_behind(&stub_offset, layout->blob_frame_size, sizeof(int32_t));
+    code_offset = stub_offset;
+    lies_behind(&code_offset, layout->nmethod_method, sizeof(uintptr_t));
+    lies_behind(&code_offset, layout->nmethod_compile_id, sizeof(int32_t));
+    lies_behind(&code_offset, layout->nmethod_state, sizeof(int8_t));
+    for (int i = 0; i < 2; i++) lies_behind(&code_offset, layout->deopt_handlers[i], sizeof(uintptr_t));
     heap_count = 0;
     uintptr_t array = *layout->heaps;
     if (!array) return false;
@@ -93,15 +97,29 @@ struct code code_at(uintptr_t pc) {
         }
         uintptr_t block = low + (segment << heaps[i].segment_log2);
         /* Bytes that change meanwhile, or a pc that is none, may lead to what is no block: such ends anywhere. */
-        if (pc - block < code_offset || !*(const volatile uint8_t *)(block + layout->block_used)) break;
+        if (pc - block < stub_offset || !*(const volatile uint8_t *)(block + layout->block_used)) break;
         uintptr_t blob = block + layout->block_bytes;
-        if (!is_nmethod(blob)) break;
-        return (struct code){blob, (uint32_t)int_at(blob + layout->nmethod_compile_id)};
+        if (pc - block >= code_offset && is_nmethod(blob))
+            return (struct code){blob, true, (uint32_t)int_at(blob + layout->nmethod_compile_id)};
+        return (struct code){blob, false, STUB | code_frame_bytes(blob)};
     }
     return (struct code){0};
 }
 
-uint32_t code_frame_bytes(uintptr_t nmethod) { return (uint32_t)int_at(nmethod + layout->blob_frame_size) * 8; }
+uint32_t code_frame_bytes(uintptr_t blob) {
+    int32_t words = int_at(blob + layout->blob_frame_size);
+    return words > 0 ? (uint32_t)words * 8 : 0;
+}
+
+bool code_alive(uintptr_t nmethod) {
+    enum { IN_USE = 0, NOT_ENTRANT = 2 }; /* 1 from JDK 20 on, which has no 2 */
+    int8_t state = *(const volatile int8_t *)(nmethod + layout->nmethod_state);
+    return state >= IN_USE && state <= NOT_ENTRANT;
+}
+
+bool code_is_native(uintptr_t nmethod) {
+    return word_at(nmethod + layout->blob_name) == atomic_load_explicit(&nmethod_names[1], memory_order_relaxed);
+}
 
 uintptr_t code_method(uintptr_t nmethod) { return word_at(nmethod + layout->nmethod_method); }
 

@@ -11,15 +11,22 @@
 bool code_cache_find(const struct vm_code_layout *layout);
 
 struct code {
-    uintptr_t nmethod; /* 0: the pc is in none */
-    uint32_t id;       /* its compile id, which no other ever has */
+    uintptr_t blob; /* 0: the pc is in none that is known */
+    bool nmethod;   /* else a stub */
+    uint64_t id;    /* an nmethod's compile id, which no other ever has; of a stub what its frame is walked by */
 };
 
 /* No lock, as AsyncGetCallTrace: the code that a thread is about to return to is not freed meanwhile. */
 struct code code_at(uintptr_t pc);
 
+/* 0: the frame has no fixed size. */
+uint32_t code_frame_bytes(uintptr_t blob);
+
 /* Of an nmethod. */
-uint32_t code_frame_bytes(uintptr_t nmethod);
+/* Is it in use?  Then its methods are there, and its records: all of it goes before its classes do.  One that is not is
+ * on no stack, but where a native walk ended at a wrong word. */
+bool code_alive(uintptr_t nmethod);
+bool code_is_native(uintptr_t nmethod); /* the wrapper of a native method, which has no debug records */
 uintptr_t code_method(uintptr_t nmethod); /* Method* */
 /* Does a return to `pc` deoptimize?  Then what the frame was executing stands elsewhere in it. */
 bool code_deoptimizes(uintptr_t nmethod, uintptr_t pc);

@@ -13,7 +13,9 @@
 #include "live_file.h"
 #include "method_ids.h"
 #include "methods.h"
+#include "java_stack.h"
 #include "probe.h"
+#include "scopes.h"
 #include "stack_bounds.h"
 #include "system.h"
 #include "vm_layout.h"
@@ -38,6 +40,8 @@ static struct {
     bool layout_known;
     struct vm_code_layout code_layout;
     bool code_layout_known;
+    struct vm_scope_layout scope_layout;
+    bool scope_layout_known;
     ptrdiff_t env_in_thread; /* JavaThread -> its JNIEnv; 0 unknown */
     _Atomic(JavaVM *) vm;    /* NULL: hooks walk no Java stack */
 } java;
@@ -64,6 +68,7 @@ bool java_discover(void) {
     java.walk = (walk_function *)elf_symbol(java.image, "AsyncGetCallTrace");
     java.layout_known = vm_layout_read(java.image, &java.layout);
     java.code_layout_known = vm_code_layout_read(java.image, &java.code_layout);
+    java.scope_layout_known = vm_scope_layout_read(java.image, &java.scope_layout);
     created_vms_function *created_vms = (created_vms_function *)elf_symbol(java.image, "JNI_GetCreatedJavaVMs");
     __atomic_store_n(&java.created_vms, created_vms, __ATOMIC_RELEASE);
     return true;
@@ -100,7 +105,9 @@ bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread) {
     if (!java.walk) return false;
     if (java.layout_known && !java.env_in_thread) calibrate(env, thread);
     if (java.code_layout_known) {
-        java_walk_begin(&java.code_layout);
+        bool known = java_walk_begin(&java.code_layout);
+        scopes_begin(known && java.scope_layout_known ? &java.scope_layout : NULL);
+        java_stack_begin(known ? &java.code_layout : NULL);
         method_ids_begin(&java.code_layout, some_method(env));
     }
     atomic_store_explicit(&java.vm, vm, memory_order_release);
@@ -214,21 +221,41 @@ static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwi
     struct anchor anchor = {0};
     bool in_vm = open_anchor(env, &anchor);
     if (in_vm) complete_anchor(&anchor, at);
-    int round = 0;
-    do java.walk(&call, depth, &context);
-    while (call.count == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round++));
-    if (call.count == NOT_WALKABLE && in_vm && leave_stub(&anchor)) java.walk(&call, depth, &context);
+    java.walk(&call, depth, &context);
+    bool whole = true;
+    jint why = call.count;
+    if (why <= 0) call.count = java_stack(at, calls, depth, &whole);
+    for (int round = 0; call.count <= 0 && why == COLLECTING_GARBAGE && !in_vm && wait_for_collector(round); round++) {
+        java.walk(&call, depth, &context);
+        why = call.count;
+    }
+    if (why == NOT_WALKABLE && call.count <= 0 && in_vm && leave_stub(&anchor)) {
+        java.walk(&call, depth, &context);
+        why = call.count;
+    }
     if (in_vm) restore_anchor(&anchor);
-
     if (call.count <= 0) {
         live_lose(OFFHEAP_LOST_JAVA);
-        frames[0] = frame_gap((uint32_t)-call.count);
+        frames[0] = frame_gap((uint32_t)-why);
         return 1;
     }
+    if (why > 0) java_stack_correct(at, calls, &call.count, depth);
+    uint32_t native = words ? words->count : 0;
+    if (words) trace->complete = whole && call.count < depth && java_walk(at, calls, call.count, words, trace);
+    /* On JDK 11 AsyncGetCallTrace ends at an interpreted lambda form and does not say so. */
+    if (why > 0 && (!words || trace->cut)) {
+        jint found = java_stack(at, calls, depth, &whole);
+        if (found > call.count) call.count = found;
+        else whole = true; /* the frames that both found are the same */
+        if (words) {
+            words->count = native;
+            trace->complete = whole && call.count < depth && java_walk(at, calls, call.count, words, trace);
+        }
+    }
     for (jint i = 0; i < call.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
-    if (words) trace->complete = call.count < depth && java_walk(at, calls, call.count, words, trace);
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;
+    if (!whole && (size_t)call.count < max) frames[call.count++] = frame_gap((uint32_t)-why);
     return (size_t)call.count;
 }
 

@@ -64,10 +64,15 @@ static void keep_seen(uintptr_t method, uint64_t id) {
     atomic_store_explicit(&seen[at].check, method ^ id * GOLDEN, memory_order_relaxed);
 }
 
+uint64_t java_method_id(uintptr_t method) { return layout ? method_id(method) : 0; }
+
+bool java_interprets(uintptr_t pc) { return layout && pc >= interpreter_low && pc < interpreter_high; }
+
 struct walk {
     struct unwind_trace *words;
     struct java_trace *trace;
     uintptr_t pc, sp, fp, low, high;
+    bool stub; /* the frame that was left last is a stub's */
     const uintptr_t *fp_from; /* fp was read there, and nothing depended on it yet; NULL: that is written down */
     const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
 };
@@ -92,9 +97,9 @@ static bool write_check(struct java_check *checks, uint32_t *count, uint32_t roo
 }
 
 /* The id must be that of the next call found; in a compiled frame, inlined ones may come before it, but not in the
- * innermost frame, which called native code.  NULL: it is not. */
+ * innermost frame if it called native code itself, without a stub.  NULL: it is not. */
 static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bool inlined) {
-    inlined = inlined && walk->call != walk->calls;
+    inlined = inlined && (walk->call != walk->calls || walk->stub);
     for (const struct call_frame *call = walk->call; id && call < walk->calls_end; call++) {
         if ((uint64_t)(uintptr_t)call->method == id) return call;
         if (!inlined) break;
@@ -108,6 +113,8 @@ static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bo
  * AsyncGetCallTrace has just found: what has that id is running, and no other method ever gets it. */
 static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_t *id) {
     static _Atomic uint32_t others;
+    walk->trace->cut = walk->call == walk->calls_end;
+    if (walk->trace->cut) return false;
     uint64_t before = seen_id(method);
     const struct call_frame *call = call_of(walk, before, inlined);
     /* Another Method may have come to its place; but as a rule it is the same, in a stack that is never understood. */
@@ -151,15 +158,15 @@ static bool leave_interpreted(struct walk *walk) {
 
 static bool leave_compiled(struct walk *walk) {
     struct code code = code_at(walk->pc);
-    if (!code.nmethod || code_deoptimizes(code.nmethod, walk->pc)) return false;
-    uint32_t bytes = code_frame_bytes(code.nmethod);
+    if (!code.blob || (code.nmethod && code_deoptimizes(code.blob, walk->pc))) return false;
+    uint32_t bytes = code_frame_bytes(code.blob);
     uintptr_t pc, sp = walk->sp + bytes;
     if (bytes < 2 * WORD || bytes > walk->high - walk->sp || !read_word(walk, sp - WORD, &pc)) return false;
     uint64_t id;
     struct java_trace *trace = walk->trace;
-    return find_call(walk, code_method(code.nmethod), true, &id) &&
-           write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) &&
-           go_out(walk, pc, sp, sp - 2 * WORD);
+    if (code.nmethod && !find_call(walk, code_method(code.blob), true, &id)) return false;
+    walk->stub = !code.nmethod;
+    return write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) && go_out(walk, pc, sp, sp - 2 * WORD);
 }
 
 /* Where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
@@ -184,6 +191,7 @@ static bool leave_entry(struct walk *walk, bool *end) {
 bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,
                struct unwind_trace *words, struct java_trace *trace) {
     trace->codes = trace->methods = 0;
+    trace->cut = false;
     struct walk walk = {
         .words = words,
         .trace = trace,
@@ -199,8 +207,8 @@ bool java_walk(const struct unwind_registers *at, const struct call_frame *calls
     if (!layout || !stack_bounds(walk.sp, &walk.high)) return false;
     for (bool end = false; !end;) {
         bool left = walk.pc == *layout->call_stub_return                          ? leave_entry(&walk, &end)
-                    : walk.pc >= interpreter_low && walk.pc < interpreter_high ? leave_interpreted(&walk)
-                                                                               : leave_compiled(&walk);
+                    : java_interprets(walk.pc) ? leave_interpreted(&walk)
+                                                                     : leave_compiled(&walk);
         if (!left) return false;
     }
     /* The outermost method is never an inlined one. */
@@ -227,6 +235,8 @@ bool java_walk(const struct unwind_registers *at, const struct call_frame *calls
                struct unwind_trace *words, struct java_trace *trace) {
     return (void)at, (void)calls, (void)count, (void)words, (void)trace, false;
 }
+uint64_t java_method_id(uintptr_t method) { return (void)method, 0; }
+bool java_interprets(uintptr_t pc) { return (void)pc, false; }
 bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,
                      uint32_t method_count) {
     return (void)codes, (void)methods, code_count + method_count == 0;

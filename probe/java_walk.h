@@ -38,6 +38,7 @@ struct java_check {
 enum { JAVA_CODES = 48, JAVA_METHODS = 48 };
 struct java_trace {
     bool complete;
+    bool cut; /* AsyncGetCallTrace's frames end before the stack does */
     uint32_t codes, methods;
     struct java_check code[JAVA_CODES], method[JAVA_METHODS];
 };
@@ -50,6 +51,11 @@ bool java_walk_begin(const struct vm_code_layout *layout);
  * understood, or finds other methods. */
 bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,
                struct unwind_trace *words, struct java_trace *trace);
+
+/* The jmethodID of a Method that is there for certain; 0: none. */
+uint64_t java_method_id(uintptr_t method);
+/* Does the interpreter run there? */
+bool java_interprets(uintptr_t pc);
 
 /* While the words are the same: is everything else? */
 bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,

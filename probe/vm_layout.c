@@ -106,6 +106,7 @@ static bool nmethod_layout(const struct struct_table *table, struct vm_code_layo
     const char *type = layout->deopt_handler_offset ? "nmethod" : "CompiledMethod";
     return field_offset(table, type, "_method", &layout->nmethod_method) &&
            field_offset(table, "nmethod", "_compile_id", &layout->nmethod_compile_id) &&
+           field_offset(table, "nmethod", "_state", &layout->nmethod_state) &&
            (layout->deopt_handler_offset ||
             (field_offset(table, type, "_deopt_handler_begin", &handlers[0]) &&
              field_offset(table, type, "_deopt_mh_handler_begin", &handlers[1])));
@@ -139,6 +140,7 @@ bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *l
         !type_size(libjvm, "ConstMethod", &layout->const_bytes) ||
         !field_offset(&table, "ConstMethod", "_constants", &layout->const_pool) ||
         !field_offset(&table, "ConstMethod", "_method_idnum", &layout->const_number) ||
+        !field_offset(&table, "ConstMethod", "_code_size", &layout->const_code_size) ||
         !field_offset(&table, "ConstantPool", "_pool_holder", &layout->pool_class) ||
         !field_offset(&table, "InstanceKlass", "_methods_jmethod_ids", &layout->class_ids) ||
         !int_constant(libjvm, "frame::entry_frame_call_wrapper_offset", &layout->wrapper_slot) ||
@@ -151,4 +153,33 @@ bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *l
     layout->wrapper_pc += anchor;
     layout->wrapper_fp += anchor;
     return true;
+}
+
+bool vm_scope_layout_read(const struct link_map *libjvm, struct vm_scope_layout *layout) {
+    struct struct_table table;
+    const uintptr_t *version;
+    if (!find_table(libjvm, &table) || !static_field(&table, "Abstract_VM_Version", "_vm_major_version", &version) ||
+        !type_size(libjvm, "PcDesc", &layout->desc_bytes) ||
+        !field_offset(&table, "PcDesc", "_pc_offset", &layout->desc_pc) ||
+        !field_offset(&table, "PcDesc", "_scope_decode_offset", &layout->desc_scope) ||
+        !field_offset(&table, "nmethod", "_orig_pc_offset", &layout->orig_pc) ||
+        !field_offset(&table, "nmethod", "_scopes_pcs_offset", &layout->pcs) ||
+        !int_constant(libjvm, "InvocationEntryBci", &layout->first_bci))
+        return false;
+    layout->no_zero_bytes = *(const int32_t *)version >= 20;
+    layout->code_offset = field_offset(&table, "CodeBlob", "_code_offset", &layout->code_begin);
+    if (!layout->code_offset && !field_offset(&table, "CodeBlob", "_code_begin", &layout->code_begin)) return false;
+    layout->apart = field_offset(&table, "nmethod", "_immutable_data", &layout->records);
+    layout->metadata_offset = field_offset(&table, "nmethod", "_metadata_offset", &layout->metadata);
+    if (layout->apart) {
+        if (!field_offset(&table, "nmethod", "_scopes_data_offset", &layout->data)) return false;
+        layout->pcs_end = layout->data; /* they follow each other */
+    } else if (!field_offset(&table, "CompiledMethod", "_scopes_data_begin", &layout->data) ||
+               !field_offset(&table, "nmethod", "_dependencies_offset", &layout->pcs_end)) {
+        return false;
+    }
+    /* JDK 23 and 24 have a short _metadata_offset, from other places: not known here. */
+    return layout->metadata_offset ? !layout->apart
+                                   : field_offset(&table, "CodeBlob", "_mutable_data", &layout->metadata) &&
+                                         field_offset(&table, "CodeBlob", "_relocation_size", &layout->relocations);
 }

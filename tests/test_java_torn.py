@@ -39,7 +39,7 @@ CHECKS = {
         "false",
     ),
     "a segment that lies back before the heap": ("code_cache", "back > segment || ", ""),
-    "a block that ends with its heap": ("code_cache", "pc - block < code_offset || ", ""),
+    "a block that ends with its heap": ("code_cache", "pc - block >= code_offset && ", ""),
     "a name that is none": (
         "code_cache",
         "!word_readable(first) || !word_readable(last) || !system_read(name, text, sizeof text)",
