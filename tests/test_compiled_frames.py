@@ -43,7 +43,9 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def record(command: list[str], probe: Path, live_file: Path) -> Recording:
     environment = {**os.environ, "LD_PRELOAD": str(probe), "OFFHEAP": f"exact,file={live_file}"}
-    outcome = subprocess.run(command, env=environment, cwd=live_file.parent, capture_output=True, text=True, timeout=120)
+    outcome = subprocess.run(
+        command, env=environment, cwd=live_file.parent, capture_output=True, text=True, timeout=120
+    )
     assert outcome.returncode == 0, outcome.stderr
     return recording.load(live_file)
 

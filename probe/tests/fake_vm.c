@@ -64,6 +64,7 @@ struct vm_code_layout fake_layout = {
     .blob_frame_size = offsetof(struct fake_nmethod, frame_words),
     .nmethod_method = offsetof(struct fake_nmethod, method),
     .nmethod_compile_id = offsetof(struct fake_nmethod, compile_id),
+    .nmethod_state = offsetof(struct fake_nmethod, state),
     .deopt_handlers = {offsetof(struct fake_nmethod, deopt_handlers[0]),
                        offsetof(struct fake_nmethod, deopt_handlers[1])},
     .wrapper_sp = 16,
@@ -73,10 +74,25 @@ struct vm_code_layout fake_layout = {
     .const_bytes = offsetof(struct fake_code, bytecodes),
     .const_pool = offsetof(struct fake_code, pool),
     .const_number = offsetof(struct fake_code, number),
+    .const_code_size = offsetof(struct fake_code, more_numbers[0]),
     .pool_class = offsetof(struct fake_pool, holder),
     .class_ids = offsetof(struct fake_class, ids),
     .wrapper_slot = -6,
     .sender_sp_slot = -1,
+};
+
+struct vm_scope_layout fake_scope_layout = {
+    .code_begin = offsetof(struct fake_nmethod, code_begin),
+    .pcs = offsetof(struct fake_nmethod, descs_at),
+    .pcs_end = offsetof(struct fake_nmethod, descs_end),
+    .data = offsetof(struct fake_nmethod, scopes),
+    .metadata_offset = true,
+    .metadata = offsetof(struct fake_nmethod, metadata_at),
+    .orig_pc = offsetof(struct fake_nmethod, orig_pc_at),
+    .desc_bytes = sizeof(struct fake_desc),
+    .desc_pc = offsetof(struct fake_desc, pc),
+    .desc_scope = offsetof(struct fake_desc, scope),
+    .first_bci = -1,
 };
 
 static uint64_t state;
@@ -133,13 +149,20 @@ static void load(unsigned class) {
         new->methods[i].constants = &new->codes[i];
         new->codes[i].pool = &new->pool;
         new->codes[i].number = (uint16_t)(METHODS_EACH - 1 - i);
+        new->codes[i].more_numbers[0] = BYTECODES;
         new->ids[1 + i] = next_id += 16;
     }
     loaded[class] = true;
 }
 
+/* A class's code goes before the class does. */
+static void use_code_of(unsigned class, bool used) {
+    for (unsigned i = class; i < NMETHODS; i += CLASSES) fake_nmethods[i]->state = used ? 0 : 3;
+}
+
 void fake_vm_come_and_go(void) {
     unsigned class = 3 + 4 * (unsigned)draw(CLASSES / 4);
+    use_code_of(class, !loaded[class]);
     if (!loaded[class]) {
         load(class);
         renewed[class] = true;
@@ -208,6 +231,7 @@ static void tear_segment(const struct heap *heap, size_t segment, size_t told) {
     ((struct block *)at)->used = draw(8) != 0;
     struct fake_nmethod blob = {.name = torn_name(), .frame_words = torn_frame_words()};
     blob.compile_id = (int32_t)draw(1000);
+    blob.state = draw(2) ? -1 : 3; /* not yet, or no longer */
     unsigned class = (unsigned)draw(CLASSES), method = (unsigned)draw(METHODS_EACH);
     blob.method = draw(2) ? fake_method(class, method) : (struct fake_method *)fake_torn_pointer();
     blob.deopt_handlers[0] = blob.deopt_handlers[1] = draw(UINT64_MAX);
@@ -226,6 +250,27 @@ void fake_vm_tear(void) {
     tear_segment(&heaps[0], SEGMENTS - 1, SEGMENTS); /* its blob would end beyond the heap */
 }
 
+/* Each record's scope is inlined into the one before, the first is the nmethod's own: numbers below 192, a byte each. */
+static void make_records(struct fake_nmethod *new, unsigned number) {
+    new->code_begin = (uintptr_t)new->code;
+    new->scopes = (uintptr_t)new->scope_bytes;
+    new->descs_at = offsetof(struct fake_nmethod, descs);
+    new->descs_end = offsetof(struct fake_nmethod, scope_bytes);
+    new->metadata_at = offsetof(struct fake_nmethod, metadata);
+    new->orig_pc_at = 8;
+    new->descs[0].pc = -1;
+    new->descs[1 + RECORDS].pc = INT32_MAX;
+    for (unsigned i = 0; i < RECORDS; i++) {
+        unsigned scope = 8 + 8 * i;
+        uint8_t zero = fake_scope_layout.no_zero_bytes;
+        new->descs[1 + i] = (struct fake_desc){(int32_t)((i + 1) * RECORD_STEP), (int32_t)scope};
+        new->scope_bytes[scope] = (uint8_t)((i ? scope - 8 : 0) + zero);
+        new->scope_bytes[scope + 1] = (uint8_t)(1 + i + zero);
+        new->scope_bytes[scope + 2] = (uint8_t)(i + 2 + zero); /* bci i + 1 */
+        new->metadata[i] = fake_method(number % CLASSES, (number + i) % METHODS_EACH);
+    }
+}
+
 static void make_nmethods(void) {
     uint8_t *back = (uint8_t *)heaps[0].segments.low;
     size_t segment = 0;
@@ -239,6 +284,7 @@ static void make_nmethods(void) {
         new->frame_words = 2 + (int32_t)draw(30);
         new->method = fake_method(i % CLASSES, i % METHODS_EACH);
         new->compile_id = 1000 + (int32_t)i;
+        make_records(new, i);
         for (unsigned k = 0; k < 2; k++) {
             uintptr_t handler = (uintptr_t)new->code + 380 + k;
             /* Little endian: the int that an offset is, is the lower half. */
@@ -253,6 +299,7 @@ static void make_nmethods(void) {
 void fake_vm_begin(uint64_t seed) {
     state = seed * 2654435761u + 1;
     fake_layout.deopt_handler_offset = seed % 2 == 0;
+    fake_scope_layout.no_zero_bytes = seed / 4 % 2;
     /* Where there is no native nmethod, all names are asked about for ever. */
     native_name = seed / 2 % 2 ? "native nmethod" : "nmethod";
     for (unsigned i = 0; i < CLASSES; i++) {

@@ -10,6 +10,7 @@
 #include "../vm_layout.h"
 
 enum { PAGE = 4096, CLASSES = 24, METHODS_EACH = 6, BYTECODES = 64, NMETHODS = 192 };
+enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: at code + (i + 1) * RECORD_STEP, i methods deep inlined */
 enum { DEAD_CLASS = 0 }; /* torn words lead to it, and no call is of its methods */
 
 struct fake_method {
@@ -34,18 +35,29 @@ struct fake_class {
     struct fake_method methods[METHODS_EACH];
     struct fake_code codes[METHODS_EACH];
 };
+/* As JDK 11 to 22 have it: debug records in the nmethod itself. */
+struct fake_desc {
+    int32_t pc, scope;
+};
 struct fake_nmethod {
     uintptr_t vtable;
     const char *name;
     int32_t size, frame_words;
     uintptr_t more[10];
     struct fake_method *method;
-    int32_t compile_id, unused;
+    int32_t compile_id;
+    int8_t state; /* 0: in use */
     uintptr_t deopt_handlers[2];
+    uintptr_t code_begin, scopes;
+    int32_t descs_at, descs_end, metadata_at, orig_pc_at;
+    struct fake_desc descs[1 + RECORDS + 1]; /* a sentinel at both ends */
+    uint8_t scope_bytes[8 + 8 * RECORDS];    /* offset 0 is none */
+    struct fake_method *metadata[RECORDS];   /* [0] is its own method */
     uint8_t code[384];
 };
 
 extern struct vm_code_layout fake_layout;
+extern struct vm_scope_layout fake_scope_layout;
 extern struct fake_nmethod *fake_nmethods[NMETHODS]; /* sound; each of method i % METHODS_EACH of class i % CLASSES */
 
 /* Where the Java frames' native callers, and the interpreter, have their code: nobody reads it. */

@@ -1,6 +1,6 @@
 /*
- * java_torn ROUNDS SEED: walks Java stacks of a VM that is made up (fake_vm.h), with what AsyncGetCallTrace is
- * supposed to have found.  One in four is sound, and must be understood, and depend on what it was made of; one in
+ * java_torn ROUNDS SEED: walks Java stacks of a VM that is made up (fake_vm.h), by itself and with what AsyncGetCallTrace
+ * is supposed to have found.  One in four is sound, and must be understood, and depend on what it was made of; one in
  * sixteen has one mistake, and must be refused; all others are torn.
  *
  * As in unwind_torn.c, what is torn lies in the real stack of a thread, between a page that may not be read and the
@@ -14,7 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../java_stack.h"
 #include "../java_walk.h"
+#include "../scopes.h"
 #include "../stack_bounds.h"
 #include "fake_vm.h"
 
@@ -40,6 +42,9 @@ struct plan {
     unsigned call_of_nmethod;
     uintptr_t *bcp; /* some interpreted frame's that counts, or NULL */
     unsigned renewed; /* frames of whose Methods others had the place */
+    struct call_frame own[CALLS]; /* what a walk without AsyncGetCallTrace finds */
+    unsigned own_count;
+    bool own_ends; /* at a frame that it does not understand */
 };
 
 static uintptr_t *room; /* the lowest word that may be read */
@@ -48,6 +53,10 @@ static unsigned long understood, refused, spoiled, torn_understood;
 
 static void add_call(struct plan *plan, uintptr_t id, jint bci) {
     plan->calls[plan->count++] = (struct call_frame){bci, (jmethodID)id};
+}
+
+static void add_own(struct plan *plan, uintptr_t id, jint bci) {
+    if (!plan->own_ends) plan->own[plan->own_count++] = (struct call_frame){bci, (jmethodID)id};
 }
 
 static unsigned draw_class(void) {
@@ -65,7 +74,10 @@ static void add_interpreted(struct plan *plan) {
     *plan->pc_at = fake_interpreter + draw(fake_interpreter_bytes);
     *plan->fp_at = (uintptr_t)fp;
     fp[-3] = (uintptr_t)method;
-    fp[-8] = bci > 0 ? (uintptr_t)&method->constants->bytecodes[bci] : draw(UINT64_MAX);
+    bool native = draw(2);
+    fp[-8] = bci > 0 ? (uintptr_t)&method->constants->bytecodes[bci] : native ? 0 : draw(UINT64_MAX);
+    if (bci <= 0 && !native) plan->own_ends = true;
+    add_own(plan, fake_id(class, index), bci > 0 ? bci : JAVA_BCI_NATIVE);
     fp[-1] = (uintptr_t)sender;
     if (bci > 0) plan->bcp = &fp[-8];
     plan->methods[plan->method_count++] = (struct java_check){(uintptr_t)method, fake_id(class, index)};
@@ -86,11 +98,17 @@ static void add_compiled(struct plan *plan) {
         uintptr_t other = fake_id(draw_class(), (unsigned)draw(METHODS_EACH));
         if (other != id) add_call(plan, other, (jint)draw(BYTECODES));
     }
+    size_t at = draw(2) ? draw(380) : RECORD_STEP * (1 + draw(RECORDS));
+    size_t depth = at % RECORD_STEP || !at ? 0 : at / RECORD_STEP;
+    if (strcmp(nmethod->name, "native nmethod") == 0) add_own(plan, id, JAVA_BCI_NATIVE);
+    else if (!depth) add_own(plan, id, JAVA_BCI_INEXACT);
+    else
+        while (depth--) add_own(plan, fake_id(index % CLASSES, (index + (unsigned)depth) % METHODS_EACH), (jint)depth + 1);
     plan->renewed += fake_renewed(index % CLASSES);
     plan->nmethod = nmethod;
     plan->call_of_nmethod = plan->count;
     add_call(plan, id, (jint)draw(BYTECODES));
-    uintptr_t pc = (uintptr_t)&nmethod->code[draw(380)], *end = plan->next + nmethod->frame_words;
+    uintptr_t pc = (uintptr_t)&nmethod->code[at], *end = plan->next + nmethod->frame_words;
     plan->codes[plan->code_count++] = (struct java_check){pc, (uint32_t)nmethod->compile_id};
     *plan->pc_at = pc;
     /* fp is any word here, and the frame's caller may need it. */
@@ -116,6 +134,8 @@ static void add_entry(struct plan *plan, bool outermost) {
 static void build(struct plan *plan) {
     plan->at = (struct unwind_registers){0};
     plan->count = plan->code_count = plan->method_count = plan->renewed = 0;
+    plan->own_count = 0;
+    plan->own_ends = false;
     plan->nmethod = NULL;
     plan->bcp = NULL;
     plan->next = room + (draw(8) ? draw(ROOM / 4) : 0);
@@ -223,6 +243,30 @@ static const char *judge_checks(const struct plan *plan, const struct java_trace
     return NULL;
 }
 
+/* A walk by itself, with room for few or for all. */
+static const char *walk_alone(const struct plan *plan, struct call_frame *calls, bool sound) {
+    jint room = draw(4) ? CALLS : 1 + (jint)draw(plan->own_count + 4);
+    bool whole;
+    jint count = java_stack(&plan->at, calls, room, &whole);
+    if (count < 0 || count > room) return "more frames than there is room for";
+    if (!sound) return NULL;
+    jint expected = (jint)plan->own_count < room ? (jint)plan->own_count : room;
+    if (count != expected) return "its own walk finds another number of frames";
+    if (memcmp(calls, plan->own, (size_t)count * sizeof *calls) != 0) return "its own walk finds other frames";
+    if (whole != (!plan->own_ends && (jint)plan->own_count < room)) return "does not know whether that is all";
+    return NULL;
+}
+
+/* What AsyncGetCallTrace found is put right, or left alone. */
+static const char *correct(const struct plan *plan, struct call_frame *calls, bool sound) {
+    jint count = (jint)plan->own_count;
+    memcpy(calls, plan->own, plan->own_count * sizeof *calls);
+    enum java_first first = java_stack_correct(&plan->at, calls, &count, CALLS);
+    if (count < 0 || count > CALLS) return "corrects to more frames than there is room for";
+    bool same = count == (jint)plan->own_count && memcmp(calls, plan->own, (size_t)count * sizeof *calls) == 0;
+    return sound && (first != JAVA_FIRST_RIGHT || !same) ? "corrects what is right" : NULL;
+}
+
 static const char *walk_one(struct plan *plan, struct call_frame *calls_first, struct call_frame *calls_end,
                             struct unwind_read *reads, struct java_trace *trace) {
     build(plan);
@@ -241,6 +285,11 @@ static const char *walk_one(struct plan *plan, struct call_frame *calls_first, s
         whole = java_walk(&plan->at, calls, (jint)plan->count, &words, trace);
     }
     const char *failure = whole ? judge_reads(plan, &words) : NULL;
+    static struct call_frame own[CALLS + SCOPES];
+    /* By itself it reads each interpreted frame's Method by copies, which takes microseconds. */
+    bool alone = draw(8) == 0;
+    if (!failure && alone) failure = walk_alone(plan, own, kind == SOUND);
+    if (!failure && alone && plan->own_count) failure = correct(plan, own, kind == SOUND);
     switch (kind) {
     case SOUND:
         if (whole && !fits) return "more checks than there is room for";
@@ -292,6 +341,8 @@ int main(int argc, char **argv) {
     rounds = strtoull(argv[1], NULL, 10);
     fake_vm_begin(strtoull(argv[2], NULL, 10));
     if (!java_walk_begin(&fake_layout)) return puts("no VM"), 1;
+    scopes_begin(&fake_scope_layout);
+    java_stack_begin(&fake_layout);
     char *stack = (char *)fake_island(STACK);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
