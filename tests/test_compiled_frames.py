@@ -1,4 +1,4 @@
-"""The innermost Java frame is the method that made the call, where AsyncGetCallTrace gives another or none."""
+"""The innermost Java frame made the call, also where AsyncGetCallTrace gives another frame or none."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_an_agent_allocates_beside_an_object_has_java_frames(
     probe_library: Path,
     tmp_path: Path,
 ) -> None:
-    """GIVEN an agent that hears of objects WHEN it allocates THEN the stack goes on to who made the object."""
+    """GIVEN an agent that hears of objects WHEN it allocates THEN its stack leads to who made the object."""
     command = [str(jre(version)), "-Xmx64m", options, f"-agentpath:{agent}", "-cp", str(classes)]
     found = record([*command, "Objects", "1500"], probe_library, tmp_path / "recording.live")
     whole, joined, ways = 0, 0, Counter[str]()
