@@ -252,7 +252,15 @@ static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwi
             trace->complete = whole && call.count < depth && java_walk(at, calls, call.count, words, trace);
         }
     }
-    for (jint i = 0; i < call.count; i++) frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
+    bool inexact = false;
+    for (jint i = 0; i < call.count; i++) {
+        frames[i] = frame_java(method_slot(calls[i].method), calls[i].bci);
+        inexact |= calls[i].bci == JAVA_BCI_INEXACT;
+    }
+    if (inexact) {
+        live_lose(OFFHEAP_JAVA_INEXACT);
+        if (words) trace->complete = false; /* so that each sample is counted */
+    }
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;
     if (!whole && (size_t)call.count < max) frames[call.count++] = frame_gap((uint32_t)-why);

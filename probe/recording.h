@@ -86,6 +86,7 @@ enum offheap_loss {
     OFFHEAP_LOST_REENTRIES,  /* sampling points met inside the probe (signal handlers) */
     OFFHEAP_TRUNCATED,       /* stacks cut at the depth limit */
     OFFHEAP_JAVA_JOINED,     /* not a loss: samples whose Java frames joined */
+    OFFHEAP_JAVA_INEXACT,    /* of these: samples with a compiled method whose inlined methods are not known */
     OFFHEAP_LOSSES = 16
 };
 
@@ -158,7 +159,8 @@ struct offheap_header {
  *   +-------+--------------------------------------------------------+
  *
  * Native addresses are return addresses: look up address - 1.  A bci is a
- * 24-bit two's complement number: -3 a native method, other negatives unknown.
+ * 24-bit two's complement number: -3 a native method, -4 a compiled method that was
+ * somewhere in its code, in itself or in a method inlined there; other negatives unknown.
  * Innermost first: the HOOK frame, native frames, then Java frames.
  */
 #define OFFHEAP_FRAME_KIND_SHIFT 60

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_file_writer import INTERVAL, LiveFileWriter, gap, hook, java, native
+from offheap.analysis.stats import losses
 from offheap.errors import UserError
 from offheap.recording import contract, live_files, load
 from offheap.recording.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
@@ -259,7 +260,7 @@ def test_truncated_while_it_is_read(tmp_path: Path) -> None:
 def test_still_being_made(tmp_path: Path) -> None:
     writer = example()
     writer.state = State.INITIAL
-    with pytest.raises(UserError, match="still being made"):
+    with pytest.raises(UserError, match="being created"):
         load(writer.write(tmp_path / "a.live"))
 
 
@@ -383,7 +384,7 @@ def test_class_names(signature: str, name: str) -> None:
 
 
 def test_bytecode_indices() -> None:
-    assert [bytecode_index(java(5, bci)) for bci in (0, 7, -3, -1)] == [0, 7, -3, -1]
+    assert [bytecode_index(java(5, bci)) for bci in (0, 7, -3, -1, -4)] == [0, 7, -3, -1, -4]
 
 
 # Finding.
@@ -425,3 +426,23 @@ def test_a_file_that_another_user_made_in_a_processs_name(
 
 def test_the_symbolizer_is_the_one_declared() -> None:
     assert Symbolizer().resolve("/nowhere/libfoo.so", "", [1, 2]) == [(), ()]
+
+
+def test_a_compiled_method_whose_inlined_methods_are_not_known(tmp_path: Path) -> None:
+    """GIVEN no debug record at a call WHEN it is named THEN the compiled method is, and a gap in front of it."""
+    writer = LiveFileWriter(losses={Loss.JAVA_JOINED: 1, Loss.JAVA_INEXACT: 1})
+    method = writer.method("Lcom/example/Shop;", "unpack", "Shop.java", ((0, 10), (5, 12)))
+    stack = writer.stack(hook("malloc"), java(method, -4))
+    writer.block(0x1000, 100, stack, birth=150)
+    writer.count(stack, 1, 1.0, 100)
+    recording = load(writer.write(tmp_path / "a.live"))
+    (number,) = {int(row["stack"]) for row in recording.live}
+    gap, frame = recording.stack(number)[-2:]
+    assert (gap.kind, gap.name) == (
+        "unknown",
+        "inlined Java methods missing: no debug record at the call",
+    )
+    assert (frame.kind, frame.name, frame.line) == ("java", "com.example.Shop.unpack", 0)
+    assert losses(recording.info) == (
+        "1 sample has a compiled Java frame whose inlined methods are not known",
+    )

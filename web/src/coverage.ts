@@ -17,6 +17,7 @@ const LOST: Record<string, string> = {
   lost_unwinds: "Samples whose native stack ends early",
   lost_java: "Samples without Java frames, because the JVM could not give them",
   lost_reentries: "Sampling points within the probe itself (signal handlers)",
+  java_inexact: "Samples with a compiled Java frame whose inlined methods are not known",
   truncated: "Stacks cut at the depth limit",
 };
 

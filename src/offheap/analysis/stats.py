@@ -31,6 +31,11 @@ _LOSSES: dict[str, tuple[str, str, str]] = {
     "lost_unwinds": ("sample has", "samples have", "an incomplete native stack"),
     "lost_java": ("sample has", "samples have", "no Java frames"),
     "lost_reentries": ("sample", "samples", "skipped inside the probe"),
+    "java_inexact": (
+        "sample has",
+        "samples have",
+        "a compiled Java frame whose inlined methods are not known",
+    ),
     "truncated": ("stack", "stacks", "cut at the depth limit"),
 }
 

@@ -65,6 +65,7 @@ class Loss(IntEnum):
     LOST_REENTRIES = 10
     TRUNCATED = 11
     JAVA_JOINED = 12
+    JAVA_INEXACT = 13
 
 
 LOSSES = 16

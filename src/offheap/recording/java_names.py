@@ -41,7 +41,10 @@ def method_name(class_signature: str, name: str) -> str:
     return f"{class_name(class_signature)}.{name}" if class_signature else name
 
 
+INEXACT = -4  # as probe/java_stack.h
+
+
 def bytecode_index(raw: int) -> int:
-    """The bci of a raw Java frame; negative: none, -3 a native method."""
+    """The bci of a raw Java frame; negative: none, -3 a native method, INEXACT somewhere in compiled code."""
     bci = raw & contract.FRAME_BCI_MASK
     return bci - (contract.FRAME_BCI_MASK + 1) if bci >> 23 else bci

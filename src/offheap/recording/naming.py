@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from offheap.recording import contract
 from offheap.recording.contract import FrameKind, MethodState
-from offheap.recording.java_names import bytecode_index, method_name
+from offheap.recording.java_names import INEXACT, bytecode_index, method_name
 from offheap.recording.live_file import LiveFile
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 
 _PROBE = "liboffheap.so"
+# The compiled method is on the stack; which method inlined into it made the call is not in its debug records.
+_INLINED = Frame("inlined Java methods missing: no debug record at the call", "unknown")
 
 _MOST_NAMES = 6  # of modules in a sentence
 
@@ -155,7 +157,8 @@ class Naming:
             if state == MethodState.NAMED:
                 if slot not in lines:
                     lines[slot] = self._file.lines(int(row["lines"]), int(row["line_count"]))
-                chains[raw] = (self._java_frame(raw, row, lines[slot]),)
+                frame = self._java_frame(raw, row, lines[slot])
+                chains[raw] = (_INLINED, frame) if bytecode_index(raw) == INEXACT else (frame,)
             elif final or state not in (MethodState.FREE, MethodState.SEEN):
                 chains[raw] = (UNNAMED,)
         return chains
