@@ -384,7 +384,8 @@ def test_class_names(signature: str, name: str) -> None:
 
 
 def test_bytecode_indices() -> None:
-    assert [bytecode_index(java(5, bci)) for bci in (0, 7, -3, -1, -4)] == [0, 7, -3, -1, -4]
+    bcis = [0, 7, -3, -1, -4]
+    assert [bytecode_index(java(5, bci)) for bci in bcis] == bcis
 
 
 # Finding.
