@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.analysis.gate import SHORTEST, Limits, gate
+from offheap.analysis.gate import Limits, gate
+from offheap.analysis.judgement import SHORTEST
 from offheap.analysis.results_gate import Gate
 from offheap.formats import junit
 from offheap.formats.github_annotations import workflow_commands
@@ -32,6 +33,7 @@ from zoo import Zoo, offheap, programs
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "json.md"
 RATE = 200 * 7160  # bytes a second of the leak below
+FINE = 32 << 10  # bytes: excludes 4 MiB/min in half a minute
 
 
 def stack(method: str) -> tuple[Frame, ...]:
@@ -81,9 +83,11 @@ def test_leaks_that_are_each_below_the_limit_are_added_up() -> None:
 
 def test_a_limit_finer_than_the_samples_cannot_be_told() -> None:
     coarse = recording(1, interval=1 << 20)
-    (check,) = gate(coarse, Limits(max_growth=1024)).checks
-    assert check.outcome == "cannot tell"
-    assert "--interval" in check.why
+    for limit, finer in ((4096, "with --interval 16KiB"), (1024, "with --exact")):
+        (check,) = gate(coarse, Limits(max_growth=limit)).checks
+        assert check.outcome == "cannot tell"
+        assert "record " in check.why
+        assert f"or 1 min {finer}" in check.why
     assert gate(recording(1, exact=True), Limits(max_growth=20 * 1024)).outcome == "passed"
 
 
@@ -110,12 +114,13 @@ def test_the_jvms_address_space_is_not_live_memory() -> None:
 def test_what_is_live_at_exit_does_not_fail() -> None:
     process = Process(30, 1)
     process.add(stack("cache"), Cache(1000, 200_000, 1000, "closed"))
-    assert gate(process.record(), Limits()).outcome == "passed"
+    assert gate(process.record(interval=FINE), Limits()).outcome == "passed"
 
 
 def test_only_new_leaks_fail_beside_a_baseline() -> None:
     old = recording(1, "known")
-    assert gate(recording(2, "known"), Limits(leaks=True), baseline=old).outcome == "passed"
+    again = recording(2, "known", interval=FINE)
+    assert gate(again, Limits(leaks=True), baseline=old).outcome == "passed"
     result = gate(recording(2, "known", "fresh"), Limits(leaks=True), baseline=old)
     assert result.outcome == "failed"
     assert failing(result) == ["com.example.App.fresh"]
@@ -124,7 +129,9 @@ def test_only_new_leaks_fail_beside_a_baseline() -> None:
 
 def test_a_baseline_too_short_to_know() -> None:
     old = recording(1, "known", duration=2.5)
-    assert gate(recording(2, "known"), Limits(leaks=True), baseline=old).outcome == "cannot tell"
+    result = gate(recording(2, "known"), Limits(leaks=True), baseline=old)
+    assert result.outcome == "cannot tell"
+    assert "record a baseline of " in result.checks[0].why
 
 
 @pytest.mark.parametrize(
@@ -151,7 +158,7 @@ def test_too_few_samples_cannot_be_told() -> None:
 
 def test_ignored_sites_do_not_count_and_unused_suppressions_are_known() -> None:
     suppressions = parse("leak:com.example.App.kn*n\nleak:^nobody$\nleak:App.churn", "x")
-    result = gate(recording(1, "known"), Limits(), suppressions=suppressions)
+    result = gate(recording(1, "known", interval=FINE), Limits(), suppressions=suppressions)
     assert result.outcome == "passed"
     assert result.ignored == 1
     assert result.used == {0}, "churn is healthy: there is nothing to suppress"
@@ -293,7 +300,8 @@ def checked(
 
     def check(name: str, program: str, seconds: float, *more: str) -> subprocess.CompletedProcess[str]:
         command = zoo.command(programs()[program], jres[17], seconds=seconds, rate=200)
-        options = ("--interval", "64KiB", "-o", f"{name}.offheap", "--junit", f"{name}.xml", *more)
+        # Every 64 KiB ten seconds exclude 5 MiB/min only.
+        options = ("--interval", "16KiB", "-o", f"{name}.offheap", "--junit", f"{name}.xml", *more)
         return offheap_check(folder, *options, "--", *command)
 
     def check_too_short() -> subprocess.CompletedProcess[str]:
@@ -308,8 +316,7 @@ def checked(
     with ThreadPoolExecutor(3) as executor:
         futures = {
             "leak": executor.submit(check, "leak", "inflaters", 10),
-            # At 64 KiB chance may leave most of a small program's memory with too few samples to tell.
-            "healthy": executor.submit(check, "healthy", "churn", 10, "--interval", "16KiB"),
+            "healthy": executor.submit(check, "healthy", "churn", 10),
             "short": executor.submit(check_too_short),
         }
         result = {name: future.result() for name, future in futures.items()}

@@ -13,7 +13,8 @@ import pytest
 
 import recordings
 import zoo as zoo_programs
-from offheap.analysis.leaks import suspects
+from offheap.analysis.answer import answer
+from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.results import Estimate
 from offheap.recording.model import Frame, Recording
 from offheap.report import html
@@ -150,3 +151,20 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     assert all(name in names for name in program.stack)
     assert page.locator("#time canvas").count() == 2
     assert "Java heap" in page.inner_text(".owners")
+
+
+def test_the_answer_says_what_the_recording_can_exclude(open_report: Open) -> None:
+    process = recordings.Process(30, 1)
+    process.add(
+        recordings.inflater("com.example.Shop.serve", "com.example.Main.main"),
+        recordings.Churn(300, 7160, 0.1),
+    )
+    for interval, words in ((32 << 10, "No leak found in 30.0 s: no site leaks more than "), (1 << 20, "")):
+        recording = process.record(interval=interval)
+        page = open_report(recording)
+        told = answer(ranking(recording))
+        assert plain(page.inner_text("#answer")).startswith(words or "Cannot tell yet: no leak above ")
+        assert told.startswith(plain(page.inner_text("#answer h1")))
+        if not words:
+            assert told.endswith(f". {plain(page.inner_text('#advice'))}")
+            assert "to exclude one of 4.0 MiB/min" in told

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from offheap.analysis.answer import answer
+from offheap.analysis.conclusion import conclude
 from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.namesakes import apart
 from offheap.analysis.stats import stats
@@ -91,7 +92,7 @@ def written(
 def leaks(recording: Recording) -> dict[str, Any]:
     """What `offheap leaks --json --all` prints."""
     found = ranking(recording)
-    head = json.leaks(recording.info, answer(found), found.counts(), live_by_kind(recording))
+    head = json.leaks(recording.info, answer(found), conclude(found), found.counts(), live_by_kind(recording))
     value: dict[str, Any] = standard_json.loads("".join(json.stream(head, suspects=map(json.suspect, found))))
     return value
 

@@ -17,33 +17,20 @@ export const SEVERITY: Record<Verdict, Severity> = {
   freed: "good",
 };
 
-/** Of what is live, the share in sites that cannot be judged yet from which nothing can be concluded. */
-const UNJUDGED_SHARE = 0.25;
-
 /** What the headline says, and the suspect it is about, if it is about one. */
 export function headline(payload: Payload): { severity: Severity; text: string; suspect: Suspect | undefined } {
-  const first = (verdict: Verdict): Suspect | undefined => payload.suspects.find((each) => each.verdict === verdict);
-  const leak = first("leak");
-  if (leak) {
-    return { severity: "bad", text: "Yes, it leaks native memory.", suspect: leak };
+  const { kind, place, without_suspect: text } = payload.conclusion;
+  const suspect = place === null ? undefined : payload.suspects[place];
+  if (kind === "leak") {
+    return { severity: "bad", text: "Yes, it leaks native memory.", suspect };
   }
-  const growing = first("growing");
-  if (growing) {
-    return { severity: "warn", text: "Native memory grows; it may be a leak.", suspect: growing };
+  if (kind === "growing") {
+    return { severity: "warn", text: "Native memory grows; it may be a leak.", suspect };
   }
   if (payload.stacks.frames.length === 0) {
     return { severity: "info", text: "Nothing was recorded, so nothing can be said.", suspect: undefined };
   }
-  if (unjudgedBytes(payload) > UNJUDGED_SHARE * (payload.live_bytes.estimate ?? 0)) {
-    return { severity: "info", text: "Too early to tell.", suspect: first("cannot tell yet") };
-  }
-  return { severity: "good", text: "No leak found in what was recorded.", suspect: undefined };
-}
-
-function unjudgedBytes(payload: Payload): number {
-  return payload.suspects
-    .filter((suspect) => suspect.verdict === "cannot tell yet")
-    .reduce((sum, suspect) => sum + (suspect.live_bytes.estimate ?? 0), 0);
+  return { severity: kind === "no leak" ? "good" : "info", text, suspect: undefined };
 }
 
 export function answer(payload: Payload): HTMLElement {
@@ -54,6 +41,7 @@ export function answer(payload: Payload): HTMLElement {
     h("h1", {}, text),
     suspect ? about(payload, suspect) : noSuspect(payload),
     suspect && payload.rss_note && h("p", { class: "why", id: "rss-note" }, sentence(payload.rss_note)),
+    payload.conclusion.advice && h("p", { id: "advice" }, payload.conclusion.advice),
     others(payload, suspect),
     untilFull(payload),
   );
@@ -126,13 +114,11 @@ function noSuspect(payload: Payload): HTMLElement {
     const text = "The probe saw no allocation, or the recording ended before its first sample.";
     return h("p", {}, text);
   }
-  const unjudged = unjudgedBytes(payload);
   const heap = info.java_version ? "the Java heap, " : "";
   return h(
     "p",
     {},
     `In ${formatDuration(info.duration_seconds)}, no allocation site kept old blocks while it grew. `,
-    unjudged > 0 && `Sites with ${formatSize(unjudged)} cannot be judged yet. `,
     `If RSS grows all the same, look at ${heap}thread stacks, mapped files, and at `,
     h("a", { href: "#coverage" }, "what was not seen"),
     ".",

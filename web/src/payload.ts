@@ -138,6 +138,17 @@ export interface OwnerColumns {
   rss_bytes: number[];
 }
 
+/** What the recording says as a whole: src/offheap/analysis/conclusion.py. */
+export interface Conclusion {
+  kind: "leak" | "growing" | "no leak" | "cannot tell yet";
+  /** Of the suspect that decided, in `suspects`; null without one. */
+  place: number | null;
+  /** The sentence where none did. */
+  without_suspect: string;
+  /** How much longer to record where it cannot be told; "" where it can. */
+  advice: string;
+}
+
 export interface Payload {
   schema: typeof SCHEMA;
   offheap_version: string;
@@ -151,6 +162,7 @@ export interface Payload {
   rate_unit: RateUnit;
   /** Why the headline holds where RSS did not grow with it; "" where it did. */
   rss_note: string;
+  conclusion: Conclusion;
   /** Of memory: the container's, or what was given; null where none is known. */
   limit_bytes: number | null;
   /** Until all leaks together have filled it, from the end on; `high` null: perhaps never. */

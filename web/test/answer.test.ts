@@ -1,24 +1,28 @@
 import { describe, expect, it } from "vitest";
 import { calleeOf, headline } from "../src/answer.ts";
 import { byteRange, liveLines, tickLabels } from "../src/charts.ts";
-import type { FrameColumns, Payload, Suspect, Verdict } from "../src/payload.ts";
+import type { Conclusion, FrameColumns, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
 const suspect = (verdict: Verdict, live: number): Suspect => ({
   rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, apart: [], stack: [], stacks: [0], part_shown: null, threads: [], births: [], live_error: [], allocated_error: [],
   live_bytes: estimate(live), live_blocks: estimate(1), old_bytes: estimate(0), growth_bytes_per_second: estimate(0),
 });
-const payload = (live: number, ...suspects: Suspect[]): Payload =>
-  ({ suspects, live_bytes: estimate(live), stacks: { frames: suspects.map(() => []) } }) as unknown as Payload;
+const payload = (kind: Conclusion["kind"], place: number | null, ...suspects: Suspect[]): Payload =>
+  ({ suspects, conclusion: { kind, place, without_suspect: kind, advice: "" }, stacks: { frames: suspects.map(() => []) } }) as unknown as Payload;
 
 describe("headline", () => {
-  it.each<[string, Payload, string]>([
-    ["leak", payload(9, suspect("growing", 1), suspect("leak", 1)), "bad"],
-    ["growing", payload(9, suspect("steady", 1), suspect("growing", 1)), "warn"],
-    ["much that cannot be judged", payload(10, suspect("cannot tell yet", 5), suspect("steady", 5)), "info"],
-    ["little that cannot be judged", payload(10, suspect("cannot tell yet", 1), suspect("steady", 9)), "good"],
-    ["nothing recorded", payload(0), "info"],
-  ])("%s", (_name, given, severity) => expect(headline(given).severity).toBe(severity));
+  it.each<[string, Payload, string, string]>([
+    ["leak", payload("leak", 1, suspect("leak", 1), suspect("leak", 2)), "bad", "Yes"],
+    ["growing", payload("growing", 0, suspect("growing", 1), suspect("steady", 1)), "warn", "Native memory grows"],
+    ["growth of the JVM's own", payload("no leak", null, suspect("growing", 5)), "good", "no leak"],
+    ["what is excluded is too much", payload("cannot tell yet", null, suspect("steady", 9)), "info", "cannot tell yet"],
+    ["nothing recorded", payload("cannot tell yet", null), "info", "Nothing was recorded"],
+  ])("%s", (_name, given, severity, start) => {
+    expect(headline(given).severity).toBe(severity);
+    expect(headline(given).text.startsWith(start)).toBe(true);
+    expect(headline(given).suspect).toBe(given.suspects[given.conclusion.place ?? -1]);
+  });
 });
 
 describe("calleeOf", () => {

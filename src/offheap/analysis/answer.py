@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from offheap import cxx_names
 from offheap.analysis import frames
+from offheap.analysis.conclusion import advice, conclude, without_suspect
 from offheap.quantities import RateUnit, format_duration, format_size
 from offheap.recording.model import Frame
 
@@ -25,29 +26,24 @@ def answer(ranked: Ranking) -> str:
 
     Where the recording knows a limit of memory, until when the leaks together have filled it.
     """
-    info = ranked.sites.recording.info
-    counts = ranked.counts()
-    if counts["leak"]:
-        worst, leaks = ranked[0], ranked.growths("leak")
+    found = conclude(ranked)
+    if found.kind == "leak" and found.rank is not None:
+        worst, leaks = ranked[found.rank], ranked.growths("leak")
         text = f"Leaking: {describe(worst, ranked.rate_unit)}; confidence {worst.confidence:.0%}."
         if len(leaks) > 1:
             rate = sum(growth.estimate for growth in leaks[1:])
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {ranked.rate_unit.format(rate)} together."
-        if ranked.uncollected(0):
+        if ranked.uncollected(found.rank):
             text += f" {_WAITS}"
         return text + _until(ranked)
-    over = f"in {format_duration(info.duration_seconds)}"
-    if counts["growing"]:
-        mend = _WAITS if ranked.uncollected(0) else "A longer recording tells more."
-        return f"Growing, and not shown to be a leak {over}: {describe(ranked[0], ranked.rate_unit)}. {mend}"
-    live_bytes = ranked.live_bytes()
-    if not live_bytes:
+    over = f"in {format_duration(ranked.sites.recording.info.duration_seconds)}"
+    if found.kind == "growing" and found.rank is not None:
+        what, mend = describe(ranked[found.rank], ranked.rate_unit), advice(found) or _WAITS
+        return f"Growing, and not shown to be a leak {over}: {what}. {mend}"
+    if not len(ranked):
         return f"Nothing was recorded {over}: no sampled block was allocated."
-    whole = sum(live_bytes.values())
-    if live_bytes.get("cannot tell yet", 0.0) > 0.5 * whole:
-        return f"Cannot tell yet: too little was seen {over}. Record longer, or with a smaller --interval."
-    return f"No leak found {over}: no site's live memory grows beyond chance."
+    return " ".join(filter(None, (without_suspect(found), advice(found))))
 
 
 def _until(ranked: Ranking) -> str:

@@ -49,7 +49,7 @@ from offheap.analysis.results import Estimate
 
 Floats = NDArray[np.float64]
 
-_Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
+NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal distribution
 
 NONE = Estimate(0.0, 0.0, 0.0)
 
@@ -114,9 +114,17 @@ def _gamma_quantile(mean: Floats, variance: Floats, z: float) -> Floats:
 
 
 def _intervals(
-    seen: Floats, unseen: Floats, variance: Floats, block: Floats, most: tuple[Floats, Floats] | None = None
+    seen: Floats,
+    unseen: Floats,
+    variance: Floats,
+    block: Floats,
+    most: tuple[Floats, Floats] | None = None,
+    z: float = NORMAL_95,
 ) -> Estimates:
-    """`block`: what a typical block is worth; `most`: m', v' above, those of a typical block if None."""
+    """`block`: what a typical block is worth; `most`: m', v' above, those of a typical block if None.
+
+    `z`: the normal quantile of both ends.
+    """
     total = seen + unseen
     exact = (unseen <= 1e-12 * seen) | (variance <= 0)  # or rounding
     if exact.all():
@@ -126,8 +134,8 @@ def _intervals(
     share, scale = unseen / whole, variance / unseen
     typical = (scale * share, scale * scale * share)
     mean, spread = (np.where(exact, 1.0, values) for values in most) if most else typical
-    low = _gamma_quantile(unseen + typical[0] / 2, variance + typical[1] / 2, -_Z) - block / 2
-    high = _gamma_quantile(unseen + mean, variance + spread, _Z) + block / 2
+    low = _gamma_quantile(unseen + typical[0] / 2, variance + typical[1] / 2, -z) - block / 2
+    high = _gamma_quantile(unseen + mean, variance + spread, z) + block / 2
     low = seen + np.minimum(np.maximum(low, 0.0), unseen)
     high = seen + np.maximum(high, unseen)
     return Estimates(total, np.where(exact, total, low), np.where(exact, total, high))
@@ -226,14 +234,18 @@ def of_counts(
     return Estimates(found.estimate, found.low, np.where(open_ended, np.inf, found.high))
 
 
-def of_many_sums(seen: Floats, unseen: Floats, variance: Floats, samples: Floats) -> Estimates:
+def of_many_sums(
+    seen: Floats, unseen: Floats, variance: Floats, samples: Floats, z: float = NORMAL_95
+) -> Estimates:
     """The intervals of blocks of which only sums over the samples were kept: see above for each."""
-    return _intervals(seen, unseen, variance, np.where(samples > 0, seen / np.maximum(samples, 1), 0.0))
+    block = np.where(samples > 0, seen / np.maximum(samples, 1), 0.0)
+    return _intervals(seen, unseen, variance, block, z=z)
 
 
 def of_sums(seen: float, unseen: float, variance: float, samples: float) -> Estimate:
     """of_many_sums of one group."""
-    return of_many_sums(*(np.array([value], np.float64) for value in (seen, unseen, variance, samples))).at(0)
+    values = [np.array([value], np.float64) for value in (seen, unseen, variance, samples)]
+    return of_many_sums(values[0], values[1], values[2], values[3]).at(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +318,7 @@ def of_totals(total: float, variance: float, samples: float) -> Estimate:
 
 def poisson_limits(counts: Floats) -> tuple[Floats, Floats]:
     """95 % limits of the mean of a Poisson variable, from a count above zero (Garwood 1936)."""
-    return _gamma_quantile(counts, counts, -_Z), _gamma_quantile(counts + 1, counts + 1, _Z)
+    return _gamma_quantile(counts, counts, -NORMAL_95), _gamma_quantile(counts + 1, counts + 1, NORMAL_95)
 
 
 def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:

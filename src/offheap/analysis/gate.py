@@ -1,15 +1,15 @@
 """Whether a recording passes: growth and verdicts decide, never what happens to be live at exit.
 
 leaks       A site with the verdict "leak" fails.  With a baseline only one that did not leak or grow there.
-            Unsure: an application's site that grows without being shown to leak, or sites that cannot be
-            told holding more than half of what is live.
+            Unsure: an application's site that grows without being shown to leak, or a recording that cannot
+            exclude (`power`) a leak of `max_growth`, of power.DEFAULT_LIMIT where there is no such limit.
 max growth  The growth of all leaking and growing sites together, of the JVM's own only the leaking ones:
-            it fails when its whole 95 % interval is above the limit, passes when the whole is below.
-            Unsure: between, or when sites that cannot be told could make up the difference, or when
-            the limit is finer than what the samples resolve (three intervals over two thirds of the time).
+            it fails when its whole 95 % interval is above the limit, passes when the whole is below, and what
+            the recording can exclude is, too.
 max live    The highest live bytes of any snapshot, without the address space that the JVM maps for itself.
 
-A recording that is too short or that lost samples can fail, but not pass.
+A recording that is too short or that lost samples can fail, but not pass.  What cannot be told says how long
+a recording tells it, or what else does.
 """
 
 from __future__ import annotations
@@ -22,18 +22,27 @@ import numpy as np
 
 from offheap.analysis import estimates, frames, moments, totals
 from offheap.analysis.answer import describe
-from offheap.analysis.leaks import suspects as judge
+from offheap.analysis.conclusion import (
+    Conclusion,
+    conclude,
+    per_minute,
+    record,
+    to_tell_growth,
+    undecided,
+)
+from offheap.analysis.judgement import SHORTEST
+from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.matching import match
+from offheap.analysis.power import DEFAULT_LIMIT
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_gate import Check, Gate, Outcome
 from offheap.analysis.stats import lost_samples
 from offheap.quantities import PER_MINUTE, format_duration, format_size
-from offheap.recording.model import Frame, Recording
+from offheap.recording.model import Frame, Info, Recording
 
-SHORTEST = 3.0  # seconds; no verdict is possible on less
 _LOST = 0.01  # of the samples
+_COLLECT = " (a small young generation, -Xmn8m, has one come sooner)"
 
-_per_minute = PER_MINUTE.format  # as the limit is stated
 _Doubtful: tuple[Verdict, ...] = ("leak", "growing", "cannot tell yet")
 
 
@@ -51,6 +60,13 @@ class Limits:
     max_live: int | None = None
     leaks: bool = False
 
+    @property
+    def slowest_leak(self) -> float | None:
+        """What a recording has to show or exclude: a leak of so many bytes a second; None: none."""
+        if self.max_growth is not None:
+            return self.max_growth
+        return DEFAULT_LIMIT if self.leaks or self.max_live is None else None
+
 
 def gate(
     recording: Recording,
@@ -61,9 +77,10 @@ def gate(
 ) -> Gate:
     """Check a recording; with a baseline its leaks are known and pass."""
     used: set[int] = set()
-    ignored = 0
+    ignored: set[int] = set()
     counted = []
-    for suspect in judge(recording):
+    ranked = ranking(recording)
+    for place, suspect in enumerate(ranked):
         relevant = suspect.verdict in _Doubtful or limits.max_live is not None
         covering = (
             {i for i, suppression in enumerate(suppressions) if suppression.covers(suspect.site.stack)}
@@ -71,31 +88,36 @@ def gate(
             else set()
         )
         used |= covering
-        ignored += bool(covering)
-        if not covering:
+        if covering:
+            ignored.add(place)
+        else:
             counted.append(suspect)
-    gap = _gap(recording)
+    slowest = limits.slowest_leak
+    found = conclude(ranked, DEFAULT_LIMIT if slowest is None else slowest, ignored)
+    gap = _gap(recording, found)
     checks = []
     if limits.max_growth is not None:
-        checks.append(_unless(gap, _growth(recording, counted, limits.max_growth)))
+        checks.append(_unless(gap, _growth(counted, found)))
     if limits.max_live is not None:
         checks.append(_unless(gap, _live(recording, counted, limits.max_live)))
     if limits.leaks or not checks:
         known = _known(recording, baseline) if baseline is not None else None
-        checks.append(_unless(gap, _leaks(counted, known)))
-    return Gate(recording.info, tuple(checks), ignored, frozenset(used))
+        checks.append(_unless(gap, _leaks(counted, found, known, recording.info)))
+    return Gate(recording.info, found, tuple(checks), len(ignored), frozenset(used))
 
 
-def _gap(recording: Recording) -> str:
+def _gap(recording: Recording, found: Conclusion) -> str:
     """Why the recording cannot pass, "" if it can."""
     info = recording.info
     taken, lost = totals.samples(recording), lost_samples(info)
     if info.duration_seconds < SHORTEST:
-        return f"only {format_duration(info.duration_seconds)} were recorded"
+        seconds = found.power.seconds_for(found.limit)
+        return f"only {format_duration(info.duration_seconds)} were recorded; {record(seconds, found)}"
     if not taken:
-        return "nothing was recorded"
+        return "nothing was recorded; record longer, or with --exact, if the program allocates at all"
     if lost > _LOST * taken:
-        return f"{lost:,} samples were lost beside {taken:,} recorded"
+        why = "to record longer does not make up for them: offheap stats has why they were lost"
+        return f"{lost:,} samples were lost beside {taken:,} recorded; {why}"
     return ""
 
 
@@ -103,39 +125,38 @@ def _unless(gap: str, check: Check) -> Check:
     return Check(check.name, "cannot tell", gap) if gap and check.outcome != "failed" else check
 
 
-def _growth(recording: Recording, counted: Sequence[Suspect], limit: float) -> Check:
-    name = f"max-growth {_per_minute(limit)}"
-    info = recording.info
+def _growth(counted: Sequence[Suspect], found: Conclusion) -> Check:
+    limit = found.limit
+    name = f"max-growth {per_minute(limit)}"
     growing = [
         s for s in counted if s.verdict == "leak" or (s.verdict == "growing" and s.blamed.kind != "jvm")
     ]
-    rate = estimates.total([s.growth_bytes_per_second for s in growing])
-    unclear = sum(
-        max(s.growth_bytes_per_second.estimate, 0.0)
-        for s in counted
-        if s.verdict == "cannot tell yet" and s.blamed.kind != "jvm"
-    )
-    resolved = 3 * info.interval_bytes / max(info.duration_seconds * 2 / 3, 1e-3)
-    figures = f"{_per_minute(rate.estimate)} ({_per_minute(rate.low)} to {_per_minute(rate.high)})"
-    worst = sorted(growing, key=lambda s: -s.growth_bytes_per_second.low)
+    rate = estimates.total([s.grown_bytes_per_second for s in growing])
+    figures = f"{per_minute(rate.estimate)} ({per_minute(rate.low)} to {per_minute(rate.high)})"
+    worst = tuple(sorted(growing, key=lambda s: -s.growth_bytes_per_second.low))
     if rate.low > limit:
-        return Check(name, "failed", f"live memory grows by {figures}", tuple(worst))
+        return Check(name, "failed", f"live memory grew by {figures}", worst)
     if rate.high > limit:
-        return Check(name, "cannot tell", f"live memory grows by {figures}", tuple(worst))
-    if resolved > limit:
-        seconds = 3 * info.interval_bytes / max(limit, 1e-9) * 1.5
-        why = (
-            f"samples every {format_size(info.interval_bytes)} over {format_duration(info.duration_seconds)} "
-            f"show no less than {_per_minute(resolved)}: record {format_duration(seconds)}, or with "
-            "a smaller --interval, or --exact"
+        return Check(name, "cannot tell", f"live memory grew by {figures}; {_narrower(rate, found)}", worst)
+    if not found.power.excludes(limit):
+        return Check(name, "cannot tell", undecided(found))
+    excluded = per_minute(found.power.bytes_per_second)
+    if growing:
+        return Check(
+            name, "passed", f"live memory grew by {figures}, and at no other site by {excluded} or more"
         )
-        return Check(name, "cannot tell", why)
-    if rate.estimate + unclear > limit:
-        why = f"too few samples to tell: {_per_minute(rate.estimate + unclear)} may be growth"
-        return Check(name, "cannot tell", why)
-    return Check(
-        name, "passed", f"live memory grows by {figures}" if growing else "no site grows beyond chance"
-    )
+    return Check(name, "passed", f"no site grows by more than {excluded}")
+
+
+def _narrower(rate: Estimate, found: Conclusion) -> str:
+    """How long it takes until the interval of growth is on one side of the limit.
+
+    Its width falls as the root of the time, or faster.
+    """
+    error = (rate.high - rate.low) / 2
+    apart = abs(rate.estimate - found.limit)
+    seconds = found.power.seconds * (error / apart) ** 2 if apart else np.inf
+    return record(max(seconds, found.power.seconds_for(found.limit)), found)
 
 
 def _live(recording: Recording, counted: Sequence[Suspect], limit: int) -> Check:
@@ -147,15 +168,16 @@ def _live(recording: Recording, counted: Sequence[Suspect], limit: int) -> Check
     time, peak = moments.peak(recording, stacks)
     why = f"{_sizes(peak)} were live at {format_duration(time)}"
     outcome: Outcome = "failed" if peak.low > limit else "cannot tell" if peak.high > limit else "passed"
+    if outcome == "cannot tell":
+        why += "; a finer --interval or --exact tells, to record longer does not"
     worst = sorted(held, key=lambda s: -s.site.live_bytes.estimate)[:3] if outcome != "passed" else []
     return Check(name, outcome, why, tuple(worst))
 
 
-def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Check:
-    """`known`: by stack number in the recording, the verdict of its site in the baseline."""
+def _leaks(counted: Sequence[Suspect], found: Conclusion, known: _Known | None, info: Info) -> Check:
     name = "no-leaks" if known is None else "no-new-leaks"
     leaks = [s for s in counted if s.verdict == "leak"]
-    before: list[Verdict | None] = [known.get(s.site.stacks[0]) if known else None for s in leaks]
+    before = [known.verdict(s) if known else None for s in leaks]
     fresh = [s for s, verdict in zip(leaks, before, strict=True) if verdict not in _Doubtful]
     what = "leaks" if known is None else "leaks and did not in the baseline"
     if fresh:
@@ -163,39 +185,54 @@ def _leaks(counted: Sequence[Suspect], known: dict[int, Verdict] | None) -> Chec
         verb = what if len(fresh) == 1 else what.replace("leaks", "leak", 1)
         return Check(name, "failed", f"{plural} {verb}", tuple(fresh))
     unsure = [s for s, verdict in zip(leaks, before, strict=True) if verdict == "cannot tell yet"]
-    if unsure:
-        what = describe(unsure[0], PER_MINUTE)
-        why = f"it leaks, and the baseline is too short to tell whether it leaked there: {what}"
+    if unsure and known:
+        needed = known.ranked.power().seconds_for(max(unsure[0].growth_bytes_per_second.estimate, 1.0))
+        why = (
+            "it leaks, and the baseline is too short to tell whether it leaked there: "
+            f"{describe(unsure[0], PER_MINUTE)}; record a baseline of {format_duration(needed)}"
+        )
         return Check(name, "cannot tell", why, tuple(unsure))
     growing = [
         s
         for s in counted
         if s.verdict == "growing"
         and s.blamed.kind != "jvm"
-        and (known is None or known.get(s.site.stacks[0]) not in ("leak", "growing"))
+        and (known is None or known.verdict(s) not in ("leak", "growing"))
     ]
     if growing:
-        waits = ", a garbage collection might still free it" if growing[0].waits_for_gc else ""
-        why = f"it grows, and is not shown to be a leak{waits}: {describe(growing[0], PER_MINUTE)}"
+        first = growing[0]
+        waits = f", a garbage collection might still free it{_COLLECT}" if first.waits_for_gc else ""
+        longer = "" if first.waits_for_gc else f"; {record(to_tell_growth(info), found)}"
+        why = f"it grows, and is not shown to be a leak{waits}: {describe(first, PER_MINUTE)}{longer}"
         return Check(name, "cannot tell", why, tuple(growing))
-    own = [s for s in counted if s.blamed.kind != "jvm"]
-    whole = sum(s.site.live_bytes.estimate for s in counted if s.site.kind != "mmap" or s in own)
-    unclear = sum(s.site.live_bytes.estimate for s in own if s.verdict == "cannot tell yet")
-    if unclear > 0.5 * whole:
-        why = f"too few samples of most of what is live: {format_size(unclear)} of {format_size(whole)}"
-        return Check(name, "cannot tell", why)
+    if not found.power.excludes(found.limit):
+        return Check(name, "cannot tell", undecided(found))
+    excluded = f"more than {per_minute(found.power.bytes_per_second)}"
     if leaks:
-        return Check(name, "passed", f"no more than in the baseline, {len(leaks)} known")
-    return Check(name, "passed", "no site leaks")
+        known_ones = f"no more than in the baseline, {len(leaks)} known"
+        return Check(name, "passed", f"{known_ones}; no other site leaks {excluded}")
+    return Check(name, "passed", f"no site leaks {excluded}")
 
 
-def _known(recording: Recording, baseline: Recording) -> dict[int, Verdict]:
-    matching = match((baseline, recording))
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The baseline.  verdicts: by stack number in the recording, that of its site there."""
+
+    ranked: Ranking
+    verdicts: dict[int, Verdict]
+
+    def verdict(self, suspect: Suspect) -> Verdict | None:
+        return self.verdicts.get(suspect.site.stacks[0])
+
+
+def _known(recording: Recording, baseline: Recording) -> _Known:
+    matching, ranked = match((baseline, recording)), ranking(baseline)
     worst: dict[int, Verdict] = {}
-    for suspect in judge(baseline):  # the worst first
+    for suspect in ranked:  # the worst first
         worst.setdefault(int(matching.sites[0][suspect.site.stacks[0]]), suspect.verdict)
     numbers = matching.sites[1].tolist()
-    return {stack: worst[number] for stack, number in enumerate(numbers) if number in worst}
+    verdicts = {stack: worst[number] for stack, number in enumerate(numbers) if number in worst}
+    return _Known(ranked, verdicts)
 
 
 def _sizes(value: Estimate) -> str:

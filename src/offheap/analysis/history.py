@@ -70,18 +70,27 @@ class Histories:
 
     def survivors(self, start: Boundaries | int, end: Boundaries | int) -> Estimates:
         """Bytes alive at the end of the recording and born between two boundaries."""
+        none = self.sampled(start, end) == 0
+        zero = np.zeros(len(none))
+        return Estimates(zero, zero, self._hidden()).where(none, self.found(start, end))
+
+    def found(
+        self, start: Boundaries | int, end: Boundaries | int, z: float = estimates.NORMAL_95
+    ) -> Estimates:
+        """`survivors`, but 0 where none was sampled; `z`: the normal quantile of both ends."""
         samples = self.sampled(start, end)
-        none = samples == 0
         seen = self._between(self.seen, start, end)
         unseen = np.maximum(self._between(self.born, start, end) - seen, 0.0)
         variance = np.maximum(self._between(self.variance, start, end), 0.0)
-        found = estimates.of_many_sums(seen, unseen, variance, samples)
-        zero = np.zeros(len(none))
-        return Estimates(zero, zero, self._hidden()).where(none, found)
+        return estimates.of_many_sums(seen, unseen, variance, samples, z)
 
     def sampled(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
         """How many sampled blocks `survivors` are estimated from."""
         return self._between(self.samples, start, end)
+
+    def mean_size(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
+        """Bytes of a sampled block of `survivors`, 0 where there is none."""
+        return self._between(self.seen, start, end) / np.maximum(self.sampled(start, end), 1)
 
     def born_sampled(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
         """How many blocks born between two boundaries were sampled, whether they are alive or not."""

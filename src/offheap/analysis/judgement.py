@@ -31,7 +31,8 @@ from offheap.analysis.sites import SiteTable
 Bools = NDArray[np.bool_]
 
 _FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
-_SHORTEST = 3.0  # seconds of a site's own time
+SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
+FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are not called growth
 _SLOWING = 0.6
 _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
 _LIKELY = 0.5  # that it goes on as it does
@@ -95,6 +96,7 @@ class Judgements:
     seen: NDArray[np.int64]  # Reason
     confidence: Floats
     growth: Estimates  # bytes per second
+    grown: Estimates  # as `growth`; of a site that freed nothing without the chance by which births come
     grows: Bools
     old: Estimates  # live bytes born before the last fifth
     seconds: Floats  # the site's own time
@@ -129,6 +131,7 @@ def _judge(
     live, allocated = sites.live_bytes, sites.allocated_bytes
     snapshots = history.live is not None
     growth = _growth(history, a)
+    grown = _grown(history, growth, a)
     survivors, samples = history.sampled(history.first, b), history.sampled(0, end)
     first, middle, last = _thirds(history, a, b)
     populated = _populated(history, a, late)
@@ -155,6 +158,9 @@ def _judge(
         lately = last.estimate + chance >= layer.estimate
         layered = drowned & ordered & (goes_on > _LIKELY) & fits & lately
         growth, middle, last = (layer.where(layered, value) for value in (growth, middle, last))
+        stayed = _seen(history, history.survivors(a, used), a, used)
+        clear = ordered & fits & (goes_on > _LIKELY) & (allocated.estimate > 5 * live.estimate)
+        grown = stayed.where(layered | (clear & (stayed.high - stayed.low < grown.high - grown.low)), grown)
         sign_of_layer = -np.expm1(-history.sampled(a, used) / history.dispersion(a, used))
         uneven = (_ratio(thirds[0], thirds[1]) < 0.7) | (_ratio(thirds[1], thirds[2]) < 0.7)
         bends = np.where(layered, uneven, bends)
@@ -200,7 +206,11 @@ def _judge(
     rises = (middle.estimate > 0) & ~stalled
     # Who frees nothing and goes on allocating grows, however unevenly: to say that it was only the
     # start takes more than the chance that put many of a few samples there.
-    comes = (history.sampled(a, b) > 0) & (history.sampled(b, end) > 0) & (history.sampled(a, end) >= 3)
+    comes = (
+        (history.sampled(a, b) > 0)
+        & (history.sampled(b, end) > 0)
+        & (history.sampled(a, end) >= FEWEST_OF_LATE)
+    )
     doubtful = freed_nothing & comes
     flat = _flat(growth, live, seconds)
     third = history.exposed(history.first, a) / history.exposed(history.first, end)
@@ -212,7 +222,7 @@ def _judge(
     visible = (growth.low > 0) & (survivors >= 2) & rises
     # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
     beyond_code = ~unasked | (live.estimate >= _COMPILED)
-    short = (seconds < _SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
+    short = (seconds < SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
     leaks = grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > _LIKELY) & (sure > _SURE)
     # The first that holds.
     tests: tuple[tuple[Reason, Bools], ...] = (
@@ -258,6 +268,7 @@ def _judge(
         seen=reason,
         confidence=confidence,
         growth=zeros(len(reason)).where(reason == Reason.NOTHING_LIVE, growth),
+        grown=zeros(len(reason)).where(reason == Reason.NOTHING_LIVE, grown),
         grows=grows,
         old=old,
         seconds=seconds,
@@ -277,6 +288,21 @@ def _growth(history: Histories, a: Boundaries) -> Estimates:
             history, history.survivors(a, until), a, np.minimum(np.maximum(until, a + 1), history.end)
         )
     return _rate(history, history.net(a), a, history.end)
+
+
+def _grown(history: Histories, growth: Estimates, a: Boundaries) -> Estimates:
+    """What live bytes were seen to grow by: growth, without the chance of births where nothing was freed."""
+    if history.live is None:
+        return growth
+    nothing_freed = history.freed_since(a).estimate == 0
+    return _seen(history, history.net(a), a, history.end).where(nothing_freed, growth)
+
+
+def _seen(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:
+    """A rate of blocks that stay, as sampled: one block more or less is chance, where time is cut."""
+    seconds = np.maximum(history.seconds(start, end), 1e-9)
+    edge = history.mean_size(start, end) / seconds
+    return amount.over(seconds).within(edge, edge)
 
 
 def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:

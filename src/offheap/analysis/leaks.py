@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -11,12 +11,14 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames
+from offheap.analysis import frames, totals
 from offheap.analysis.history import histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
 from offheap.analysis.limit import Room, room
+from offheap.analysis.power import Power, growth_limits, new_site_limit
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
+from offheap.analysis.stats import lost_samples
 from offheap.analysis.survival import Survival, survival
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Recording
@@ -72,16 +74,30 @@ def ranking(recording: Recording, limit_bytes: int | None = None, settle: Settle
         )
     )
     known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
-    return Ranking(sites, judgements, order[known[order]], survived, room(recording, limit_bytes))
+    return Ranking(
+        sites,
+        judgements,
+        order[known[order]],
+        hidden=growth_limits(sites, history, judgements.growth),
+        by_jvm=by_jvm,
+        _survival=survived,
+        room=room(recording, limit_bytes),
+    )
 
 
 @dataclass(frozen=True)
 class Ranking(Sequence[Suspect]):
-    """Suspects by rank, each made when asked for: of ten thousand sites a report shows ten."""
+    """Suspects by rank, each made when asked for: of ten thousand sites a report shows ten.
+
+    hidden  by site number: the rate of a leak that may be hidden in it, bytes a second
+    by_jvm  by site number: whether HotSpot itself wanted the memory
+    """
 
     sites: SiteTable
     _judgements: Judgements
     _order: NDArray[np.int64]  # site numbers by rank
+    hidden: NDArray[np.float64]
+    by_jvm: NDArray[np.bool_]
     _survival: Survival | None = None  # None: nobody counted the JVM's collections, or one was asked for
     room: Room | None = None  # to the limit of memory
 
@@ -111,6 +127,33 @@ class Ranking(Sequence[Suspect]):
         notable = int((classes <= _CLASSES["cannot tell yet"]).sum())
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
+
+    def growing(self, without: Collection[int] = ()) -> list[int]:
+        """By rank, the application's sites that grow and are not shown to leak; without these ranks."""
+        return [
+            place
+            for place, verdict in enumerate(self.verdicts)
+            if verdict == "growing" and place not in without and self[place].blamed.kind != "jvm"
+        ]
+
+    def power(self, without: Collection[int] = ()) -> Power:
+        """What the recording can exclude, of the application's sites but for those with these ranks."""
+        info = self.sites.recording.info
+        reported = np.array([verdict in ("leak", "growing") for verdict in self.verdicts], np.bool_)
+        asked = ~reported & ~self.by_jvm[self._order]
+        asked[list(without)] = False
+        numbers = self._order[asked]
+        worst = int(numbers[self.hidden[numbers].argmax()]) if len(numbers) else None
+        seconds = max(info.live_time or info.duration_seconds, 1e-3)
+        # A lost sample may be one of the leak's.
+        taken, lost = totals.samples(self.sites.recording), lost_samples(info)
+        missing = (taken + lost) / max(taken, 1)
+        return Power(
+            new_site=new_site_limit(seconds, info.interval_bytes) * missing,
+            existing_site=float(self.hidden[worst]) * missing if worst is not None else 0.0,
+            seconds=seconds,
+            interval_bytes=info.interval_bytes,
+        )
 
     def uncollected(self, place: int) -> bool:
         """Whether Java objects free it, which are not known to have met a collection."""
@@ -160,6 +203,7 @@ class Ranking(Sequence[Suspect]):
             site=site,
             blamed=frames.blamed(site.stack),
             growth_bytes_per_second=growth,
+            grown_bytes_per_second=judged.grown.at(number),
             old_bytes=judged.old.at(number),
             why="; ".join(filter(None, (self._why(number), survived, self._kept(number)))),
             waits_for_gc=waits,

@@ -83,6 +83,8 @@ class Suspect:
     site: Site
     blamed: Frame  # the frame a person should look at: the application's, not the allocator's wrapper
     growth_bytes_per_second: Estimate
+    # What the recording saw it grow by, where it freed nothing: without the chance by which births come.
+    grown_bytes_per_second: Estimate
     old_bytes: Estimate  # live bytes born before the last fifth of the recording
     why: str
     # A Java object owns it and frees it when collected, and no whole collection is known to have run since.

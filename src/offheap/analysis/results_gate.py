@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from offheap.analysis.conclusion import Conclusion
 from offheap.analysis.results import Suspect
 from offheap.recording.model import Info
 
@@ -30,11 +31,13 @@ class Check:
 class Gate:
     """All conditions for one recording.
 
+    found    what the recording says as a whole, and what it can exclude; without the sites left out
     ignored  how many sites were left out because a suppression covers them
     used     the suppressions, by their place in what was given, that covered such a site
     """
 
     info: Info
+    found: Conclusion
     checks: tuple[Check, ...]
     ignored: int
     used: frozenset[int]

@@ -11,6 +11,7 @@ import numpy as np
 
 from offheap.analysis import frames
 from offheap.analysis.answer import answer
+from offheap.analysis.conclusion import Conclusion, conclude
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.owners_growth import growth
@@ -22,6 +23,10 @@ from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 
 MOST_SUSPECTS, MOST_HELD = 10, 5
+_LOOK, _LONGEST_LOOK = (
+    600.0,
+    3600.0,
+)  # seconds: of the next recording, where it is not known how long it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Ticket:
     """
 
     answer: str
+    found: Conclusion
     stats: Stats
     verdicts: Counter[Verdict]
     suspects: tuple[Suspect, ...]
@@ -83,9 +89,11 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
     ranked = ranked if ranked is not None else ranking(recording)
     counts = ranked.counts()
     suspected = counts["leak"] + counts["growing"]
+    found = conclude(ranked)
     listed = min(suspected + counts["cannot tell yet"], MOST_SUSPECTS)
     return Ticket(
         answer=answer(ranked),
+        found=found,
         stats=stats(recording, ranked.sites.grouping),
         verdicts=counts,
         suspects=tuple(ranked[:listed]),
@@ -94,7 +102,7 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
         rate_unit=ranked.rate_unit,
         limit_bytes=ranked.room.limit_bytes if ranked.room else None,
         seconds_to_limit=ranked.seconds_to_limit(),
-        steps=_steps(recording.info, counts),
+        steps=_steps(recording.info, counts, found),
     )
 
 
@@ -109,7 +117,7 @@ def _held(ranked: Ranking) -> tuple[Held, ...]:
     return tuple(Held(site, frames.blamed(site.stack), site.live_bytes.estimate / whole) for site in chosen)
 
 
-def _steps(info: Info, counts: Counter[Verdict]) -> tuple[Step, ...]:
+def _steps(info: Info, counts: Counter[Verdict], found: Conclusion) -> tuple[Step, ...]:
     path = shlex.quote(info.path)
     steps = [
         Step(f"offheap leaks {path} --full --threads", "whole stacks, and the threads that allocated"),
@@ -117,9 +125,14 @@ def _steps(info: Info, counts: Counter[Verdict]) -> tuple[Step, ...]:
     ]
     if counts["leak"]:
         steps.append(Step(f"offheap check {path} --max-growth 1MiB/min", "a gate for CI, once it is mended"))
-    if counts["growing"] or (counts["cannot tell yet"] and not counts["leak"]):
-        again = f"offheap attach {info.pid} --duration 10m" if info.ended in ("recording", "detached") else ""
+    if found.kind in ("growing", "cannot tell yet"):
+        seconds = min(found.seconds or _LOOK, _LONGEST_LOOK)
+        again = f"offheap attach {info.pid} --duration {round(seconds)}s"
+        still = info.ended in ("recording", "detached")
         steps.append(
-            Step(again or "offheap run --interval 64KiB -- ...", "a longer or finer look, to be sure")
+            Step(
+                again if still else "offheap run --interval 64KiB -- ...",
+                "a longer or finer look, to be sure",
+            )
         )
     return tuple(steps)

@@ -16,6 +16,7 @@ from offheap.quantities import parse_rate, parse_size
 from offheap.signals import held
 
 if TYPE_CHECKING:
+    from offheap.analysis.gate import Limits
     from offheap.analysis.results_gate import Gate, Outcome
     from offheap.formats.suppressions import Suppression
     from offheap.recording.launch import Launched
@@ -110,13 +111,12 @@ def run(args: argparse.Namespace) -> int:
     ignore = suppressions.read(args.ignore) if args.ignore is not None else ()
     with held():
         baseline = read(args.baseline) if args.baseline is not None else None
-    launched = run_command.record(args, args.command) if args.command else None
+    limits = _limits(args)
+    launched = run_command.record(args, args.command, _sampling(args, limits)) if args.command else None
     paths = args.recordings if launched is None else _recorded(launched)
 
-    from offheap.analysis.gate import Limits, gate
+    from offheap.analysis.gate import gate
 
-    leaks = args.no_new_leaks or args.baseline is not None
-    limits = Limits(max_growth=args.max_growth, max_live=args.max_live, leaks=leaks)
     gates = [gate(read(path), limits, baseline=baseline, suppressions=ignore) for path in paths]
     outcomes = {result.outcome for result in gates}
     outcome: Outcome = next((o for o in ("failed", "cannot tell") if o in outcomes), "passed")
@@ -126,9 +126,29 @@ def run(args: argparse.Namespace) -> int:
     return (launched.status if launched is not None else 0) or STATUSES[outcome]
 
 
+def _limits(args: argparse.Namespace) -> Limits:
+    with held():
+        from offheap.analysis.gate import Limits
+
+    leaks = args.no_new_leaks or args.baseline is not None
+    return Limits(max_growth=args.max_growth, max_live=args.max_live, leaks=leaks)
+
+
+def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:
+    """The probe's options by which a recording can decide the gate; None: those that were asked for."""
+    if args.interval is not None or args.exact or args.budget is not None or limits.slowest_leak is None:
+        return None
+    with held():
+        from offheap.analysis.power import precision
+
+    chosen = precision(limits.slowest_leak, args.duration)
+    print(f"offheap: {chosen.why}", file=sys.stderr, flush=True)
+    return f"interval={chosen.interval_bytes}" if chosen.interval_bytes else "exact"
+
+
 def _recorded(launched: Launched) -> list[str]:
     """The recordings of a command, without JVMs too short-lived to judge unless there are no others."""
-    from offheap.analysis.gate import SHORTEST
+    from offheap.analysis.judgement import SHORTEST
 
     if launched.problems:
         raise launched.problems[0]

@@ -63,13 +63,15 @@ def run(args: argparse.Namespace) -> int:
     suspicious = counts["leak"] + counts["growing"]
     words = answer(found)
     if args.json:
+        from offheap.analysis.conclusion import conclude
         from offheap.analysis.totals import live_by_kind
         from offheap.report import json
 
         listed = itertools.islice(found, args.top) if args.all else found.notable(args.top or _MOST_IN_JSON)
         limit = found.room.limit_bytes if found.room else None
+        concluded = conclude(found)
         head = json.leaks(
-            recording.info, words, counts, live_by_kind(recording), limit, found.seconds_to_limit()
+            recording.info, words, concluded, counts, live_by_kind(recording), limit, found.seconds_to_limit()
         )
         sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
         return 0

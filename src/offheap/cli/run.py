@@ -64,8 +64,11 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--follow", action="store_true", help="also record the JVM's child processes")
 
 
-def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
-    """Runs the command under the probe until it ends, with the options of `add_recording_options`."""
+def record(args: argparse.Namespace, command: Sequence[str], sampling: str | None = None) -> Launched:
+    """Runs the command under the probe until it ends, with the options of `add_recording_options`.
+
+    `sampling`: the probe's options for how much is recorded, None: as `args` has them.
+    """
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
 
@@ -76,7 +79,7 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
         from offheap.recording.launch import Settings, launch
         from offheap.watch import glance
 
-    sampling = rate.words(args)
+    sampling = sampling or rate.words(args)
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
@@ -89,7 +92,7 @@ def record(args: argparse.Namespace, command: Sequence[str]) -> Launched:
         Settings(
             variables=variables,
             output=args.output,
-            exact=args.exact,
+            exact=sampling == "exact",
             follow=args.follow,
             duration=args.duration,
             every=args.every,

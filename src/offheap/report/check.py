@@ -70,6 +70,7 @@ def value(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[str, A
             {
                 "recording": json.recording(gate.info),
                 "outcome": gate.outcome,
+                "power": json.power(gate.found),
                 "ignored_sites": gate.ignored,
                 "checks": [
                     {

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, get_args
 
+from offheap.analysis.conclusion import Conclusion
+from offheap.analysis.power import BLOCK_BYTES, PROBABILITY
 from offheap.analysis.results import Estimate, Live, Site, Suspect, Verdict
 from offheap.analysis.stats import Stats, lost_samples
 from offheap.analysis.summary import Summary
@@ -46,6 +48,7 @@ def stream(value: Value, **lists: Iterable[Value]) -> Iterator[str]:
 def leaks(
     info: Info,
     answer: str,
+    found: Conclusion,
     counts: Mapping[Verdict, int],
     live: Live,
     limit_bytes: int | None = None,
@@ -60,6 +63,7 @@ def leaks(
         "schema": "offheap.leaks/1",
         "recording": recording(info),
         "answer": answer,
+        "power": power(found),
         "verdicts": verdicts(counts),
         **by_kind(live),
         "limit_bytes": limit_bytes,
@@ -159,6 +163,20 @@ def stats(result: Stats) -> Value:
         "losses": list(result.losses),
         "jvm_flags": list(result.info.jvm_flags),
         "command_line": list(result.info.command_line),
+    }
+
+
+def power(found: Conclusion) -> Value:
+    """The object under "power": what the recording can exclude, and how long one that tells would be."""
+    return {
+        "conclusion": found.kind,
+        "bytes_per_second": _number(found.power.bytes_per_second, 3),
+        "new_site_bytes_per_second": _number(found.power.new_site, 3),
+        "existing_site_bytes_per_second": _number(found.power.existing_site, 3),
+        "block_bytes": round(BLOCK_BYTES),
+        "probability": PROBABILITY,
+        "limit_bytes_per_second": _number(found.limit, 3),
+        "needs_seconds": None if found.seconds is None else _number(found.seconds, 0),
     }
 
 

@@ -18,8 +18,9 @@ from offheap import __version__
 from offheap.analysis import totals as whole
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.answer import short
+from offheap.analysis.conclusion import advice, conclude, without_suspect
 from offheap.analysis.courses import site_courses
-from offheap.analysis.leaks import Ranking
+from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import apart
 from offheap.analysis.results import Estimate, Suspect
 from offheap.analysis.rss_beside_leak import rss_beside_leak
@@ -73,6 +74,7 @@ def payload(
         "mapped_bytes": estimate(by_kind.mapped_bytes),
         "rate_unit": {"seconds": unit.seconds, "name": unit.name},
         "rss_note": rss_beside_leak(recording, worst),
+        "conclusion": _conclusion(suspects if isinstance(suspects, Ranking) else ranking(recording)),
         "limit_bytes": limit_bytes,
         "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
         "stacks": _stacks(recording, totals, used),
@@ -90,6 +92,17 @@ def _unit(suspects: Sequence[Suspect]) -> RateUnit:
     """As Ranking.rate_unit has it, of suspects that were taken out of one."""
     rates = [one.growth_bytes_per_second.estimate for one in suspects if one.verdict in ("leak", "growing")]
     return rate_unit(rates) if rates else PER_MINUTE
+
+
+def _conclusion(ranked: Ranking) -> dict[str, Any]:
+    """What the headline says; `place` of the suspect that it is about, None without one."""
+    found = conclude(ranked)
+    return {
+        "kind": found.kind,
+        "place": found.rank,
+        "without_suspect": without_suspect(found),
+        "advice": advice(found),
+    }
 
 
 class Frames:

@@ -87,6 +87,7 @@ def value(ticket: Ticket) -> dict[str, Any]:
         "schema": SCHEMA,
         "recording": json.recording(ticket.info),
         "answer": ticket.answer,
+        "power": json.power(ticket.found),
         "verdicts": json.verdicts(ticket.verdicts),
         "rss_bytes": {"first": first, "last": last} if first or last else None,
         "owners": [

@@ -1,0 +1,136 @@
+"""What a recording says as a whole: one answer, for `leaks`, `check`, the page, the screen and the ticket.
+
+A leak is a leak.  Growth of an application's site that is not shown to go on is growth.  Without either there
+is no leak if what the recording can exclude (`power`) is no more than a limit, and else it cannot tell yet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from offheap.analysis.power import DEFAULT_LIMIT, Power, interval_for, round_up_seconds
+from offheap.quantities import PER_MINUTE, format_duration
+
+if TYPE_CHECKING:
+    from offheap.analysis.leaks import Ranking
+    from offheap.recording.model import Info
+
+Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
+
+# What grows shows within as long again whether it goes on: so `where` has it of a warm-up, too.
+_TO_TELL_GROWTH = 2.0  # times the recording
+_YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
+_PATIENCE = 600.0  # seconds: where more are needed, finer sampling is the better way
+per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
+_LONGEST = 86400.0  # seconds: nobody is told to record for longer
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """rank     of the site that decided: of the worst that leaks or grows; None without
+    limit    bytes a second: the recording can tell if it excludes a leak of this rate
+    seconds  how long a recording would tell; None: this one does, or time does not help
+    """
+
+    kind: Kind
+    power: Power
+    limit: float
+    rank: int | None = None
+    seconds: float | None = None
+
+
+def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
+    """`limit` in bytes a second; `without`: ranks (from 0) of sites that do not count."""
+    power, info = ranked.power(without), ranked.sites.recording.info
+    leaks = [
+        place for place, verdict in enumerate(ranked.verdicts) if verdict == "leak" and place not in without
+    ]
+    if leaks:
+        return Conclusion("leak", power, limit, leaks[0])
+    growing = ranked.growing(without)
+    if growing:
+        waits = ranked.uncollected(growing[0])
+        return Conclusion("growing", power, limit, growing[0], None if waits else to_tell_growth(info))
+    if not len(ranked):
+        return Conclusion("cannot tell yet", power, limit)
+    if power.excludes(limit):
+        return Conclusion("no leak", power, limit)
+    return Conclusion("cannot tell yet", power, limit, seconds=power.seconds_for(limit))
+
+
+def to_tell_growth(info: Info) -> float:
+    """Seconds after which it shows whether what grows goes on."""
+    return round_up_seconds(max(_TO_TELL_GROWTH * info.duration_seconds, _YOUTH - info.process_age))
+
+
+def without_suspect(found: Conclusion) -> str:
+    """A sentence where no site leaks or grows."""
+    if found.kind == "no leak":
+        seconds, rate = found.power.seconds, found.power.bytes_per_second
+        return f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}."
+    return f"Cannot tell yet: {_seen(found.power)}."
+
+
+def advice(found: Conclusion) -> str:
+    """What to do where it cannot be told; "" where it can, or where time does not help."""
+    if found.seconds is None:
+        return ""
+    text = record(found.seconds, found, "" if found.kind == "growing" else _to_exclude(found))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def undecided(found: Conclusion) -> str:
+    """`no leak above 7.1 MiB/min in 5.0 s; record 10 s more (15 s in all) to exclude one of 4.0 MiB/min`."""
+    seconds = found.power.seconds_for(found.limit)
+    return f"{_seen(found.power)}; {record(seconds, found, _to_exclude(found))}"
+
+
+def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
+    """`record 20 s more (25 s in all)`, and, where that is long, the better way.
+
+    seconds: in all; purpose: ` to ...`, or nothing
+    """
+    power = found.power
+    finer = _finer(found) if seconds > _PATIENCE and found.kind != "growing" else ""
+    if seconds > _LONGEST:
+        return (
+            f"record {finer}{purpose}" if finer else f"no recording of {_whole(_LONGEST)} is enough{purpose}"
+        )
+    seconds = round_up_seconds(seconds)
+    more = round_up_seconds(max(seconds - power.seconds - 0.5, 1.0))
+    whole = _whole(seconds)
+    text = f"record {_whole(more)} more ({whole} in all)" if more < seconds else f"record {whole}"
+    return f"{text}{purpose}{f', or {finer}' if finer else ''}"
+
+
+def _finer(found: Conclusion) -> str:
+    """`1 min with --interval 16KiB`: the better way than a long recording; "" if there is none."""
+    power, limit = found.power, found.limit
+    if not power.interval_bytes or limit <= 0:
+        return ""
+    within = round_up_seconds(max(power.seconds, _YOUTH))
+    interval = interval_for(limit, within)
+    if interval > power.interval_bytes / 2:
+        return ""  # that is how it was recorded
+    if interval:
+        return f"{_whole(within)} with --interval {interval / 1024:.0f}KiB"
+    exact = replace(power, interval_bytes=0, existing_site=0.0).seconds_for(limit)
+    return f"{_whole(max(within, exact))} with --exact" if exact <= _LONGEST else ""
+
+
+def _seen(power: Power) -> str:
+    if math.isinf(power.bytes_per_second):
+        return f"{format_duration(power.seconds)} are too short for any verdict"
+    return f"no leak above {per_minute(power.bytes_per_second)} in {format_duration(power.seconds)}"
+
+
+def _to_exclude(found: Conclusion) -> str:
+    return f" to exclude one of {per_minute(found.limit)}"
+
+
+def _whole(seconds: float) -> str:
+    """Whole seconds: what is advised was rounded."""
+    return f"{seconds:.0f} s" if seconds < 60 else format_duration(seconds)

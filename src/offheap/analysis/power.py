@@ -1,0 +1,208 @@
+"""What a recording can exclude: the rate X of one leak that, had there been one, it would have reported.
+
+X is the larger of two rates, each at 95 %:
+
+a new site   Samples of a leak come by chance.  `judgement` reports a site that freed nothing, as "growing" at
+             least, if it has been known for SHORTEST seconds and if the last two thirds of its own time have
+             a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of samples at
+             which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
+             stands for, over the time.
+one there is What leaked in a part of the time is alive at the end: no more than the blocks that were born in
+             that part and survive.  Of each site that is not reported, the least of four upper limits: those
+             of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
+
+X assumes a leak that runs through the whole recording at an even rate, in blocks of at most BLOCK_BYTES.
+Larger blocks are rarer: a leak in blocks of s bytes may be `samples_needed` x s / seconds larger than X.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.history import Histories
+from offheap.analysis.judgement import FEWEST_OF_LATE, SHORTEST
+from offheap.analysis.sites import SiteTable, latest_rows
+from offheap.quantities import format_duration, format_size
+
+PROBABILITY = 0.95  # with which a leak of X is reported
+# Bytes a second, where nobody gave a limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of a
+# minute or two under the default budget excludes that, of a program that churns 100 MB/s, too.
+DEFAULT_LIMIT = (4 << 20) / 60
+# Without a bound on blocks time alone excludes nothing: a leak of one block of 1 GiB may still come.
+BLOCK_BYTES = 4096.0
+# Parts of the time, as shares, in which survivors are counted.  What is loaded at the start is in the first;
+# what is merely in use as the recording ends is in the last sixteenth, which none has, and then in the third.
+_PARTS = ((0.0, 1 / 3), (1 / 3, 0.8), (2 / 3, 0.94))
+# Of four upper limits the least counts: each has a quarter of the doubt.
+_DOUBT = (1 - PROBABILITY) / 4
+_NORMAL = 2.2414  # quantile of 1 - _DOUBT
+_NORMAL_95 = 1.96  # of the limits that `judgement` gives
+# Of a program that is recorded to decide a gate: tests and short soaks run for longer than this.
+EXPECTED_SECONDS = 20.0
+# A few blocks that are merely old raise what can be hidden in a site there is: half the limit is aimed at.
+_MARGIN = 2.0
+# Bytes.  At 1 GB/s that is 16,000 samples a second, some 2 % of a CPU: fewer spare nothing.
+_COARSEST = 64 << 10
+_STEPS = 400  # of the integral over the time of a leak's first sample
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Rates in bytes a second.
+
+    new_site        that a leak at a stack of its own must have; infinite: too short for any verdict
+    existing_site   that a leak at a stack that is there might have
+    seconds         that were recorded
+    interval_bytes  mean, of the size class that was sampled most rarely; 0: exact
+    """
+
+    new_site: float
+    existing_site: float
+    seconds: float
+    interval_bytes: int
+
+    @property
+    def bytes_per_second(self) -> float:
+        """X."""
+        return max(self.new_site, self.existing_site)
+
+    def excludes(self, limit: float) -> bool:
+        """Whether no leak of this rate would have gone unreported."""
+        return self.bytes_per_second <= limit
+
+    def seconds_for(self, limit: float) -> float:
+        """How long a recording has to be for X to fall to `limit`, if no more stays than has.
+
+        The samples needed, what may hide between samples and what is held stay as they are, and the time that
+        all of them are divided by grows.
+        """
+        if limit <= 0:
+            return math.inf
+        new_site = samples_needed(math.inf) * bytes_per_sample(self.interval_bytes) / limit
+        return round_up_seconds(max(2 * SHORTEST, new_site, self.seconds * self.existing_site / limit))
+
+
+def new_site_limit(seconds: float, interval_bytes: float) -> float:
+    """The least rate at which a leak at a stack of its own is reported with 95 %."""
+    needed = samples_needed(seconds)
+    return needed * bytes_per_sample(interval_bytes) / seconds if math.isfinite(needed) else math.inf
+
+
+def bytes_per_sample(interval_bytes: float, block_bytes: float = BLOCK_BYTES) -> float:
+    """What one sampled block stands for: s / (1 - e^(-s/interval)), s itself in an exact recording."""
+    return block_bytes / -math.expm1(-block_bytes / interval_bytes) if interval_bytes > 0 else block_bytes
+
+
+@cache
+def samples_needed(seconds: float) -> float:
+    """The mean number of samples of a leak of which a recording of that length reports 95 in 100."""
+    if seconds <= SHORTEST:
+        return math.inf
+    low, high = 0.0, 1.0
+    while reported(high, seconds) < PROBABILITY:
+        low, high = high, high * 2
+        if high > 1e6:
+            return math.inf
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if reported(middle, seconds) >= PROBABILITY else (middle, high)
+    return high
+
+
+def reported(samples: float, seconds: float) -> float:
+    """The probability that a leak of which so many samples are expected is reported.
+
+    The first comes after the share u of the time, with the density n e^(-nu); from then on the site's own
+    time runs, in thirds.
+    """
+    latest = 1 - SHORTEST / seconds
+    u = (np.arange(_STEPS) + 0.5) / _STEPS * latest
+    third = samples * (1 - u) / 3
+    none = np.exp(-third)
+    enough = (1 - none) ** 2  # one in the middle third and one in the last
+    for many in range(2, FEWEST_OF_LATE):
+        enough -= none**2 * third**many * (2.0**many - 2) / math.factorial(many)
+    return float((samples * np.exp(-samples * u) * enough).sum() * latest / _STEPS)
+
+
+def interval_for(limit: float, seconds: float) -> float:
+    """The coarsest mean interval that excludes `limit` after so many seconds; 0: it takes an exact recording.
+
+    An interval below BLOCK_BYTES is none: to such blocks X is hardly smaller than in an exact recording.
+    """
+    bytes_each = limit * seconds / samples_needed(seconds)
+    # Of blocks that are small beside the interval a sample stands for the interval and half a block.
+    interval = bytes_each - BLOCK_BYTES / 2
+    return float(2 ** int(math.log2(interval))) if interval >= BLOCK_BYTES else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """interval_bytes  mean bytes between samples; 0: exact"""
+
+    interval_bytes: int
+    why: str
+
+
+def precision(limit: float, seconds: float | None = None) -> Precision:
+    """How finely a program has to be recorded so that a gate at `limit` is decided after `seconds`.
+
+    seconds: None where it is not known how long the program runs
+    """
+    expected = EXPECTED_SECONDS if seconds is None else seconds
+    interval = min(round(interval_for(limit / _MARGIN, expected)), _COARSEST)
+    if interval:
+        how = f"recording a sample every {format_size(interval)}"
+    else:
+        how = "recording every block, as --exact does"
+    gate = f"a leak of {format_size(limit * 60)}/min within {format_duration(expected)}"
+    return Precision(interval, f"{how}: to show or exclude {gate}")
+
+
+def round_up_seconds(seconds: float) -> float:
+    """A time that people would choose: whole 5 s below a minute, 10 s below two, then minutes."""
+    if math.isinf(seconds):
+        return seconds
+    step = 5.0 if seconds <= 60 else 10.0 if seconds <= 120 else 60.0
+    return math.ceil(seconds / step) * step
+
+
+def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Floats:
+    """By site, the rate of a leak that may be hidden in it: the least of four upper limits, together at 95 %.
+
+    growth: bytes a second, as judged
+    """
+    unseen = _unseen(sites)
+    limits = growth.estimate + (growth.high - growth.estimate) * _NORMAL / _NORMAL_95
+    start, end = history.times[0], history.times[-1]
+    for shares in _PARTS:
+        low, high = (int(np.abs(history.times - start - share * (end - start)).argmin()) for share in shares)
+        if low < high:
+            survivors = history.found(low, high, _NORMAL).high
+            most = np.where(history.sampled(low, high) > 0, survivors, unseen)
+            limits = np.minimum(limits, most / (history.times[high] - history.times[low]))
+    return np.maximum(limits, 0.0)
+
+
+def _unseen(sites: SiteTable) -> Floats:
+    """By site, the bytes that may be in blocks of which not one was sampled, of the worst of its stacks.
+
+    n blocks of s bytes all escape with e^(-n s/interval).
+    """
+    latest = latest_rows(sites.recording)
+    stacks = np.flatnonzero(latest >= 0)
+    rows = sites.recording.series[latest[stacks]]
+    samples, blocks = rows["samples"].astype(np.float64), rows["allocated_blocks"]
+    taken = (samples > 0) & (blocks > samples * (1 + 1e-9))  # all are sampled: none escapes
+    samples, blocks = np.where(taken, samples, 1.0), np.where(taken, blocks, 2.0)
+    size = np.maximum(np.where(taken, rows["allocated_bytes"], 2.0) / blocks, 1.0)
+    interval = -size / np.log1p(-samples / blocks)
+    escape = np.where(taken, np.floor(interval * -math.log(_DOUBT) / size) * size, 0.0)
+    most = np.zeros(len(sites))
+    np.maximum.at(most, sites.grouping.of_stack[stacks], escape)
+    return most
