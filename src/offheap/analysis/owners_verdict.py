@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from offheap.analysis.conclusion import per_minute
 from offheap.analysis.owners_growth import ALLOCATOR, MATERIAL, Standing, growth, standings
+from offheap.analysis.power import DEFAULT_LIMIT, round_up_seconds
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.trend import seconds_needed
@@ -51,7 +53,7 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
         return _open(why, pid, max(_SHORTEST * 3, seconds))
     found = standings(over)
     if found is None:
-        return _open("the looks are too far apart", pid, seconds)
+        return _open("the looks are too far apart", pid, seconds * 2)
     growing = [one for one in found if one.state == "grows"]
     if growing:
         return _blame(over, _cause(growing), found, pid, loaders)
@@ -136,25 +138,51 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
                 f"{_NAMES[one.kind]} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last"
             )
             return _open(why, pid, seconds * 2)
-    why = (
-        f"no owner grew by {MATERIAL:.1%} of RSS over the last {format_duration(seconds * 2 / 3)} "
-        "and went on growing"
-    )
+    most = _most(found)
+    worst = max(most, key=lambda one: most[one], default=None)
+    excluded = most[worst] if worst else 0.0
+    span = format_duration(seconds * 2 / 3)
+    if worst and excluded > DEFAULT_LIMIT:
+        name = _NAMES[worst.kind].rstrip(",")
+        why = (
+            f"over the last {span} {name} may have grown by {per_minute(excluded)}: "
+            f"it takes longer to exclude {per_minute(DEFAULT_LIMIT)}"
+        )
+        return replace(_open(why, pid, _to_exclude(excluded, seconds)), excluded=excluded)
+    why = f"no owner grew by more than {per_minute(excluded)} over the last {span}"
     for one in found:
         if one.kind == "allocator-retention" and one.trend.gained.estimate >= MATERIAL * rss:
             why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
-    return WhereVerdict("stable", why, ())
+    return WhereVerdict("stable", why, (), excluded=excluded)
+
+
+def _most(found: Sequence[Standing]) -> dict[Standing, float]:
+    """The upper end of each owner's growth, bytes a second.
+
+    Free memory that malloc keeps is nobody's: it wanders, and has a verdict of its own.
+    """
+    return {one: _upper_end(one) for one in found if one.kind != "allocator-retention"}
+
+
+def _upper_end(one: Standing) -> float:
+    trend = one.rss if one.kind == "threads" else one.trend  # threads are counted
+    # Of what fades the last third tells, and the rate's error.
+    rate = trend.last if one.state == "slows" else trend.rate.estimate
+    return max(rate, 0.0) + trend.rate.high - trend.rate.estimate
+
+
+def _to_exclude(excluded: float, seconds: float) -> float:
+    """How long a watch has to be until what may be grown falls to the limit, or grows for sure.
+
+    The error of a slope falls with the time to the power of 3/2.  Between twice and ten times as long.
+    """
+    return seconds * min(max(math.pow(excluded / DEFAULT_LIMIT, 2 / 3), 2.0), 10.0)
 
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
-    seconds = _round_up(seconds)
+    seconds = round_up_seconds(seconds)
     watch = f"offheap where {pid} --watch {round(seconds)}s"
     return WhereVerdict("cannot tell yet", why, (watch,), needs_seconds=seconds)
-
-
-def _round_up(seconds: float) -> float:
-    step = 10.0 if seconds < 120 else 60.0
-    return math.ceil(seconds / step) * step
 
 
 def _next(kind: Kind, pid: str, split: bool) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Grown:
 class WhereVerdict:
     """What grows, in one word, the sentence why, and commands to run next.
 
+    excluded       bytes a second: no owner grew by more, at 95 %; None where one grows or nothing was judged
     needs_seconds  how long to watch, where it cannot be told yet; None where time does not help
     """
 
@@ -57,6 +58,7 @@ class WhereVerdict:
     next: tuple[str, ...]
     grown: tuple[Grown, ...] = ()
     needs_seconds: float | None = None
+    excluded: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from offheap.analysis.accounts import TITLES
+from offheap.analysis.power import DEFAULT_LIMIT, PROBABILITY
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import OwnersGrowth, WhereVerdict
 from offheap.recording.model import Info, OwnersOverTime
@@ -64,6 +65,13 @@ def _verdict(verdict: WhereVerdict) -> Value:
         "why": verdict.why,
         "next": list(verdict.next),
         "needs_seconds": verdict.needs_seconds,
+        "power": None
+        if verdict.excluded is None
+        else {
+            "bytes_per_second": round(verdict.excluded, 3) if math.isfinite(verdict.excluded) else None,
+            "limit_bytes_per_second": round(DEFAULT_LIMIT, 3),
+            "probability": PROBABILITY,
+        },
         "grown": [
             {"name": one.name, "unit": one.unit, "before": one.before, "after": one.after}
             for one in verdict.grown
