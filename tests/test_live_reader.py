@@ -430,7 +430,7 @@ def test_the_symbolizer_is_the_one_declared() -> None:
 
 
 def test_a_compiled_method_whose_inlined_methods_are_not_known(tmp_path: Path) -> None:
-    """GIVEN no debug record at a call WHEN it is named THEN the compiled method is, and a gap in front of it."""
+    """GIVEN no debug record at a call WHEN named THEN it is the compiled method, with a gap in front."""
     writer = LiveFileWriter(losses={Loss.JAVA_JOINED: 1, Loss.JAVA_INEXACT: 1})
     method = writer.method("Lcom/example/Shop;", "unpack", "Shop.java", ((0, 10), (5, 12)))
     stack = writer.stack(hook("malloc"), java(method, -4))
