@@ -260,8 +260,9 @@ def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
         assert read_line(jvm.process, 20.0) == b"alive\n"
 
 
-def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, waiting_classes: Path) -> None:
-    with waiting_jvm(jdk / "bin" / "java", waiting_classes) as jvm, ThreadPoolExecutor(1) as pool:
+def killed_as_the_probe_begins(java: Path, classes: Path) -> bool:
+    """Whether the JVM died before the probe had answered, and then left nothing."""
+    with waiting_jvm(java, classes) as jvm, ThreadPoolExecutor(1) as pool:
         files = f"offheap-{jvm.pid}-*.live"
 
         def kill_when_it_has_begun() -> None:
@@ -270,10 +271,21 @@ def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, wait
             jvm.process.kill()
 
         killing = pool.submit(kill_when_it_has_begun)
-        with pytest.raises(UserError, match="ended while offheap was"):
-            probe.start(jvm.pid, "interval=4096")
+        try:
+            started = probe.start(jvm.pid, "interval=4096")
+        except UserError as error:
+            assert "ended while offheap was" in str(error)
+            killing.result(10)
+            assert not list(Path("/dev/shm").glob(files))
+            return True
         killing.result(10)
-        assert not list(Path("/dev/shm").glob(files))
+        started.live_file.unlink()
+        return False
+
+
+def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, waiting_classes: Path) -> None:
+    # On a busy machine the answer may come before the kill.
+    assert any(killed_as_the_probe_begins(jdk / "bin" / "java", waiting_classes) for _ in range(20))
 
 
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:
