@@ -2,9 +2,9 @@
 
 A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only when asked: whoever may
 signal it leaves a file .attach_pid<pid> there too, and sends SIGQUIT.  Without that file
-the same signal means a thread dump, and without a handler it kills: everything here is
-about never sending it in vain.  To a JVM that listens already a second signal is in vain
-too, so those who wake the same JVM take turns.
+the same signal means a thread dump, and without a handler it kills the JVM.  Everything
+here makes sure that the signal is sent only to a JVM that waits for it.  A JVM that already
+listens takes a second signal for a thread dump, so processes that wake the same JVM take turns.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""Words that once stood in messages, help or the README, and that a reader stumbled over, do not come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "src" / "offheap").rglob("*.py")),
+    *sorted((ROOT / "web" / "src").glob("*.ts")),
+]
+
+# What is wrong with each is in house style: subject, verb, object; the fact; one term for one state.
+STUMBLES = (
+    "find it, open the report",
+    "told from chance",
+    "give back what malloc keeps",
+    "stops nobody",
+    "may only wait for",
+    " is no file",
+    "cannot be made in its folder",
+    "the probe is out again",
+    "the probe is idle",
+    "of it freed again",
+    "taken otherwise than",
+    "whose Java frames could not be had",
+    "means nothing",
+    "in vain",
+)
+
+
+@pytest.mark.parametrize("words", STUMBLES)
+def test_nobody_stumbles(words: str) -> None:
+    found = [path.relative_to(ROOT) for path in SOURCES if words in " ".join(path.read_text().split())]
+    assert not found, f"{words!r} is back in {', '.join(map(str, found))}"
