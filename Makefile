@@ -2,6 +2,12 @@
 # Wanted beforehand: Python 3.10 or newer, make, and a JDK 11 or newer. No C compiler, no Node.
 
 PYTHON ?= python3
+# Also where .venv is there already: who names a Python wants that one.
+ifneq ($(filter command environment,$(firstword $(origin PYTHON))),)
+ifeq ($(shell command -v '$(PYTHON)'),)
+$(error there is no program $(PYTHON): give the name or path of a Python 3.10 or newer, as in make PYTHON=python3.12)
+endif
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -88,6 +94,8 @@ clean: ## remove what was built; .venv and .jres stay
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
+	@command -v '$(PYTHON)' >/dev/null || \
+	  { echo "there is no program $(PYTHON): install Python 3.10 or newer, or make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "$(PYTHON) is older than 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory python-venv

@@ -57,6 +57,16 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def parse_positive_duration(text: str) -> float:
+    """The same for how long something shall go on: above zero."""
+    if re.fullmatch(r"\s*-\s*\d.*", text):
+        raise QuantityError(f"{text!r} is negative (write 30s, 1m30s)")
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise QuantityError(f"{text!r} leaves no time (write 30s, 1m30s)")
+    return seconds
+
+
 def parse_rate(text: str) -> float:
     """Bytes per second from `1MiB/min`, `10k/s`, `2GiB/h`, `500MB/d`."""
     size, slash, unit = text.partition("/")

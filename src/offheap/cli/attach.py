@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import format_duration, parse_duration
+from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text import printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--duration",
-        type=parse_duration,
+        type=parse_positive_duration,
         metavar="TIME",
         help="stop recording after TIME (default: at Ctrl-C)",
     )
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
     from offheap.recording import run_folder
+    from offheap.recording.output import check_output
     from offheap.recording.recorder import record
     from offheap.watch import glance
 
@@ -75,10 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
     pid = discovery.resolve(args.target)
     output = args.output or default_output(pid)
-    if os.path.lexists(output):
-        raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
-    if not os.access(output.absolute().parent, os.W_OK | os.X_OK):
-        raise UserError(f"cannot create {output}: permission denied", "choose another place with -o")
+    check_output(output)
 
     from offheap.cli.progress import ProgressLine
 

@@ -105,6 +105,11 @@ def run(args: argparse.Namespace) -> int:
     if args.junit is not None and not args.junit.parent.is_dir():
         raise UserError(f"{args.junit.parent} is not a folder", "choose another place for --junit")
 
+    if args.junit is not None:
+        from offheap.report.output import check
+
+        check(args.junit)
+
     from offheap.formats import suppressions
 
     # Before the command runs: a wrong path must not cost an hour of recording.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
-from offheap.quantities import parse_duration
+from offheap.quantities import parse_positive_duration
 from offheap.report.text import printable
 from offheap.signals import held
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--duration",
-        type=parse_duration,
+        type=parse_positive_duration,
         default=30.0,
         metavar="TIME",
         help="how long to record (default 30s)",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with held():
-        from offheap.recording.launch import check_output
+        from offheap.recording.output import check_output
 
     if args.duration < SHORTEST_SECONDS:
         raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 30s")

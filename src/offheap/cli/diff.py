@@ -63,6 +63,13 @@ def run(args: argparse.Namespace) -> int:
     if args.output and args.json:
         raise UserError("--json prints the diff and -o writes it as a page", "leave one of them out")
     page = args.output is not None
+    if page:
+        from offheap.output_name import refuse_other_format
+        from offheap.report.html import MARK
+        from offheap.report.output import check
+
+        refuse_other_format(args.output, (".html", ".htm"), "a diff is written as HTML: name it .html")
+        check(args.output, MARK)
     most = None if args.all and not args.top else args.top or _IN_JSON
     if args.new is None:
         if args.start is None:

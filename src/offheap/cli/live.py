@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             "`offheap live` needs a terminal", "for a file or a pipe use `offheap leaks` or `offheap summary`"
         )
+    from offheap.report.output import check
+
+    check(args.output / "export")
     path = _recording(args.target)
     if path is not None:
         if args.attach:

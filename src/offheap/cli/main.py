@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from offheap import __version__
 from offheap.errors import UserError
+from offheap.report.encoding import never_fail
 from offheap.report.text import printable
 
 # name -> one line of help.  The module is offheap.cli.<name> and offers
@@ -147,6 +148,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.  Exit status: 0 done, 1 a gate failed, 2 wrong use or bad input,
     130 interrupted, 141 the reader of a pipe went away, 70 a defect of offheap."""
     debug = bool(os.environ.get("OFFHEAP_DEBUG"))
+    never_fail(sys.stdout)
+    never_fail(sys.stderr)
     try:
         try:
             status = _dispatch(sys.argv[1:] if argv is None else argv)

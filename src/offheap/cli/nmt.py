@@ -49,6 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.diff and args.detail:
         raise UserError("--diff compares categories, not call sites", "give --diff or --detail")
+    if args.output:
+        from offheap.output_name import refuse_other_format
+        from offheap.report.output import check
+
+        refuse_other_format(args.output, (".json",), "a baseline is JSON: name it .json")
+        check(args.output)
     before = (_recording(args.diff) or tracking.of_file(Path(args.diff))) if args.diff else None
     tracked = _recording(args.process)
     if tracked is None:

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  offheap report app.offheap                     writes app.html\n"
+        "  offheap report app.offheap --open              and shows it in the browser\n"
         "  offheap report app.offheap -o leak.md          or .html, .json, .txt\n"
         "  offheap report app.offheap --limit 2GiB        say when 2 GiB will be full\n"
         "  offheap report app.offheap --format md -o - | gh issue create -t leak -F -\n"
@@ -49,14 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="say when the leaks fill SIZE of memory (default: the container's limit)",
     )
+    parser.add_argument("--open", action="store_true", help="open the HTML file in the browser")
     parser.add_argument("--json", action="store_true", help="print the name and size of the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
     from offheap.analysis.leaks import ranking
+    from offheap.output_name import refuse_other_format
     from offheap.quantities import format_size
-    from offheap.report.output import put
+    from offheap.report.browser import show
+    from offheap.report.output import check, put
     from offheap.report.text import printable
 
     to_stdout = args.output is not None and str(args.output) == "-"
@@ -67,12 +71,22 @@ def run(args: argparse.Namespace) -> int:
     if args.limit == 0:
         raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
     kind = args.format or _by_suffix(None if to_stdout else args.output)
+    if args.open and (kind != "html" or to_stdout):
+        raise UserError("--open shows an HTML file in the browser", "leave it out, or write a .html")
     output = args.output or Path(f"{args.recording.resolve().stem}.{kind}")
+    if not to_stdout:
+        endings = [ending for ending, its in _FORMATS.items() if its == kind]
+        refuse_other_format(output, endings, "name a file .html, .md, .json or .txt, the formats of a report")
+        check(output)
     loaded = recording.load(args.recording)
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:
-        sys.stdout.write(text)
+        # A page says of itself that it is UTF-8, whatever the terminal takes.
+        if kind == "html":
+            sys.stdout.buffer.write(text.encode("utf-8"))
+        else:
+            sys.stdout.write(text)
         return 0
     size = put(output, text, mark)
     if args.json:
@@ -91,8 +105,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(
             f"wrote {printable(str(output))} ({format_size(size)})"
-            + (": open it in a browser" if kind == "html" else "")
+            + (": open it in a browser" if kind == "html" and not args.open else "")
         )
+    sys.stdout.flush()  # the path first: a browser may take its time
+    unopened = show(output) if args.open else ""
+    if unopened:
+        print(f"offheap: {unopened}: open {printable(str(output.resolve()))} yourself", file=sys.stderr)
     return 0
 
 

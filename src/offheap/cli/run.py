@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from offheap.cli import rate
 from offheap.errors import UserError
-from offheap.quantities import parse_duration
+from offheap.quantities import parse_duration, parse_positive_duration
 from offheap.report.text import printable
 from offheap.signals import held
 
@@ -57,7 +57,7 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument(
         "--duration",
-        type=parse_duration,
+        type=parse_positive_duration,
         metavar="TIME",
         help="stop recording after TIME; the program continues",
     )

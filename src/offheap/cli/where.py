@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from offheap.cli import where_all
 from offheap.errors import UserError
-from offheap.quantities import format_duration, format_size, parse_duration
+from offheap.quantities import format_duration, format_size, parse_duration, parse_positive_duration
 
 if TYPE_CHECKING:
     from offheap.analysis.heap_growth import HeapGrowth
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--histogram",
-        type=parse_duration,
+        type=parse_positive_duration,
         nargs="?",
         const=10.0,
         metavar="TIME",

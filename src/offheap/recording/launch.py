@@ -20,6 +20,7 @@ from offheap.errors import UserError
 from offheap.recording import live_files, run_folder
 from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
+from offheap.recording.output import check_output, try_output
 from offheap.recording.recorder import Outcome, OwnersLook, Progress, record
 
 _POLL_SECONDS = 0.03
@@ -62,11 +63,13 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
     """Runs the command to its end.  UserError when it cannot be started or the output is no good."""
     if settings.output is not None:
         check_output(settings.output)
+    else:
+        try_output(_named_after(command, os.getpid()))
     run_folder.sweep()
     folder = run_folder.make(settings.exact)
     try:
         with Child(command, settings.variables(folder)) as child:
-            run = _Run(child, Path(command[0]).name, folder, settings)
+            run = _Run(child, _named_after(command, child.pid), folder, settings)
             run.follow_program()
             status = child.wait()
             run.record_rest()
@@ -78,7 +81,7 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
 @dataclass
 class _Run:
     child: Child
-    program: str
+    default_output: Path
     folder: Path
     settings: Settings
     outcomes: list[Outcome] = field(default_factory=list)
@@ -181,17 +184,10 @@ class _Run:
         return self._other_output()
 
     def _other_output(self) -> Path:
-        first = self.settings.output or Path(f"{self.program}-{self.child.pid}.offheap")
+        first = self.settings.output or self.default_output
         candidates = [first, *(first.with_name(f"{first.stem}-{n}{first.suffix}") for n in range(2, 1000))]
         return next(path for path in candidates if not os.path.lexists(path))
 
 
-def check_output(output: Path) -> None:
-    """Raises UserError when the recording cannot be created there; call it before the program starts."""
-    if os.path.lexists(output):
-        raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
-    folder = output.parent
-    if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder", "make it, or choose another place with -o")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"cannot create {output}: permission denied", "choose another place with -o")
+def _named_after(command: Sequence[str], pid: int) -> Path:
+    return Path(f"{Path(command[0]).name}-{pid}.offheap")

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from offheap.errors import UserError
+
+
+def check(output: Path, mark: str = "") -> None:
+    """UserError, before any work is done for it, when `put` could not write there."""
+    try:
+        # Permissions alone do not tell of read-only file systems.
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+        if mark:
+            _refuse_other_files(output, mark.encode())
+    except OSError as error:
+        raise _cannot_write(output, error) from None
 
 
 def put(output: Path, text: str, mark: str) -> int:
@@ -25,14 +38,18 @@ def put(output: Path, text: str, mark: str) -> int:
         os.replace(scratch, output)
     except OSError as error:
         scratch.unlink(missing_ok=True)
-        raise UserError(
-            f"cannot write {output}: {error.strerror or error}", "choose another place with --output"
-        ) from error
+        raise _cannot_write(output, error) from error
     return len(page)
 
 
 def _kind(output: Path) -> str:
     return "a directory" if output.is_dir() else "not a regular file"
+
+
+def _cannot_write(output: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot write {output}: {error.strerror or error}", "choose another place with --output"
+    )
 
 
 def _refuse_other_files(output: Path, mark: bytes) -> None:
