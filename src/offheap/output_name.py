@@ -9,9 +9,47 @@ from offheap.errors import UserError
 
 # Formats that people ask such a tool for.  Any other ending belongs to the name: app.v2, shop-1.4.
 _FORMATS = frozenset(
-    ".bz2 .collapsed .csv .db .docx .folded .gif .gz .hprof .htm .html .jfr .jpeg .jpg .json .jsonl .live .log "
-    ".markdown .md .parquet .pb .pdf .png .ps .rst .sqlite .svg .tar .tgz .tsv .txt .xlsx .xml .xz .yaml .yml "
-    ".zip .zst".split()
+    [
+        ".bz2",
+        ".collapsed",
+        ".csv",
+        ".db",
+        ".docx",
+        ".folded",
+        ".gif",
+        ".gz",
+        ".hprof",
+        ".htm",
+        ".html",
+        ".jfr",
+        ".jpeg",
+        ".jpg",
+        ".json",
+        ".jsonl",
+        ".live",
+        ".log",
+        ".markdown",
+        ".md",
+        ".parquet",
+        ".pb",
+        ".pdf",
+        ".png",
+        ".ps",
+        ".rst",
+        ".sqlite",
+        ".svg",
+        ".tar",
+        ".tgz",
+        ".tsv",
+        ".txt",
+        ".xlsx",
+        ".xml",
+        ".xz",
+        ".yaml",
+        ".yml",
+        ".zip",
+        ".zst",
+    ]
 )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
 import re
 import signal
 import sys
@@ -14,15 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from offheap.cli import rate
 from offheap.errors import UserError
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text import printable
-
-if TYPE_CHECKING:
-    from offheap.jvm.probe import Started
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.recording import run_folder
     from offheap.recording.output import check_output
     from offheap.recording.recorder import record
+    from offheap.recording.sole_recorder import sole_recorder
     from offheap.watch import glance
 
     sampling = rate.words(args)
@@ -83,11 +78,15 @@ def run(args: argparse.Namespace) -> int:
     run_folder.sweep()
     with interruptible() as interrupted:
         started = probe.start(pid, sampling)
-        for note in started.notes:
-            print(f"offheap: {printable(note)}", file=sys.stderr)
         stay = args.keep or started.how == "preloaded"
         ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
-        with only_recorder(started), ProgressLine(f"recording PID {pid}") as progress:
+        # Before anything is said: who may not record gets one line.
+        with (
+            sole_recorder(started.live_file, pid, rate.asked(args)),
+            ProgressLine(f"recording PID {pid}") as progress,
+        ):
+            for note in started.notes:
+                print(f"offheap: {printable(note)}", file=sys.stderr)
             try:
                 outcome = record(
                     started.live_file,
@@ -101,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
             except BaseException:
                 ending.detach()
                 raise
+    cut_short = outcome.ended == "detached" and not ending.detached
     if args.json:
         result = {
             "schema": "offheap.attach/1",
@@ -109,12 +109,15 @@ def run(args: argparse.Namespace) -> int:
             "seconds": round(outcome.seconds, 3),
             "probe": started.how,
             "ended": outcome.ended,
+            "cut_short": cut_short,
         }
         print(json.dumps(result, indent=2))
         return 0
     left = {
         "recording": "the probe still records",
-        "detached": "the probe is stopped",
+        "detached": "another command stopped the probe (offheap detach)"
+        if cut_short
+        else "the probe is stopped",
         "exited": "the process exited",
         "killed": "the process was killed",
     }[outcome.ended]
@@ -132,6 +135,7 @@ class _Ending:
     ) -> None:
         self._gc = gc
         self.collected = False
+        self.detached = False  # by us
         self._pid = pid
         self._in = not stay
         self._deadline = time.monotonic() + duration if duration is not None else float("inf")
@@ -156,12 +160,13 @@ class _Ending:
 
         try:
             probe.detach(self._pid)
-        except NoProcess:
+        except (NoProcess, probe.NotRecording):
             return False
         except UserError as error:
             mend = f"then take the probe out: offheap detach {self._pid}"
             print(f"offheap: {printable(str(error))}; {mend}", file=sys.stderr)
             return False
+        self.detached = True
         return True
 
 
@@ -196,23 +201,6 @@ def interruptible() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def only_recorder(started: Started) -> Iterator[None]:
-    """Holds a lock on the live file: a second attach would otherwise stop the probe under the first."""
-    descriptor = os.open(started.live_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"PID {started.pid} is already being recorded by another offheap",
-                f"wait for it, or read what it records so far: offheap leaks {started.live_file}",
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def default_output(pid: int) -> Path:

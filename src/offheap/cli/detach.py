@@ -22,12 +22,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
+    from offheap.recording.sole_recorder import recorder_of
 
     pid = discovery.resolve(args.target)
-    stopped = probe.detach(pid)
-    live_file = str(stopped.live_file) if stopped.live_file else None
+    stopped = probe.detach(pid, recorder_of)
+    # A recorder takes the live file with it.
+    live_file = str(stopped.live_file) if stopped.live_file and stopped.recorder is None else None
     if args.json:
-        result = {"schema": "offheap.detach/1", "pid": pid, "probe": stopped.state, "live_file": live_file}
+        result = {
+            "schema": "offheap.detach/1",
+            "pid": pid,
+            "probe": stopped.state,
+            "live_file": live_file,
+            "recorder_pid": stopped.recorder,
+        }
         print(json.dumps(result, indent=2))
         return 0
     if stopped.state == "stopped":
@@ -36,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         print(
             f"the probe in PID {pid} is stopped; it was preloaded, so its hooks stay until the process ends"
         )
+    if stopped.recorder is not None:
+        print(f"the recording by PID {stopped.recorder} ends with that and is kept")
     if live_file:
         print(f"what it recorded: offheap leaks {printable(live_file)}")  # in a folder of the JVM's choice
     return 0

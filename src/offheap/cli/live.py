@@ -149,17 +149,18 @@ def _live_file(pid: int) -> Path:
 @contextmanager
 def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
     """The probe in the JVM while the context is open; one that was there before stays."""
-    from offheap.cli.attach import interruptible, only_recorder
+    from offheap.cli.attach import interruptible
     from offheap.jvm import probe
     from offheap.jvm.attach_listener import NoProcess
+    from offheap.recording.sole_recorder import sole_recorder
 
     with interruptible() as interrupted:
         started = probe.start(pid, rate.words(args))
         ours = started.how == "started"
-        for note in started.notes:
-            print(f"offheap: {printable(note)}", file=sys.stderr)
         try:
-            with only_recorder(started):
+            with sole_recorder(started.live_file, pid, rate.asked(args)):
+                for note in started.notes:
+                    print(f"offheap: {printable(note)}", file=sys.stderr)
                 yield started, interrupted
         finally:
             if ours:
@@ -168,6 +169,8 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
                     _say(f"the probe is out of PID {pid} again")
                 except NoProcess:
                     _say(f"PID {pid} has ended")
+                except probe.NotRecording:
+                    _say(f"another command stopped the probe in PID {pid} (offheap detach)")
                 except UserError as error:
                     _say(f"{error}; then take the probe out: offheap detach {pid}")
                 with suppress(OSError):

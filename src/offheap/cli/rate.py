@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
 from offheap.quantities import format_share, parse_share, parse_size
+
+if TYPE_CHECKING:
+    from offheap.recording.sampling import Sampling
 
 DEFAULT = "budget=1%"  # as the probe's own (probe/options.c)
 
@@ -44,3 +48,10 @@ def words(args: argparse.Namespace) -> str:
     interval = [] if args.interval is None else [f"interval={args.interval}"]
     budget = [] if args.budget is None else [f"budget={format_share(args.budget)}"]
     return ",".join(interval + budget) or DEFAULT
+
+
+def asked(args: argparse.Namespace) -> Sampling:
+    """The three as they were given."""
+    from offheap.recording.sampling import Sampling
+
+    return Sampling(None if args.exact else args.interval, args.budget, args.exact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,6 +53,10 @@ _RESULTS: dict[int, tuple[str, str]] = {
 }
 
 
+class NotRecording(UserError):
+    """The probe is in the process and records nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedProbe:
     """The probe in a process.
@@ -86,11 +91,12 @@ class Stopped:
     """How the probe was left, and our path of what it had written.
 
     stopped: every function pointer holds its old value; idle: it was preloaded, so its
-    hooks stay in place and pass every call on.
+    hooks stay in place and pass every call on.  `recorder`: PID of the offheap that recorded it until then.
     """
 
     state: Literal["stopped", "idle"]
     live_file: Path | None
+    recorder: int | None = None
 
 
 def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | None:
@@ -127,12 +133,14 @@ def start(pid: int, sampling: str = "") -> Started:
         raise
 
 
-def detach(pid: int) -> Stopped:
-    """Stops the probe; UserError when there is none that records, TargetGone when the JVM has ended."""
+def detach(pid: int, recorder_of: Callable[[Path], int | None] = lambda live_file: None) -> Stopped:
+    """Stops the probe; NotRecording, or UserError when there is none, TargetGone when the JVM has ended."""
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present is None:
         raise UserError(f"PID {pid} has no probe", "`offheap ps` shows which JVMs have one")
+    # Asked while it records: a recorder that sees the end goes away by itself.
+    recorder = recorder_of(present.live_file) if present.live_file else None
     vm = AttachedVM(pid)
     code = NOT_RECORDING
     for path in present.libraries:
@@ -143,7 +151,7 @@ def detach(pid: int) -> Stopped:
         raise result_error(pid, code)
     for path in present.libraries:
         library.remove_copy(pid, path)
-    return Stopped("stopped" if code == OK else "idle", present.live_file)
+    return Stopped("stopped" if code == OK else "idle", present.live_file, recorder)
 
 
 def trim(pid: int) -> bool:
@@ -168,7 +176,8 @@ def result_error(pid: int, code: int, where: str = "") -> UserError:
     what, mend = _RESULTS.get(
         code, (f"failed with result {code}", "it may be of another version: restart the JVM")
     )
-    return UserError(f"the probe in PID {pid} {what}{where}", mend)
+    kind = NotRecording if code == NOT_RECORDING else UserError
+    return kind(f"the probe in PID {pid} {what}{where}", mend)
 
 
 def _start(checked: Target, path: str, options: str) -> Started:
@@ -246,6 +255,7 @@ def _recording_entry(path: Path) -> int | None:
 
 __all__ = [
     "LoadedProbe",
+    "NotRecording",
     "Started",
     "Stopped",
     "detach",

@@ -22,6 +22,7 @@ from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
 from offheap.recording.output import check_output, try_output
 from offheap.recording.recorder import Outcome, OwnersLook, Progress, record
+from offheap.recording.sole_recorder import sole_recorder
 
 _POLL_SECONDS = 0.03
 # A program that has started no JVM for so long is recorded itself, until one appears.
@@ -158,20 +159,26 @@ class _Run:
         if file.pid is not None and duration is None:
             self.settings.say(f"recording PID {file.pid} to {output}")
         try:
-            outcome = record(
-                file.path,
-                output,
-                duration=self.settings.duration if duration is None else duration,
-                every=self.settings.every,
-                stop=stop,
-                on_progress=self.settings.on_progress,
-                owners=self.settings.owners,
-            )
+            with sole_recorder(file.path, file.pid):
+                outcome = record(
+                    file.path,
+                    output,
+                    duration=self.settings.duration if duration is None else duration,
+                    every=self.settings.every,
+                    stop=stop,
+                    on_progress=self.settings.on_progress,
+                    owners=self.settings.owners,
+                )
         except UserError as error:
             # The program goes on: it is not to suffer from a full disk of ours.
             self.problems.append(error)
             self.settings.say(str(error))
             return None
+        if outcome.ended == "detached":
+            self.settings.say(
+                f"another command stopped the probe in PID {file.pid} (offheap detach): "
+                "the recording ends there, the program continues"
+            )
         if not waiting or self._new_jvm() is None:
             self._done.add(file.path)
         return outcome

@@ -8,7 +8,7 @@ from typing import TextIO
 
 _NAME = "offheap-plain"
 
-# How Python opens the standard streams where nobody asks for more; PYTHONIOENCODING=ascii:replace is an answer.
+# How Python opens the standard streams by itself: PYTHONIOENCODING=ascii:replace stays what it is.
 _FAILING = ("strict", "surrogateescape", "backslashreplace")
 
 _PLAIN = {

@@ -1,0 +1,28 @@
+"""/proc/locks: who holds a lock on a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+# `3: FLOCK  ADVISORY  WRITE 4711 00:1a:5678 0 EOF`; a waiting lock has `->` behind its number.
+_FLOCK = re.compile(r"\d+: FLOCK +\S+ +WRITE (\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) ")
+
+
+def holder(descriptor: int, text: str | None = None) -> int | None:
+    """PID, as we number it, of the process that holds flock(2) on an open file; None when nobody we can see does.
+
+    `text` is that of /proc/locks.
+    """
+    if text is None:
+        try:
+            text = Path("/proc/locks").read_text()
+        except OSError:
+            return None
+    its = os.fstat(descriptor)
+    wanted = os.major(its.st_dev), os.minor(its.st_dev), its.st_ino
+    for pid, major, minor, inode in _FLOCK.findall(text):
+        if int(pid) > 0 and (int(major, 16), int(minor, 16), int(inode)) == wanted:
+            return int(pid)
+    return None
