@@ -66,16 +66,14 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report.output import check
 
     check(args.output / "export")
-    path = _recording(args.target)
-    if path is not None:
+    from offheap.cli.reading import process_or_recording
+
+    pid = process_or_recording(args.target)
+    if isinstance(pid, Path):
         if args.attach:
-            raise UserError(f"{path} is a recording, not a process", "leave --attach out")
-        _show(path, args)
+            raise UserError(f"{pid} is a recording, not a process", "leave --attach out")
+        _show(pid, args)
         return 0
-
-    from offheap.jvm import discovery
-
-    pid = discovery.resolve(args.target)
     if not args.attach:
         _show(_live_file(pid), args)
         return 0
@@ -124,14 +122,6 @@ def owners_of(path: Path) -> Owners | None:
         return None
     looking = Looking(pid)
     return lambda: ((over := looking()), judge(over, pid=pid))
-
-
-def _recording(target: str) -> Path | None:
-    """The target as a path; None when it means a process.  A number is a PID, whatever lies here."""
-    path = Path(target)
-    if not target.isdecimal() and (path.exists() or "/" in target or path.suffix in (".offheap", ".live")):
-        return path
-    return None
 
 
 def _live_file(pid: int) -> Path:

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap import tracking
+    from offheap.cli.reading import process_or_recording
     from offheap.errors import UserError
     from offheap.report import nmt_json, nmt_text
     from offheap.report.json import dumps
@@ -55,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
 
         refuse_other_format(args.output, (".json",), "a baseline is JSON: name it .json")
         check(args.output)
-    before = (_recording(args.diff) or tracking.of_file(Path(args.diff))) if args.diff else None
-    tracked = _recording(args.process)
-    if tracked is None:
-        from offheap.jvm import discovery
-
-        tracked = tracking.of_process(discovery.resolve(args.process), detail=args.detail, scale=args.scale)
+    before = (_kept(args.diff) or tracking.of_file(Path(args.diff))) if args.diff else None
+    meant = process_or_recording(args.process)
+    if isinstance(meant, Path):
+        tracked = _recording(args.process)
+    else:
+        tracked = tracking.of_process(meant, detail=args.detail, scale=args.scale)
     if args.output:
         try:
             args.output.write_text(dumps(nmt_json.nmt(tracked)) + "\n")
@@ -75,14 +76,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _recording(path: str) -> Tracked | None:
+def _kept(path: str) -> Tracked | None:
     """The report of a recording or live file; None when the path is neither."""
+    return _recording(path) if Path(path).is_dir() or path.endswith(".live") else None
+
+
+def _recording(path: str) -> Tracked:
     from offheap.analysis import nmt_external
     from offheap.analysis.results_nmt import Tracked
     from offheap.cli.reading import read
 
-    if not Path(path).is_dir() and not path.endswith(".live"):
-        return None
     recording = read(path)
     external = nmt_external.of_recording(recording)
     return Tracked(recording.info.pid, recording.info.main_class, {}, external)

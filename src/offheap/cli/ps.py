@@ -44,6 +44,7 @@ def as_json(jvm: JVM) -> dict[str, object]:
         "user": jvm.user,
         "java_version": jvm.java_version or None,
         "main": jvm.main or None,
+        "main_class": jvm.main_class or None,
         "rss_bytes": jvm.rss_bytes,
         "uptime_seconds": round(jvm.uptime_seconds, 1),
         "recorded": jvm.recorded,
@@ -79,7 +80,7 @@ def _print_table(jvms: list[JVM]) -> None:
             format_size(jvm.rss_bytes),
             format_duration(jvm.uptime_seconds),
             _TERMS.get(jvm.recorded, jvm.recorded),
-            jvm.main or "?",
+            jvm.title or "?",
         )
         # Text, not str: a main class may look like rich's markup.
         table.add_row(*(Text(printable(cell)) for cell in cells))

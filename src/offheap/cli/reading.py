@@ -1,10 +1,15 @@
-"""How the commands that only read a recording get it."""
+"""What the commands read: a recording, or what PID|NAME|RECORDING means."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from offheap.report.text import printable
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from offheap.recording.model import Recording
 
 
@@ -20,3 +25,13 @@ def read(path: str) -> Recording:
 
     gc.disable()
     return load(path)
+
+
+def process_or_recording(text: str) -> int | Path:
+    """The PID or the path that "PID|NAME|RECORDING" means; where it could mean both, says which it took."""
+    from offheap.jvm.discovery import resolve_or_path
+
+    meant, note = resolve_or_path(text)
+    if note:
+        print(f"offheap: {printable(note)}", file=sys.stderr)
+    return meant

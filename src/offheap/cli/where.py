@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.cli import where_all
@@ -117,18 +117,17 @@ def run(args: argparse.Namespace) -> int:
         return where_all.run(args)
     if not args.process:
         raise UserError("no process is given", "give a PID, a name or a recording, or --all")
-    if os.path.isdir(args.process) or os.path.isfile(args.process):
+    from offheap.cli.reading import process_or_recording
+
+    meant = process_or_recording(args.process)
+    if isinstance(meant, Path):
         return _recording(args)
-    if args.watch is not None:
-        return _watch(args)
-    return _look(args)
+    return _watch(args, meant) if args.watch is not None else _look(args, meant)
 
 
-def _look(args: argparse.Namespace) -> int:
-    from offheap.jvm import discovery
+def _look(args: argparse.Namespace, pid: int) -> int:
     from offheap.look import look
 
-    pid = discovery.resolve(args.process)
     growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
     accounts = look(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
     if args.json:
@@ -166,14 +165,12 @@ def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
     return heap_growth(first, last, report)
 
 
-def _watch(args: argparse.Namespace) -> int:
+def _watch(args: argparse.Namespace, pid: int) -> int:
     from offheap.analysis.owners_verdict import judge
     from offheap.cli.attach import interruptible
     from offheap.cli.progress import ProgressLine
-    from offheap.jvm import discovery
     from offheap.watch import Moment, watch
 
-    pid = discovery.resolve(args.process)
     with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
 
         def on_look(age: float, now: Moment) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import command, hsperfdata, probe, target
+from offheap.jvm import command, hsperfdata, jar_manifest, probe, target
 from offheap.jvm.attach_listener import NoProcess
 from offheap.jvm.hsperfdata import PerfData
 from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
+
+_ENDINGS = (".offheap", ".live")
 
 Recorded = Literal["no", "idle", "recording", "unknown"]
 
@@ -26,6 +28,7 @@ class JVM:
     namespace_pid  the PID inside its container, equal to `pid` outside one
     java_version   "" when it may not be read
     main           main class, module/class or jar; "" when it cannot be told
+    main_class     of a jar, the class that its manifest names; else "", as where it cannot be told
     recorded       "idle": the probe is loaded but stopped; "unknown": another user's
     live_file      what the probe writes, "" unless recording
     """
@@ -39,6 +42,16 @@ class JVM:
     uptime_seconds: float
     recorded: Recorded
     live_file: str = ""
+    main_class: str = ""
+
+    @property
+    def title(self) -> str:
+        """What NAME may be a part of."""
+        return f"{self.main} ({self.main_class})" if self.main_class else self.main
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.main, self.main_class) if name)
 
 
 def find_all() -> list[JVM]:
@@ -61,12 +74,14 @@ def find(pid: int) -> JVM | None:
         return None
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
     loaded = probe.loaded(pid, mappings)
+    main = _main(process, performance)
     return JVM(
         pid=pid,
         namespace_pid=process.namespace_pid,
         user=process.user,
         java_version=(performance.java_version if performance else "") or _version_of_home(pid, mappings),
-        main=command.short(_main(process, performance)),
+        main=command.short(main),
+        main_class=jar_manifest.main_class(pid, main) if main.endswith(".jar") else "",
         rss_bytes=process.rss_bytes,
         uptime_seconds=process.uptime_seconds,
         recorded="no" if loaded is None else "recording" if loaded.live_file else "idle",
@@ -84,19 +99,46 @@ def resolve(text: str) -> int:
         if not os.path.isdir(f"/proc/{pid}"):
             raise NoProcess(pid)
         return pid
-    wanted = text.casefold()
-    found = [jvm for jvm in find_all() if wanted and wanted in jvm.main.casefold()]
-    exact = [jvm for jvm in found if text in (jvm.main, jvm.main.rpartition(".")[2])]
-    if len(exact) == 1 or len(found) == 1:
-        return (exact or found)[0].pid
+    found = _named(text)
     if not found:
         raise UserError(
             f"no JVM has {text!r} in the name of its main class or jar", "`offheap ps` lists the JVMs"
         )
-    candidates = ", ".join(f"{jvm.pid} {jvm.main}" for jvm in found[:8])
+    return _only(text, found).pid
+
+
+def resolve_or_path(text: str) -> tuple[int | Path, str]:
+    """What "PID|NAME|RECORDING" means, and a sentence where it could have meant a file as well.
+
+    A number is a PID whatever lies here; a path or a name with a recording's ending is a file.  Of a JVM and
+    a file of one name the JVM is meant: it is the one that cannot be written otherwise.
+    """
+    path = Path(text)
+    if not text.isdecimal() and ("/" in text or path.suffix in _ENDINGS):
+        return path, ""
+    if text.isdecimal() or not path.exists():
+        return resolve(text), ""
+    found = _named(text)
+    if not found:
+        return path, ""
+    jvm = _only(text, found, f", or ./{text} for the file of that name")
+    return jvm.pid, f"{text} is PID {jvm.pid}, {jvm.title}; for the file of that name write ./{text}"
+
+
+def _named(text: str) -> list[JVM]:
+    wanted = text.casefold()
+    return [jvm for jvm in find_all() if wanted and any(wanted in name.casefold() for name in jvm.names)]
+
+
+def _only(text: str, found: list[JVM], other: str = "") -> JVM:
+    """The one that the name fits best; UserError when it fits several alike."""
+    exact = [jvm for jvm in found if any(text in (name, name.rpartition(".")[2]) for name in jvm.names)]
+    if len(exact) == 1 or len(found) == 1:
+        return (exact or found)[0]
+    candidates = ", ".join(f"{jvm.pid} {jvm.title}" for jvm in found[:8])
     more = f" and {len(found) - 8} more" if len(found) > 8 else ""
     raise UserError(
-        f"{text!r} fits {len(found)} JVMs: {candidates}{more}", "give the PID, or more of the name"
+        f"{text!r} fits {len(found)} JVMs: {candidates}{more}", f"give the PID, or more of the name{other}"
     )
 
 

@@ -11,7 +11,7 @@ _FLOCK = re.compile(r"\d+: FLOCK +\S+ +WRITE (\d+) ([0-9a-f]+):([0-9a-f]+):(\d+)
 
 
 def holder(descriptor: int, text: str | None = None) -> int | None:
-    """PID, as we number it, of the process that holds flock(2) on an open file; None when nobody we can see does.
+    """PID, as we number it, of the process that holds flock(2) on an open file; None when none is seen to.
 
     `text` is that of /proc/locks.
     """

@@ -1,4 +1,4 @@
-"""How much is sampled, as it was asked for and as it is: the choices of `--interval`, `--budget`, `--exact`."""
+"""How much is sampled, as asked for and as it is: the choices of `--interval`, `--budget`, `--exact`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def show(page: Path) -> str:
-    """Opens the page; "" or, when no browser could be started, why not.  Returns after five seconds at most."""
+    """Opens the page; "" or, when no browser could be started, why not.  Returns within seconds."""
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         # Python would start a browser for the terminal, such as w3m, in the middle of ours.
         return "there is no display and no BROWSER"
