@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
-    from offheap.recording import run_folder
+    from offheap.recording import run_folder, stale_files
     from offheap.recording.output import check_output
     from offheap.recording.recorder import record
     from offheap.recording.sole_recorder import sole_recorder
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
     run_folder.sweep()
     with interruptible() as interrupted:
-        started = probe.start(pid, sampling)
+        started = probe.start(pid, sampling, stale_files.mend)
         stay = args.keep or started.how == "preloaded"
         ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
         # Before anything is said: who may not record gets one line.

@@ -142,10 +142,11 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
     from offheap.cli.attach import interruptible
     from offheap.jvm import probe
     from offheap.jvm.attach_listener import NoProcess
+    from offheap.recording import stale_files
     from offheap.recording.sole_recorder import sole_recorder
 
     with interruptible() as interrupted:
-        started = probe.start(pid, rate.words(args))
+        started = probe.start(pid, rate.words(args), stale_files.mend)
         ours = started.how == "started"
         try:
             with sole_recorder(started.live_file, pid, rate.asked(args)):

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "attach": "load the probe into a running JVM, record, and stop the probe",
     "detach": "stop the probe in a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
+    "clean": "remove live files whose processes are gone",
     "where": "who owns RSS: heap, metaspace, thread stacks, malloc, files",
     "nmt": "Native Memory Tracking's report, plus the memory it does not count",
     "trim": "return malloc's free memory to the system; shows RSS before and after",
@@ -43,7 +44,7 @@ COMMANDS: dict[str, str] = {
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
     "look at a process": ("where", "nmt", "trim"),
-    "record": ("run", "attach", "detach", "ps", "env"),
+    "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "set up": ("completion",),
 }

@@ -15,7 +15,8 @@ _TERMS = {"idle": "stopped"}  # JSON keeps its own word
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the JVMs of this machine.  Root sees those of other users and containers in full."
+        "List the JVMs of this machine, and the live files that killed ones have left.  "
+        "Root sees those of other users and containers in full."
     )
     parser.epilog = """examples:
   offheap ps
@@ -25,14 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery
+    from offheap.recording import stale_files
+    from offheap.report import clean, terminal
 
-    jvms = discovery.find_all()
+    jvms, stale = discovery.find_all(), stale_files.stale()
     if args.json:
-        print(json.dumps({"schema": "offheap.ps/1", "jvms": [as_json(jvm) for jvm in jvms]}, indent=2))
-    elif jvms:
+        rows = {
+            "jvms": [as_json(jvm) for jvm in jvms],
+            "stale_files": [clean.file_value(file) for file in stale],
+        }
+        print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
+        return 0
+    if jvms:
         _print_table(jvms)
     else:
         print("no JVM is running here")
+    if stale:
+        print()
+        clean.print_stale(terminal.console(), stale)
     return 0
 
 

@@ -115,10 +115,11 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
 
 
-def start(pid: int, sampling: str = "") -> Started:
+def start(pid: int, sampling: str = "", full: Callable[[], str] = lambda: "") -> Started:
     """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
 
     `sampling` says what is sampled in the words of probe/options.h; "" is the probe's default.
+    `full` says what to do about a full file system, when it is known.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
@@ -127,7 +128,7 @@ def start(pid: int, sampling: str = "") -> Started:
     # A second copy beside an idle one would be hooked by both: start the one that is there.
     path = present.libraries[0] if present else library.place(checked.status)
     try:
-        return _start(checked, path, sampling)
+        return _start(checked, path, sampling, full)
     except UserError:
         library.remove_copy(pid, path)
         raise
@@ -180,10 +181,11 @@ def result_error(pid: int, code: int, where: str = "") -> UserError:
     return kind(f"the probe in PID {pid} {what}{where}", mend)
 
 
-def _start(checked: Target, path: str, options: str) -> Started:
+def _start(checked: Target, path: str, options: str, full: Callable[[], str]) -> Started:
     process = checked.status
     vm = AttachedVM(process.pid)
     notes: list[str] = []
+    mend = ""
     tried: list[str] = []
     code = CANNOT_CREATE
     for directory in live_directories(process.pid):
@@ -205,8 +207,10 @@ def _start(checked: Target, path: str, options: str) -> Started:
         if code not in (NO_SPACE, CANNOT_CREATE, CANNOT_MAP):
             break
         tried.append(directory + _room(process.pid, directory))
-        notes.append(f"the probe {_RESULTS[code][0]} in {tried[-1]}")
-    raise result_error(process.pid, code, f" in {', '.join(tried)}" if tried else "")
+        mend = full() if code == NO_SPACE else ""
+        notes.append(f"the probe {_RESULTS[code][0]} in {tried[-1]}" + (f"; {mend}" if mend else ""))
+    error = result_error(process.pid, code, f" in {', '.join(tried)}" if tried else "")
+    raise UserError(error.what, mend) if code == NO_SPACE and mend else error
 
 
 def live_directories(pid: int) -> list[str]:

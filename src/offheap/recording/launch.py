@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.recording import live_files, run_folder
+from offheap.recording import live_files, run_folder, stale_files
 from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
 from offheap.recording.output import check_output, try_output
@@ -67,7 +67,7 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
     else:
         try_output(_named_after(command, os.getpid()))
     run_folder.sweep()
-    folder = run_folder.make(settings.exact)
+    folder = run_folder.make(settings.exact, settings.say, stale_files.mend)
     try:
         with Child(command, settings.variables(folder)) as child:
             run = _Run(child, _named_after(command, child.pid), folder, settings)

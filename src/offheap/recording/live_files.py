@@ -45,17 +45,21 @@ def find(pid: int | None = None) -> list[FoundFile]:
     Passed over are files that are damaged, that we may not read, or that another user made in a
     process's name.
     """
-    pids = [pid] if pid is not None else status.pids()
-    folders: dict[tuple[int, int], Path] = {}
-    for folder in _folders(None):
-        _add(folders, folder)
-    for other in pids:
-        for folder in _folders(other):
-            _add(folders, folder)
-    found = [file for folder in folders.values() for file in inside(folder)]
+    found = [file for folder in folders(pid) for file in inside(folder)]
     if pid is not None:
         found = [file for file in found if file.pid == pid]
     return sorted(found, key=lambda file: file.start, reverse=True)
+
+
+def folders(pid: int | None = None) -> list[Path]:
+    """Where a process, or all of them, may have live files: each folder once."""
+    found: dict[tuple[int, int], Path] = {}
+    for folder in _folders(None):
+        _add(found, folder)
+    for other in [pid] if pid is not None else status.pids():
+        for folder in _folders(other):
+            _add(found, folder)
+    return list(found.values())
 
 
 def inside(folder: Path) -> list[FoundFile]:

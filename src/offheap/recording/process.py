@@ -25,9 +25,14 @@ def find(header: Header) -> int | None:
     The header's PID is the process's own: in a container it may be 1.  A PID alone
     names nobody for long, so the start time decides.
     """
-    if _matches(header.pid, header):
-        return header.pid
-    return next((pid for pid in status.pids() if _matches(pid, header)), None)
+    return find_process(header.pid, header.process_start)
+
+
+def find_process(namespace_pid: int, process_start: int) -> int | None:
+    """The same of what a header says."""
+    if _matches(namespace_pid, namespace_pid, process_start):
+        return namespace_pid
+    return next((pid for pid in status.pids() if _matches(pid, namespace_pid, process_start)), None)
 
 
 def alive(pid: int, process_start: int) -> bool:
@@ -57,12 +62,12 @@ def memory_limit(pid: int | None) -> int:
     return (group.limit or 0) if group else 0
 
 
-def _matches(pid: int, header: Header) -> bool:
+def _matches(pid: int, namespace_pid: int, process_start: int) -> bool:
     try:
         now = status.read(pid)
     except _GONE:
         return False
-    return now.alive and now.start_ticks == header.process_start and now.namespace_pid == header.pid
+    return now.alive and now.start_ticks == process_start and now.namespace_pid == namespace_pid
 
 
 def root(pid: int | None) -> Path:

@@ -11,26 +11,35 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.proc import status
+from offheap.quantities import format_size
 from offheap.recording import live_files, process
 
 # The probe takes a folder only if twice its tables fit (probe/live_file.c).
 _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
-_NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
+NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
 _OWNER = "owner"
+_NOBODY = "nobody knows which run made its folder"
 
 
-def make(exact: bool) -> Path:
-    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small."""
+def make(
+    exact: bool, say: Callable[[str], None] = lambda line: None, full: Callable[[], str] = lambda: ""
+) -> Path:
+    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small.
+
+    `say` gets a line where it is the second choice; `full` says what to do about a full file system.
+    """
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
     for parent in _parents():
         with contextlib.suppress(OSError):
             free = os.statvfs(parent)
+            if free.f_bavail * free.f_frsize < room and (mend := full()):
+                say(f"{parent} has only {format_size(free.f_bavail * free.f_frsize)} free; {mend}")
             # A comma would end the probe's option.
             if free.f_bavail * free.f_frsize >= room and "," not in parent:
                 folder = Path(tempfile.mkdtemp(prefix=f"offheap-run-{os.getpid()}-", dir=parent))
@@ -41,7 +50,7 @@ def make(exact: bool) -> Path:
                 return folder
     raise UserError(
         f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
-        "free some space, or set TMPDIR to a directory that has enough",
+        full() or "free some space, or set TMPDIR to a directory that has enough",
     )
 
 
@@ -60,9 +69,9 @@ def remove(folder: Path) -> None:
 def sweep() -> None:
     """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
     for parent in _parents():
-        with contextlib.suppress(OSError), _opened(parent) as above:
-            for name in filter(_NAME.fullmatch, os.listdir(above)):
-                with contextlib.suppress(OSError), _opened(name, above) as folder:
+        with contextlib.suppress(OSError), opened(parent) as above:
+            for name in filter(NAME.fullmatch, os.listdir(above)):
+                with contextlib.suppress(OSError), opened(name, above) as folder:
                     if _left_behind(folder, Path(parent, name)):
                         _empty(folder)
                         os.rmdir(name, dir_fd=above)
@@ -78,21 +87,30 @@ def _ourselves() -> str:
     return f"{its.pid} {its.start_ticks} {os.stat('/proc/self/ns/pid').st_ino}\n"
 
 
-def _left_behind(folder: int, path: Path) -> bool:
-    """Whether a folder is ours, its run is gone, and no process writes to it."""
-    if os.fstat(folder).st_uid != os.geteuid():
-        return False
+def kept_by(folder: int) -> str:
+    """Why the folder of a run, open, is still wanted; "" when its run is gone for sure."""
     # Others may make files in root's folder, but none in the place of this one.
-    owner = os.open(_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        owner = os.open(_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return _NOBODY
     try:
         its = os.fstat(owner)
         words = os.read(owner, 100).split() if stat.S_ISREG(its.st_mode) else []
     finally:
         os.close(owner)
-    if its.st_uid != os.geteuid() or len(words) != 3 or not all(word.isdigit() for word in words):
-        return False
+    foreign = its.st_uid != os.fstat(folder).st_uid
+    if foreign or len(words) != 3 or not all(word.isdigit() for word in words):
+        return _NOBODY
     pid, start_ticks, namespace = map(int, words)
-    if namespace != os.stat("/proc/self/ns/pid").st_ino or process.alive(pid, start_ticks):
+    if namespace != os.stat("/proc/self/ns/pid").st_ino:
+        return "the run that made its folder is of another container"
+    return f"the run that made its folder, PID {pid}, goes on" if process.alive(pid, start_ticks) else ""
+
+
+def _left_behind(folder: int, path: Path) -> bool:
+    """Whether a folder is ours, its run is gone, and no process writes to it."""
+    if os.fstat(folder).st_uid != os.geteuid() or kept_by(folder):
         return False
     found = {file.path.name: file for file in live_files.inside(path)}
     for name in os.listdir(folder):
@@ -110,7 +128,7 @@ def _empty(folder: int) -> None:
 
 
 @contextlib.contextmanager
-def _opened(folder: str, above: int | None = None) -> Iterator[int]:
+def opened(folder: str, above: int | None = None) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
         yield descriptor

@@ -1,0 +1,39 @@
+"""`offheap clean`: removes live files that belong to nobody."""
+
+from __future__ import annotations
+
+import argparse
+
+from offheap.quantities import parse_duration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Remove the live files whose processes are gone: killed JVMs leave them in /dev/shm, which is "
+        "memory.  What a process still writes or an offheap still reads stays, as do other users' files; "
+        "each is listed with the reason.  Until it goes, `offheap leaks FILE` reads such a file."
+    )
+    parser.epilog = """examples:
+  offheap clean --dry-run               what would go, and what would stay
+  offheap clean
+  offheap clean --older-than 7d
+  sudo offheap clean --all-users"""
+    parser.add_argument("-n", "--dry-run", action="store_true", help="list only, remove nothing")
+    parser.add_argument(
+        "--older-than", type=parse_duration, default=0.0, metavar="TIME", help="leave what is younger"
+    )
+    parser.add_argument("--all-users", action="store_true", help="as root: also the files of other users")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.clean/1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.recording.stale_files import Wish, survey
+    from offheap.report import clean, terminal
+    from offheap.report.json import dumps
+
+    found = survey(Wish(remove=not args.dry_run, everybody=args.all_users, seconds=args.older_than))
+    if args.json:
+        print(dumps(clean.value(found, dry_run=args.dry_run)))
+    else:
+        clean.print_files(terminal.console(), found, dry_run=args.dry_run)
+    return 0

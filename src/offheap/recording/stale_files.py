@@ -1,0 +1,182 @@
+"""Live files that belong to nobody any more: found, told from those that are wanted, removed.
+
+A process that is killed leaves its live file behind, and /dev/shm is memory.  What a file says of itself
+is not trusted with its life: only the kernel knows whether any process, in whatever container, writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from offheap.proc import locks, status
+from offheap.quantities import format_duration, format_size
+from offheap.recording import contract, live_files, process, run_folder
+
+# Named in an error, which is one line.
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFileFound:
+    """One live file of this machine.
+
+    pid      its process's own number, which another process may have by now
+    bytes    that it occupies, of memory where it is on tmpfs
+    seconds  since it was made
+    kept     why it is wanted or may not be removed; "" for one that belongs to nobody
+    removed  whether it was
+    """
+
+    path: Path
+    user: str
+    pid: int
+    bytes: int
+    seconds: float
+    kept: str
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What `survey` removes of what belongs to nobody.
+
+    everybody  root only: other users' files, too
+    seconds    only what was made so long ago
+    """
+
+    remove: bool = False
+    everybody: bool = False
+    seconds: float = 0.0
+
+
+def survey(wish: Wish | None = None) -> list[LiveFileFound]:
+    """Every live file where the probe makes them and in the folders of runs, the largest first."""
+    wish = wish or Wish()
+    found: dict[tuple[int, int], LiveFileFound] = {}
+    for folder in live_files.folders():
+        theirs = str(folder).startswith("/proc/")
+        with contextlib.suppress(OSError), _opened(folder, theirs) as above:
+            _judge_all(above, folder, wish, found)
+            for name in filter(run_folder.NAME.fullmatch, os.listdir(above)):
+                with contextlib.suppress(OSError), run_folder.opened(name, above) as inner:
+                    _judge_all(inner, folder / name, wish, found)
+    if wish.remove:
+        run_folder.sweep()
+    return sorted(found.values(), key=lambda file: (-file.bytes, str(file.path)))
+
+
+def stale() -> list[LiveFileFound]:
+    """Those of this user that belong to nobody."""
+    return [file for file in survey() if not file.kept]
+
+
+def mend() -> str:
+    """What to do about a full file system when stale live files fill it; "" when there are none."""
+    found = stale()
+    if not found:
+        return ""
+    size = format_size(sum(file.bytes for file in found))
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    names = ", ".join(str(file.path) for file in found[:_MOST_NAMED])
+    return f"`offheap clean` frees {size} of live files whose processes are gone: {names}{more}"
+
+
+def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int], LiveFileFound]) -> None:
+    """Adds the live files of an open folder that are not known by another path, by device and inode."""
+    # A file in the folder of a run waits for its run, whoever has written it.
+    kept = run_folder.kept_by(folder) if run_folder.NAME.fullmatch(path.name) else ""
+    for name in sorted(os.listdir(folder)):
+        match = live_files.NAME.fullmatch(name)
+        if not match:
+            continue
+        with contextlib.suppress(OSError):
+            its = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            # A link, a folder or a FIFO has only the name of one.
+            if stat.S_ISREG(its.st_mode) and (its.st_dev, its.st_ino) not in found:
+                reason = kept or _not_ours(its.st_uid, wish) or _judge(folder, name, its, wish)
+                found[its.st_dev, its.st_ino] = LiveFileFound(
+                    path / name,
+                    status.user_name(its.st_uid),
+                    int(match[1]),
+                    its.st_blocks * 512,
+                    _age(its),
+                    reason,
+                    removed=wish.remove and not reason,
+                )
+
+
+def _not_ours(uid: int, wish: Wish) -> str:
+    if uid == os.geteuid():
+        return ""
+    if os.geteuid() == 0:
+        return "" if wish.everybody else f"belongs to {status.user_name(uid)} (--all-users)"
+    return f"belongs to {status.user_name(uid)}, as whom or as root it could be removed"
+
+
+def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
+    """Why a file stays; "" when it belongs to nobody: then it is removed if that is wished."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        return f"cannot be opened: {error.strerror}"
+    try:
+        if not os.path.samestat(os.fstat(descriptor), its):
+            return "has changed just now"
+        kept = _wanted(descriptor)
+        if not kept and _age(its) < wish.seconds:
+            kept = f"is younger than {format_duration(wish.seconds)}"
+        if not kept and wish.remove:
+            os.unlink(name, dir_fd=folder)
+        return kept
+    except OSError as error:
+        return f"cannot be removed: {error.strerror}"
+    finally:
+        os.close(descriptor)
+
+
+def _age(its: os.stat_result) -> float:
+    """Since it was made: what a process stores into a mapping on tmpfs does not count as a change."""
+    return max(0.0, time.time() - its.st_mtime)
+
+
+def _wanted(descriptor: int) -> str:
+    """Why an open file is still wanted; "" when it is a live file that nobody uses or might ask for."""
+    raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
+    whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
+    row = np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None
+    pid = process.find_process(int(row["pid"]), int(row["process_start"])) if row is not None else None
+    written = locks.is_written(descriptor)
+    if written:
+        return f"PID {pid} records into it" if pid else "a process that is not seen from here writes it"
+    if written is None:
+        return "its file system does not tell whether a process writes it"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        reader = locks.holder(descriptor)
+        return f"PID {reader} reads it" if reader else "an offheap reads it"
+    if pid:
+        return f"PID {pid}, whose recording it was until a detach, still runs: rm it when it was read"
+    # A probe that was killed while it made the file has written nothing yet.
+    return "" if whole or not raw.strip(b"\0") else "no live file in spite of its name"
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, theirs: bool) -> Iterator[int]:
+    """In a container a link as the last part of the path could lead to our own files."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if theirs else 0)
+    descriptor = os.open(folder, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

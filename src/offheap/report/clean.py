@@ -1,0 +1,85 @@
+"""Live files that were removed and those that stay, for people and as offheap.clean/1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from offheap.quantities import format_duration, format_size
+from offheap.report.json import Value
+from offheap.report.lines import put
+from offheap.report.text import printable
+from offheap.report.width import width, wrapped
+
+if TYPE_CHECKING:
+    from offheap.recording.stale_files import LiveFileFound
+
+_MOST = 5  # in `offheap ps`
+
+
+def file_value(file: LiveFileFound) -> Value:
+    """What there is to know of a live file, whatever becomes of it."""
+    return {
+        "path": str(file.path),
+        "user": file.user,
+        "pid": file.pid,
+        "bytes": file.bytes,
+        "age_seconds": round(file.seconds, 1),
+    }
+
+
+def value(found: Sequence[LiveFileFound], *, dry_run: bool) -> Value:
+    """offheap.clean/1."""
+    return {
+        "schema": "offheap.clean/1",
+        "dry_run": dry_run,
+        "files": [{**file_value(file), "removed": file.removed, "kept": file.kept or None} for file in found],
+        "freed_bytes": sum(file.bytes for file in found if file.removed),
+        "stale_bytes": sum(file.bytes for file in found if not file.kept),
+    }
+
+
+def print_files(out: Console, found: Sequence[LiveFileFound], *, dry_run: bool) -> None:
+    """Two lines a file, then the sum."""
+    gone = [file for file in found if not file.kept]
+    for file in [*gone, *(file for file in found if file.kept)]:
+        put(out, printable(str(file.path)))
+        verb = "stays" if file.kept else "would go" if dry_run else "removed"
+        why = file.kept or f"its process, PID {file.pid}, is gone"
+        about = (
+            f"{format_size(file.bytes)}, of {file.user}, {format_duration(file.seconds)} old; {verb}: {why}"
+        )
+        for line in wrapped(about, indent=4):
+            put(out, line)
+    if found:
+        put(out)
+    total = format_size(sum(file.bytes for file in gone))
+    kept = f"; {len(found) - len(gone)} stay" if len(found) > len(gone) else ""
+    if not gone:
+        summary = f"nothing to remove{kept}"
+    elif dry_run:
+        summary = f"{len(gone)} would go and free {total}{kept}; `offheap clean` removes them"
+    else:
+        summary = f"{len(gone)} removed, {total} freed{kept}"
+    for line in wrapped(summary):
+        put(out, line)
+
+
+def print_stale(out: Console, found: Sequence[LiveFileFound]) -> None:
+    """Those that belong to nobody, for `offheap ps`."""
+    size = format_size(sum(file.bytes for file in found))
+    text = (
+        f"{len(found)} live files of processes that are gone hold {size}; `offheap clean` removes them, "
+        "`offheap leaks FILE` reads one:"
+    )
+    for line in wrapped(text):
+        put(out, line)
+    for file in found[:_MOST]:
+        about = f"  {format_size(file.bytes):>9}  {format_duration(file.seconds):>12} old"
+        path = printable(str(file.path))
+        for line in [f"{about}  {path}"] if len(about) + 2 + len(path) <= width() else [about, f"    {path}"]:
+            put(out, line)
+    if len(found) > _MOST:
+        put(out, f"  and {len(found) - _MOST} more: offheap clean --dry-run")
