@@ -115,11 +115,11 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
 
 
-def start(pid: int, sampling: str = "", full: Callable[[], str] = lambda: "") -> Started:
+def start(pid: int, sampling: str = "", full: Callable[[Path], str] = lambda folder: "") -> Started:
     """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
 
     `sampling` says what is sampled in the words of probe/options.h; "" is the probe's default.
-    `full` says what to do about a full file system, when it is known.
+    `full` says what to do about the full file system of a folder, when it knows.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
@@ -181,7 +181,7 @@ def result_error(pid: int, code: int, where: str = "") -> UserError:
     return kind(f"the probe in PID {pid} {what}{where}", mend)
 
 
-def _start(checked: Target, path: str, options: str, full: Callable[[], str]) -> Started:
+def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]) -> Started:
     process = checked.status
     vm = AttachedVM(process.pid)
     notes: list[str] = []
@@ -207,8 +207,9 @@ def _start(checked: Target, path: str, options: str, full: Callable[[], str]) ->
         if code not in (NO_SPACE, CANNOT_CREATE, CANNOT_MAP):
             break
         tried.append(directory + _room(process.pid, directory))
-        mend = full() if code == NO_SPACE else ""
-        notes.append(f"the probe {_RESULTS[code][0]} in {tried[-1]}" + (f"; {mend}" if mend else ""))
+        here = full(root.through(process.pid, directory)) if code == NO_SPACE else ""
+        mend = mend or here
+        notes.append(f"the probe {_RESULTS[code][0]} in {tried[-1]}" + (f"; {here}" if here else ""))
     error = result_error(process.pid, code, f" in {', '.join(tried)}" if tried else "")
     raise UserError(error.what, mend) if code == NO_SPACE and mend else error
 

@@ -28,17 +28,21 @@ _NOBODY = "nobody knows which run made its folder"
 
 
 def make(
-    exact: bool, say: Callable[[str], None] = lambda line: None, full: Callable[[], str] = lambda: ""
+    exact: bool,
+    say: Callable[[str], None] = lambda line: None,
+    full: Callable[[Path], str] = lambda folder: "",
 ) -> Path:
     """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small.
 
-    `say` gets a line where it is the second choice; `full` says what to do about a full file system.
+    `full` says what to do about the full file system of a folder, when it knows; `say` takes that line.
     """
+    mends: list[str] = []
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
     for parent in _parents():
         with contextlib.suppress(OSError):
             free = os.statvfs(parent)
-            if free.f_bavail * free.f_frsize < room and (mend := full()):
+            if free.f_bavail * free.f_frsize < room and (mend := full(Path(parent))):
+                mends.append(mend)
                 say(f"{parent} has only {format_size(free.f_bavail * free.f_frsize)} free; {mend}")
             # A comma would end the probe's option.
             if free.f_bavail * free.f_frsize >= room and "," not in parent:
@@ -50,7 +54,7 @@ def make(
                 return folder
     raise UserError(
         f"neither /dev/shm nor {tempfile.gettempdir()} has {room >> 20} MiB free for the live file",
-        full() or "free some space, or set TMPDIR to a directory that has enough",
+        mends[0] if mends else "free some space, or set TMPDIR to a directory that has enough",
     )
 
 

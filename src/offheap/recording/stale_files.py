@@ -37,6 +37,7 @@ class LiveFileFound:
     """
 
     path: Path
+    device: int  # st_dev
     user: str
     pid: int
     bytes: int
@@ -79,9 +80,13 @@ def stale() -> list[LiveFileFound]:
     return [file for file in survey() if not file.kept]
 
 
-def mend() -> str:
-    """What to do about a full file system when stale live files fill it; "" when there are none."""
-    found = stale()
+def mend(folder: Path) -> str:
+    """What to do when the file system of a folder is full; "" when no stale live file is on it."""
+    try:
+        device = folder.stat().st_dev
+    except OSError:
+        return ""
+    found = [file for file in stale() if file.device == device]
     if not found:
         return ""
     size = format_size(sum(file.bytes for file in found))
@@ -105,6 +110,7 @@ def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int],
                 reason = kept or _not_ours(its.st_uid, wish) or _judge(folder, name, its, wish)
                 found[its.st_dev, its.st_ino] = LiveFileFound(
                     path / name,
+                    its.st_dev,
                     status.user_name(its.st_uid),
                     int(match[1]),
                     its.st_blocks * 512,

@@ -71,7 +71,7 @@ def print_stale(out: Console, found: Sequence[LiveFileFound]) -> None:
     """Those that belong to nobody, for `offheap ps`."""
     size = format_size(sum(file.bytes for file in found))
     text = (
-        f"{len(found)} live files of processes that are gone hold {size}; `offheap clean` removes them, "
+        f"{size} in live files whose processes are gone ({len(found)}); `offheap clean` removes them, "
         "`offheap leaks FILE` reads one:"
     )
     for line in wrapped(text):
