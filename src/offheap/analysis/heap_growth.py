@@ -6,9 +6,20 @@ from dataclasses import dataclass
 
 from offheap.jvm.histogram import ClassCount, Histogram
 from offheap.jvm.nmt import Report
+from offheap.quantities import format_size
 
 _BUFFER = "java.nio.DirectByteBuffer"
 _OWNING = "java.nio.DirectByteBuffer$Deallocator"
+# What an object of zlib's holds outside the Java heap, by the JDK's class that frees it when the object dies:
+# four tables, or a state and, once it has inflated, a window (block_sizes.py).
+_ZLIB = {
+    "java.util.zip.Deflater": ("java.util.zip.Deflater$DeflaterZStreamRef", 4 * 65_536),
+    "java.util.zip.Inflater": ("java.util.zip.Inflater$InflaterZStreamRef", 7_152 + 32_768),
+}
+# One each for whatever is still to be freed: an object after its end() has none.
+_CLEANABLE = "jdk.internal.ref.CleanerImpl$PhantomCleanableRef"
+# Less is what the jars hold that a JVM reads its classes from.
+_LEAST_HELD = 16 << 20
 # Less is what the two questions and any logger leave behind.
 _LEAST_GROWTH, _LEAST_SHARE = 1 << 20, 0.01
 
@@ -36,10 +47,22 @@ class DirectBuffers:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeHolder:
+    """Objects of one class that hold native memory, `bytes` at most; no heap figure and no counter has it."""
+
+    name: str
+    instances: int
+    bytes: int
+    more_instances: int
+    more_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class HeapGrowth:
     """Between two full collections, `seconds` apart; bytes of live objects.
 
     classes  those that grew, by bytes
+    holders  those that hold native memory, by bytes
     pause    seconds that both histograms took the JVM
     dump     whether a heap dump tool is the next step, by `why`
     """
@@ -49,6 +72,7 @@ class HeapGrowth:
     growth: int
     classes: tuple[GrownClass, ...]
     direct: DirectBuffers
+    holders: tuple[NativeHolder, ...]
     pause: float
     dump: bool
     why: str
@@ -65,12 +89,16 @@ def heap_growth(first: Histogram, last: Histogram, report: Report | None) -> Hea
         if now.bytes > (old := first.classes.get(name, none)).bytes
     ]
     seconds = last.taken - first.taken
-    dump = growth >= max(_LEAST_GROWTH, live * _LEAST_SHARE)
-    why = (
-        "live objects grow from one full collection to the next: a heap dump tool names who holds them"
-        if dump
-        else "live objects did not grow beyond 1 MiB and 1 %: a heap dump would not tell more"
-    )
+    holders = _holders(first, last)
+    grows = growth >= max(_LEAST_GROWTH, live * _LEAST_SHARE)
+    holds = sum(one.bytes for one in holders) >= _LEAST_HELD
+    holds_more = sum(one.more_bytes for one in holders) >= _LEAST_GROWTH
+    if grows:
+        why = "live objects grow from one full collection to the next: a heap dump tool names who holds them"
+    elif holds or holds_more:
+        why = f"live objects hold native memory ({_listed(holders)}): a heap dump tool names who holds them"
+    else:
+        why = "live objects did not grow beyond 1 MiB and 1 %: a heap dump would not tell more"
     other = report.categories.get("Other") if report else None
     direct = DirectBuffers(
         last.classes.get(_BUFFER, none).instances,
@@ -79,4 +107,28 @@ def heap_growth(first: Histogram, last: Histogram, report: Report | None) -> Hea
         other.malloc if other else None,
     )
     grown.sort(key=lambda one: (-one.more_bytes, one.name))
-    return HeapGrowth(seconds, live, growth, tuple(grown), direct, first.seconds + last.seconds, dump, why)
+    dump = grows or holds or holds_more
+    pause = first.seconds + last.seconds
+    return HeapGrowth(seconds, live, growth, tuple(grown), direct, holders, pause, dump, why)
+
+
+def _holders(first: Histogram, last: Histogram) -> tuple[NativeHolder, ...]:
+    found = []
+    for name, (reference, each) in _ZLIB.items():
+        now, old = _held(last, reference), _held(first, reference)
+        if now:
+            found.append(NativeHolder(name, now, now * each, now - old, (now - old) * each))
+    return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
+
+
+def _held(histogram: Histogram, reference: str) -> int:
+    none = ClassCount(0, 0)
+    there = histogram.classes.get(reference, none).instances
+    cleanable = histogram.classes.get(_CLEANABLE)
+    return there if cleanable is None else min(there, cleanable.instances)
+
+
+def _listed(holders: tuple[NativeHolder, ...]) -> str:
+    return ", ".join(
+        f"{one.instances:,} {one.name.rpartition('.')[2]}s up to {format_size(one.bytes)}" for one in holders
+    )

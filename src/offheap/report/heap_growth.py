@@ -23,6 +23,7 @@ def as_json(found: HeapGrowth) -> Value:
         "growth_bytes": found.growth,
         "classes": [asdict(one) for one in found.classes],
         "direct_buffers": asdict(found.direct),
+        "native_holders": [asdict(one) for one in found.holders],
         "pause_seconds": round(found.pause, 3),
         "heap_dump_next": found.dump,
         "why": found.why,
