@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from offheap import __version__
 from offheap.errors import UserError
 from offheap.report.encoding import never_fail
 from offheap.report.text import printable
+from offheap.report.width import columns, fold
 
 # name -> one line of help.  The module is offheap.cli.<name> and offers
 #   add_arguments(parser: argparse.ArgumentParser) -> None   (also sets parser.epilog: examples)
@@ -61,6 +61,10 @@ _EPILOG = """examples:
 """
 
 
+# Columns that the examples of the commands need.
+_WRITTEN_FOR = 80
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line that names the mend."""
 
@@ -93,7 +97,7 @@ def _top_help() -> str:
         lines += ["", f"{title}:"]
         lines += [f"  {name:<{width}}{COMMANDS[name]}" for name in names]
     lines += ["", "options:", f"  {'--version':<{width}}print the version", "", _EPILOG]
-    return "\n".join(lines)
+    return "\n".join(fold(line, columns()) for line in "\n".join(lines).split("\n"))
 
 
 def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
@@ -103,7 +107,9 @@ def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
     if not parser.description:
         parser.description = COMMANDS[name][0].upper() + COMMANDS[name][1:] + "."
     # The formatter leaves descriptions as they are, for the sake of the examples in the epilog.
-    parser.description = textwrap.fill(parser.description, shutil.get_terminal_size().columns - 2)
+    parser.description = textwrap.fill(parser.description, columns() - 2)
+    if columns() < _WRITTEN_FOR:
+        parser.epilog = "\n".join(fold(line, columns() - 2) for line in (parser.epilog or "").split("\n"))
     return parser
 
 

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.errors import UserError
     from offheap.report import nmt_json, nmt_text
     from offheap.report.json import dumps
+    from offheap.report.width import output
 
     if args.diff and args.detail:
         raise UserError("--diff compares categories, not call sites", "give --diff or --detail")
@@ -70,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(dumps(nmt_json.nmt(tracked)))
     elif before:
-        print(nmt_text.diff(before, tracked, args.scale))
+        print(nmt_text.diff(before, tracked, args.scale), file=output())
     else:
-        print(nmt_text.report(tracked, args.scale, detail=args.detail))
+        print(nmt_text.report(tracked, args.scale, detail=args.detail), file=output())
     return 0
 
 

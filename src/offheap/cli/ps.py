@@ -6,11 +6,19 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from offheap.quantities import format_duration, format_size
+from offheap.report.text import printable
+from offheap.report.width import columns, wrapped
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from offheap.jvm.discovery import JVM
 
+_RIGHT = ("PID", "RSS", "UP")
 
 _TERMS = {"idle": "stopped"}  # JSON keeps its own word
+_SENTENCES = {"no": "not recorded", "stopped": "the probe is stopped"}  # where there is no heading
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery
     from offheap.recording import stale_files
     from offheap.report import clean, terminal
+    from offheap.report.lines import put
 
     jvms, stale = discovery.find_all(), stale_files.stale()
     if args.json:
@@ -37,13 +46,14 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
         return 0
+    out = terminal.console()
     if jvms:
-        _print_table(jvms)
+        _print_table(out, jvms)
     else:
-        print("no JVM is running here")
+        put(out, "no JVM is running here")
     if stale:
-        print()
-        clean.print_stale(terminal.console(), stale)
+        put(out)
+        clean.print_stale(out, stale)
     return 0
 
 
@@ -63,36 +73,34 @@ def as_json(jvm: JVM) -> dict[str, object]:
     }
 
 
-def _print_table(jvms: list[JVM]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _print_table(out: Console, jvms: list[JVM]) -> None:
+    from offheap.report.lines import put
 
-    from offheap.quantities import format_duration, format_size
-    from offheap.report.text import printable
+    rows = [("PID", "USER", "JAVA", "RSS", "UP", "RECORDED", "MAIN"), *map(_cells, jvms)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    if sum(widths) + 2 * len(widths) > columns():
+        for pid, user, java, rss, uptime, recorded, main in rows[1:]:
+            put(out, f"{pid}  {main}")
+            for line in wrapped(
+                f"{user}, Java {java}, {rss}, up {uptime}, {_SENTENCES.get(recorded, recorded)}", indent=4
+            ):
+                put(out, line)
+        return
+    for number, row in enumerate(rows):
+        cells = [
+            cell.rjust(size) if heading in _RIGHT else cell.ljust(size)
+            for cell, size, heading in zip(row, widths, rows[0], strict=False)
+        ]
+        put(out, ("  ".join([*cells, row[-1]]), "" if number else "bold"))
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, justify in (
-        ("PID", "right"),
-        ("USER", "left"),
-        ("JAVA", "left"),
-        ("RSS", "right"),
-        ("UP", "right"),
-        ("RECORDED", "left"),
-    ):
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True)
-    table.add_column("MAIN", overflow="fold")
-    for jvm in jvms:
-        pid = str(jvm.pid) if jvm.pid == jvm.namespace_pid else f"{jvm.pid} ({jvm.namespace_pid})"
-        cells = (
-            pid,
-            jvm.user,
-            jvm.java_version or "?",
-            format_size(jvm.rss_bytes),
-            format_duration(jvm.uptime_seconds),
-            _TERMS.get(jvm.recorded, jvm.recorded),
-            jvm.title or "?",
-        )
-        # Text, not str: a main class may look like rich's markup.
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    Console().print(table)
+
+def _cells(jvm: JVM) -> tuple[str, ...]:
+    return (
+        str(jvm.pid) if jvm.pid == jvm.namespace_pid else f"{jvm.pid} ({jvm.namespace_pid})",
+        printable(jvm.user),
+        printable(jvm.java_version or "?"),
+        format_size(jvm.rss_bytes),
+        format_duration(jvm.uptime_seconds),
+        _TERMS.get(jvm.recorded, jvm.recorded),
+        printable(jvm.title or "?"),
+    )

@@ -13,8 +13,9 @@ from offheap.proc.cgroup import Cgroup
 from offheap.quantities import format_duration, format_size
 from offheap.report import native_heap_text
 from offheap.report.text import printable
+from offheap.report.width import NARROW, width
 
-_WIDTH, _BAR, _TITLE, _LABEL = 80, 28, 30, 11
+_BAR, _TITLE, _LABEL = 28, 30, 11
 _MOST_PARTS = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STYLES: dict[Owner, str] = {
@@ -73,6 +74,9 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
 
 
 def _print_line(out: Console, title: str, size: int, whole: int, largest: int, style: str) -> None:
+    if width() < NARROW:
+        out.print(Text(f"{format_size(size):>10}{size / max(whole, 1):>7.1%}  {title}"))
+        return
     line = Text(f"{title:<{_TITLE}}{format_size(size):>10}{size / max(whole, 1):>7.1%}  ")
     line.append(_bar(size / largest), style)
     out.print(line)
@@ -104,6 +108,6 @@ def _cgroup(cgroup: Cgroup) -> str:
 
 
 def _print_fact(out: Console, label: str, fact: str) -> None:
-    lines = textwrap.wrap(printable(fact), _WIDTH - _LABEL)
+    lines = textwrap.wrap(printable(fact), width() - _LABEL)
     for number, line in enumerate(lines):
         out.print(Text.assemble((f"{label if not number else '':<{_LABEL}}", "bold"), line))

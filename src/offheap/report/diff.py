@@ -14,6 +14,7 @@ from offheap.quantities import PER_SECOND, format_count, format_duration, format
 from offheap.recording.model import Frame
 from offheap.report import json, wording
 from offheap.report.text import place, printable
+from offheap.report.width import width
 
 _STYLES: dict[Change, str] = {
     "new": "bold red",
@@ -197,4 +198,6 @@ def _difference(difference: Difference) -> dict[str, Any]:
 
 
 def _wrapped(text: str, style: str) -> Text:
-    return Text("\n".join(wrap(printable(text), 80, break_long_words=False, break_on_hyphens=False)), style)
+    return Text(
+        "\n".join(wrap(printable(text), width(), break_long_words=False, break_on_hyphens=False)), style
+    )

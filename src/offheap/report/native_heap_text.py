@@ -12,6 +12,7 @@ from offheap.analysis.block_sizes import known_as
 from offheap.analysis.results_native_heap import NativeHeap, Trimmed
 from offheap.quantities import format_duration, format_size
 from offheap.report.text import printable
+from offheap.report.width import width
 from offheap.report.wording import plural
 
 _MOST_SIZES, _MOST_ARENAS = 12, 12
@@ -74,7 +75,7 @@ def print_remedies(out: Console, heap: NativeHeap) -> None:
     for remedy in heap.remedies:
         bound = "at most " if remedy.at_most else ""
         out.print(Text(f"{bound + format_size(remedy.bytes):>18}  {remedy.name}"))
-        for line in textwrap.wrap(remedy.why, 60):
+        for line in textwrap.wrap(remedy.why, width() - 20):
             out.print(Text(f"{'':20}{line}", "dim"))
 
 

@@ -11,8 +11,9 @@ from offheap.analysis.accounts import TITLES
 from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
 from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.report.text import printable
+from offheap.report.width import NARROW, width
 
-_WIDTH, _LABEL = 80, 11
+_TITLE, _LABEL = 30, 11
 _STYLES = {"stable": "green", "cannot tell yet": "yellow"}
 
 
@@ -20,7 +21,7 @@ def print_growth(out: Console, found: OwnersGrowth, heading: str) -> None:
     """`heading`: of what process, a line."""
     out.print(Text(printable(heading), "bold"))
     out.print()
-    out.print(Text(f"{'':<30}{'at first':>10}{'at last':>10}   growth (95 %)", "dim"))
+    out.print(Text(f"{_title('')}{'at first':>10}{'at last':>10}   growth (95 %)", "dim"))
     for one in found.owners:
         if one.bytes or one.first_bytes:
             title = next((t for name, t in TITLES.items() if name == one.owner), one.owner)
@@ -44,7 +45,7 @@ def print_growth(out: Console, found: OwnersGrowth, heading: str) -> None:
 
 
 def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
-    line = f"{printable(title)[:30]:<30}{format_size(one.first_bytes):>10}{format_size(one.bytes):>10}   "
+    line = f"{_title(printable(title))}{format_size(one.first_bytes):>10}{format_size(one.bytes):>10}   "
     growth = one.growth
     if growth is None:
         out.print(Text(line))
@@ -55,8 +56,15 @@ def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
     out.print(Text.assemble(line, (rate, "" if sure else "dim")), soft_wrap=True)
 
 
+def _title(text: str) -> str:
+    """The first cell of a row; on a narrow terminal a line of its own."""
+    if width() >= NARROW:
+        return f"{text[:_TITLE]:<{_TITLE}}"
+    return f"{text}\n" if text else ""
+
+
 def print_fact(out: Console, label: str, fact: str) -> None:
     """A line, or several, below the table."""
-    lines = textwrap.wrap(printable(fact), _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(printable(fact), width() - _LABEL, break_long_words=False, break_on_hyphens=False)
     for number, line in enumerate(lines):
         out.print(Text.assemble((f"{label if not number else '':<{_LABEL}}", "bold"), line), soft_wrap=True)

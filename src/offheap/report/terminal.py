@@ -1,4 +1,4 @@
-"""Reports for people at a terminal, readable in 80 columns."""
+"""Reports for people at a terminal, readable in 80 columns and in 40."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from offheap.report import wording
 from offheap.report.lines import Piece, put
 from offheap.report.namesakes_text import beside
 from offheap.report.text import printable
+from offheap.report.width import output, width
 
 _LABEL = 11  # columns
 
@@ -33,8 +34,8 @@ _KINDS = {"native": "blue", "java": "green", "jvm": "magenta", "kernel": "yellow
 
 
 def console() -> Console:
-    """Standard output.  Too long a line is left to the terminal: a folded name cannot be searched."""
-    return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    """Standard output.  Lines are broken between words alone: a folded name cannot be searched."""
+    return Console(file=output(), soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def print_leaks(
@@ -209,18 +210,18 @@ def _print_gaps(out: Console, stats: Stats) -> None:
 
 
 def _print_field(out: Console, label: str, value: str, indent: int = 0) -> None:
-    for index, line in enumerate(_lines(value, 80 - indent - _LABEL)):
+    for index, line in enumerate(_lines(value, width() - indent - _LABEL)):
         put(out, (f"{' ' * indent}{'' if index else label:<{_LABEL}}", "dim"), line)
 
 
-def _lines(value: str, width: int) -> list[str]:
+def _lines(value: str, room: int) -> list[str]:
     from textwrap import wrap
 
-    return wrap(printable(value), width, break_long_words=False, break_on_hyphens=False) or [""]
+    return wrap(printable(value), room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _print_wrapped(out: Console, value: str, style: str) -> None:
-    for line in _lines(value, 80):
+    for line in _lines(value, width()):
         put(out, (line, style))
 
 
