@@ -134,7 +134,10 @@ def test_a_killed_recorder_is_followed_by_the_next(
         wait_until(lambda: list(output.glob("*.json")))
         # While it lives a second one is told to wait.
         refused = offheap("attach", jvm.pid, "-o", tmp_path / "second.offheap", expect=2)
-        assert f"PID {jvm.pid} is already being recorded by another offheap" in refused.stderr
+        assert (
+            f"PID {jvm.pid} is already being recorded by another offheap (PID {recorder.pid})"
+            in refused.stderr
+        )
         recorder.kill()
         recorder.wait()
         present = probe.loaded(jvm.pid)

@@ -57,7 +57,7 @@ def test_the_table_shows_every_column(jre: Callable[[int], Path], waiting_classe
         )
         heading, *rows = outcome.stdout.splitlines()
         assert heading.split() == ["PID", "USER", "JAVA", "RSS", "UP", "RECORDED", "MAIN"]
-        (row,) = [row.split() for row in rows if row.split()[0] == str(jvm.pid)]
+        (row,) = [row.split() for row in rows if row.split()[:1] == [str(jvm.pid)]]
         assert row[2].startswith("17.")
         assert row[-2:] == ["no", "Waiting"]
 

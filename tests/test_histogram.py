@@ -17,6 +17,7 @@ from offheap.analysis.heap_growth import heap_growth
 from offheap.jvm import histogram
 from offheap.jvm.histogram import ClassCount, Histogram
 from turns import one_by_day
+from waiting_jvm import waiting_jvm
 
 MIB = 1 << 20
 TEXT = """ num     #instances         #bytes  class name (module)
@@ -61,6 +62,38 @@ def test_what_grew() -> None:
     assert still.direct.bytes is None
 
 
+def test_native_memory_that_objects_hold() -> None:
+    """696 Deflaters in a map: the heap is small and does not grow, and a dump tells all the same."""
+
+    def at(taken: float, held: int) -> Histogram:
+        counts = {"java.util.zip.Deflater": ClassCount(held, 64 * held)}
+        return Histogram({**counts, "java.util.HashMap$Node": ClassCount(held, 32 * held)}, taken, 0.1)
+
+    found = heap_growth(at(0, 696), at(10, 696), None)
+    assert found.dump
+    assert "live objects hold native memory (696 Deflaters up to 174 MiB): a heap dump tool" in found.why
+    (holder,) = found.holders
+    assert (holder.name, holder.instances, holder.more_bytes) == ("java.util.zip.Deflater", 696, 0)
+    assert holder.bytes == 696 * 4 * 65_536
+    # Few, as any JVM has; few that grow.
+    assert not heap_growth(at(0, 20), at(10, 20), None).dump
+    assert heap_growth(at(0, 20), at(10, 30), None).dump
+
+
+@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+def test_a_jvm_whose_objects_hold_native_memory(
+    version: int, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    with waiting_jvm(jre(version), waiting_classes, main="Holding") as jvm:
+        command = [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--histogram", "0.1s"]
+        found = json.loads(subprocess.run([*command, "--json"], capture_output=True, timeout=120).stdout)
+        assert found["histogram"]["heap_dump_next"] is True
+        (holder,) = [one for one in found["histogram"]["native_holders"] if one["name"].endswith("Deflater")]
+        assert 100 <= holder["instances"] < 110
+        text = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        assert f"jcmd {jvm.pid} GC.heap_dump" in text
+
+
 @pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
 def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
@@ -71,7 +104,9 @@ def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
         found = json.loads(outcome.stdout)["histogram"]
         assert HEAP < found["live_bytes"] < HEAP + 16 * MIB
         assert abs(found["growth_bytes"]) < MIB
-        assert found["heap_dump_next"] is False
+        # Not for the heap, which does not grow, but for what its objects hold beside it.
+        assert found["heap_dump_next"] is True
+        assert "60 Deflaters up to 15.0 MiB, 60 Inflaters up to 2.3 MiB" in found["why"]
         direct = found["direct_buffers"]
         # The mapped file's buffer owns none, nor do the JDK's views of its own modules.
         assert 25 <= direct.pop("buffers") < 50

@@ -16,6 +16,18 @@ class Searched extends Waiting {
 class Attached extends Waiting {
 }
 
+/** Java objects hold some 25 MiB of zlib's memory. */
+class Holding {
+    private static final java.util.Map<Integer, java.util.zip.Deflater> HELD = new java.util.HashMap<>();
+
+    public static void main(String[] arguments) throws Exception {
+        for (int i = 0; i < 100; i++) {
+            HELD.put(i, new java.util.zip.Deflater());
+        }
+        Waiting.main(arguments);
+    }
+}
+
 /** Whenever it is asked, threads with small stacks use them up. */
 class Diving {
     private static int depth;

@@ -10,14 +10,9 @@ from offheap.quantities import format_size
 
 _BUFFER = "java.nio.DirectByteBuffer"
 _OWNING = "java.nio.DirectByteBuffer$Deallocator"
-# What an object of zlib's holds outside the Java heap, by the JDK's class that frees it when the object dies:
-# four tables, or a state and, once it has inflated, a window (block_sizes.py).
-_ZLIB = {
-    "java.util.zip.Deflater": ("java.util.zip.Deflater$DeflaterZStreamRef", 4 * 65_536),
-    "java.util.zip.Inflater": ("java.util.zip.Inflater$InflaterZStreamRef", 7_152 + 32_768),
-}
-# One each for whatever is still to be freed: an object after its end() has none.
-_CLEANABLE = "jdk.internal.ref.CleanerImpl$PhantomCleanableRef"
+# What an object of zlib's holds outside the Java heap until its end(), which no histogram shows: four tables,
+# or a state and, once it has inflated, a window (block_sizes.py).
+_ZLIB = {"java.util.zip.Deflater": 4 * 65_536, "java.util.zip.Inflater": 7_152 + 32_768}
 # Less is what the jars hold that a JVM reads its classes from.
 _LEAST_HELD = 16 << 20
 # Less is what the two questions and any logger leave behind.
@@ -113,19 +108,13 @@ def heap_growth(first: Histogram, last: Histogram, report: Report | None) -> Hea
 
 
 def _holders(first: Histogram, last: Histogram) -> tuple[NativeHolder, ...]:
+    none = ClassCount(0, 0)
     found = []
-    for name, (reference, each) in _ZLIB.items():
-        now, old = _held(last, reference), _held(first, reference)
+    for name, each in _ZLIB.items():
+        now, old = (histogram.classes.get(name, none).instances for histogram in (last, first))
         if now:
             found.append(NativeHolder(name, now, now * each, now - old, (now - old) * each))
     return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
-
-
-def _held(histogram: Histogram, reference: str) -> int:
-    none = ClassCount(0, 0)
-    there = histogram.classes.get(reference, none).instances
-    cleanable = histogram.classes.get(_CLEANABLE)
-    return there if cleanable is None else min(there, cleanable.instances)
 
 
 def _listed(holders: tuple[NativeHolder, ...]) -> str:

@@ -59,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--interval, --budget and --exact need --attach", "add --attach, or leave them out")
     if not args.output.is_dir():
         raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
+    from offheap.report.output import check
+
+    check(args.output / "export")
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UserError(
             "`offheap live` needs a terminal", "for a file or a pipe use `offheap leaks` or `offheap summary`"
         )
-    from offheap.report.output import check
-
-    check(args.output / "export")
     from offheap.cli.reading import process_or_recording
 
     pid = process_or_recording(args.target)

@@ -114,7 +114,7 @@ def resolve_or_path(text: str) -> tuple[int | Path, str]:
     a file of one name the JVM is meant: it is the one that cannot be written otherwise.
     """
     path = Path(text)
-    if not text.isdecimal() and ("/" in text or path.suffix in _ENDINGS):
+    if not text.isdecimal() and ("/" in text or text in (".", "..") or path.suffix in _ENDINGS):
         return path, ""
     if text.isdecimal() or not path.exists():
         return resolve(text), ""

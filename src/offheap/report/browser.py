@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 # A browser that is started says nothing and goes on; only one that cannot start answers at once.
 _PATIENCE_SECONDS = 5.0
+_PROGRAM = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
 
 def show(page: Path) -> str:
@@ -15,15 +17,13 @@ def show(page: Path) -> str:
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         # Python would start a browser for the terminal, such as w3m, in the middle of ours.
         return "there is no display and no BROWSER"
-    opened: list[bool] = []
-    # A BROWSER that is a plain command is waited for, and may run for as long as the user reads.
-    thread = threading.Thread(target=_open, args=(page.resolve().as_uri(), opened), daemon=True)
-    thread.start()
-    thread.join(_PATIENCE_SECONDS)
-    return "no browser could be started" if opened == [False] else ""
-
-
-def _open(address: str, opened: list[bool]) -> None:
-    import webbrowser
-
-    opened.append(webbrowser.open(address))
+    # In a process of its own: webbrowser waits for a BROWSER that is a plain command, which may run for as
+    # long as the user reads, and would hold open the pipe that we write to.
+    nowhere = subprocess.DEVNULL
+    command = [sys.executable, "-c", _PROGRAM, page.resolve().as_uri()]
+    process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    try:
+        failed = process.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return ""
+    return "no browser could be started" if failed else ""

@@ -1,0 +1,210 @@
+"""Commands that cannot end well say so before they start anything, in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from left_live_files import left
+from offheap.cli.main import COMMANDS
+from offheap.errors import UserError
+from offheap.output_name import refuse_other_format
+from offheap.quantities import QuantityError, parse_positive_duration
+from offheap.recording.output import check_output
+
+ROOT = Path(__file__).parent.parent
+OFFHEAP = (sys.executable, "-m", "offheap")
+
+
+@pytest.fixture(autouse=True)
+def _built(probe_library: Path) -> None:
+    pass
+
+
+def refused(*arguments: str | Path, folder: Path, **variables: str) -> str:
+    """The one line of a command that starts nothing: its program would make the file `started`."""
+    outcome = subprocess.run(
+        [*OFFHEAP, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+        env={**os.environ, **variables},
+    )
+    assert outcome.returncode == 2, outcome
+    assert outcome.stdout == ""
+    (line,) = outcome.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        # /proc says of itself that it may be written.
+        (["-o", "/proc/a.offheap"], "/proc/a.offheap"),
+        (["-o", "a" * 300], "File name too long"),
+        (["-o", "file/a.offheap"], "file"),
+        (["-o", "a.pdf"], "a recording is a directory, NAME.offheap"),
+        (["-o", "a.html"], "`offheap report NAME.offheap -o NAME.html` then writes html, md, json or txt"),
+        (["--duration", "0"], "'0' leaves no time (write 30s, 1m30s)"),
+        (["--duration", "0m0s"], "'0m0s' leaves no time"),
+        (["--duration=-5"], "'-5' is negative"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_nothing_is_started_for_an_output_that_cannot_be(
+    command: str, options: list[str], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    line = refused(command, *options, "--", "touch", tmp_path / "started", folder=tmp_path)
+    assert words in line
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_nor_for_a_working_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    line = refused("run", "--", "touch", tmp_path / "started", folder=Path("/proc"))
+    assert "touch-" in line
+    assert not os.listdir(tmp_path)
+    line = refused("check", "--junit", "/proc/x.xml", "--", "touch", tmp_path / "started", folder=tmp_path)
+    assert "/proc/x.xml" in line
+    assert "/proc/a.offheap" in refused("demo", "-o", "/proc/a.offheap", folder=tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_full_file_system_is_found_before_the_start(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    for options in ("size=4k,nr_inodes=2", "ro"):
+        mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(tmp_path)]
+        if subprocess.run(mount, capture_output=True).returncode != 0:
+            pytest.skip("no small file system can be mounted here")
+        try:
+            line = refused("run", "-o", tmp_path / "a.offheap", "--", "true", folder=Path("/"))
+            assert re.search("No space left on device|Read-only file system", line)
+            assert not os.listdir(tmp_path)
+        finally:
+            subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_what_was_tried_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_output(tmp_path / "a.offheap")
+    check_output(tmp_path / "app-1.4")  # no ending of a format
+    assert not os.listdir(tmp_path)
+    (tmp_path / "a.offheap").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        check_output(tmp_path / "a.offheap")
+    assert os.listdir(tmp_path) == ["a.offheap"]
+
+
+@pytest.fixture(scope="module")
+def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return left(probe_library, tmp_path_factory.mktemp("bad-starts"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "R", "-o", "a.pdf"], "name a file .html, .md, .json or .txt"),
+        (["report", "R", "-o", "a.html", "--format", "md"], "a.html"),
+        (["report", "R", "-o", "a.md", "--open"], "--open shows an HTML file"),
+        (["report", "R", "-o", "-", "--open"], "--open shows an HTML file"),
+        (["report", "/missing", "-o", "/proc/a.html"], "/proc/a.html"),  # before it is read
+        (["diff", "R", "R", "-o", "a.md"], "a diff is written as HTML: name it .html"),
+        (["diff", "/missing", "R", "-o", "/proc/a.html"], "/proc/a.html"),
+        (["nmt", "1", "-o", "a.csv"], "a baseline is JSON: name it .json"),
+        (["nmt", "1", "-o", "/proc/a.json"], "/proc/a.json"),
+        (["live", "R", "-o", "/proc"], "/proc"),
+        (["where", "1", "--histogram", "0"], "'0' leaves no time"),
+    ],
+)
+def test_reports_look_at_their_output_first(
+    arguments: list[str], words: str, recording: Path, tmp_path: Path
+) -> None:
+    line = refused(*(str(recording) if word == "R" else word for word in arguments), folder=tmp_path)
+    assert words in line
+    assert not os.listdir(tmp_path)
+
+
+def test_endings_that_name_no_format_are_names() -> None:
+    for name in ("a.offheap", "app.v2", "shop-1.4", "shop.", ".hidden", "com.example.Shop"):
+        refuse_other_format(Path(name), (".offheap",), "")
+    with pytest.raises(UserError, match=r"A\.PDF would not hold what \.pdf says; mend"):
+        refuse_other_format(Path("A.PDF"), (".offheap",), "mend")
+
+
+def test_a_time_to_wait_is_above_zero() -> None:
+    assert parse_positive_duration("1h30m") == 5400
+    for text in ("0", "0s", "-5", "-5s", " - 5s", "0.0", "soon"):
+        with pytest.raises(QuantityError):
+            parse_positive_duration(text)
+
+
+def test_a_python_that_is_not_there_is_named() -> None:
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    for target in ("help", "test"):
+        outcome = subprocess.run(
+            ["make", "PYTHON=nonesuch", target], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert outcome.returncode == 2
+        assert "there is no program nonesuch" in outcome.stderr
+        assert outcome.stdout == ""
+
+
+def test_the_report_opens_in_the_browser(recording: Path, tmp_path: Path) -> None:
+    """Even one that is waited for, and runs for as long as the user reads."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho $$ "$@" > {tmp_path}/opened\nexec sleep 60\n')
+    browser.chmod(0o755)
+    began = time.monotonic()
+    outcome = subprocess.run(
+        [*OFFHEAP, "report", str(recording), "-o", "a page.html", "--open"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "BROWSER": str(browser)},
+        timeout=60,
+    )
+    pid, _, address = (tmp_path / "opened").read_text().partition(" ")
+    os.kill(int(pid), 9)
+    assert outcome.returncode == 0, outcome.stderr
+    assert time.monotonic() - began < 40
+    assert outcome.stdout.startswith("wrote a page.html (")
+    assert address.strip() == f"file://{tmp_path}/a%20page.html"
+
+
+def test_without_a_browser_the_path_is_said(recording: Path, tmp_path: Path) -> None:
+    displays = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    bare = {name: value for name, value in os.environ.items() if name not in displays}
+    for variables, why in (({}, "no display"), ({"BROWSER": "false"}, "no browser could be started")):
+        outcome = subprocess.run(
+            [*OFFHEAP, "report", str(recording), "-o", "a.html", "--open"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**bare, **variables},
+            timeout=60,
+        )
+        assert outcome.returncode == 0
+        assert outcome.stdout.startswith("wrote a.html (")
+        assert why in outcome.stderr
+        assert f"open {tmp_path}/a.html yourself" in outcome.stderr
+
+
+def test_every_command_can_be_asked_on_a_narrow_terminal() -> None:
+    for name in ("help", *COMMANDS):
+        arguments = [name] if name == "help" else [name, "--help"]
+        outcome = subprocess.run(
+            [*OFFHEAP, *arguments], capture_output=True, text=True, env={**os.environ, "COLUMNS": "40"}
+        )
+        assert outcome.returncode == 0
+        lines = [line for line in outcome.stdout.splitlines() if len(line) > 40]
+        # argparse keeps an option and its value together.
+        assert [line for line in lines if " " in line.strip() and not line.strip().startswith("[")] == []

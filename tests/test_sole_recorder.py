@@ -1,0 +1,175 @@
+"""One recorder at a time: who else records, with which options, and who ended whose recording."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from left_live_files import writing
+from offheap import recording
+from offheap.errors import UserError
+from offheap.jvm import probe
+from offheap.recording.live_file import LiveFile
+from offheap.recording.sampling import Sampling, running
+from offheap.recording.sole_recorder import recorder_of, sole_recorder
+from waiting_jvm import waiting_jvm
+
+OFFHEAP = (sys.executable, "-m", "offheap")
+
+pytestmark = pytest.mark.usefixtures("probe_library")
+
+
+def offheap(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    outcome = subprocess.run([*OFFHEAP, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert outcome.returncode == expect, outcome.stderr + outcome.stdout
+    return outcome
+
+
+def recorder(output: Path, *arguments: object) -> subprocess.Popen[str]:
+    """A command that records, once it does."""
+    process = subprocess.Popen(
+        [*OFFHEAP, *map(str, arguments), "-o", str(output)]
+        if arguments[0] == "attach"
+        else [*OFFHEAP, "run", "-o", str(output), "--", *map(str, arguments[1:])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(output.glob("*.json")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+def refused(pid: int, output: Path, *options: str) -> str:
+    outcome = offheap("attach", pid, "--duration", "1s", "-o", output, *options, expect=2)
+    assert outcome.stdout == ""
+    assert not output.exists()
+    (line,) = outcome.stderr.splitlines()
+    return line
+
+
+def test_an_attach_beside_another_and_a_detach_from_elsewhere(
+    jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
+) -> None:
+    first = tmp_path / "first.offheap"
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        other = recorder(first, "attach", jvm.pid, "--json")
+        line = refused(jvm.pid, tmp_path / "second.offheap", "--exact")
+        assert line.startswith(
+            f"offheap: PID {jvm.pid} is already being recorded by another offheap (PID {other.pid}); "
+        )
+        stopped = json.loads(offheap("detach", jvm.pid, "--json").stdout)
+        told, _ = other.communicate(timeout=60)
+        assert other.returncode == 0
+        assert (stopped["recorder_pid"], stopped["live_file"]) == (other.pid, None)
+        result = json.loads(told)
+        assert (result["ended"], result["cut_short"]) == ("detached", True)
+        assert recording.load(first).info.ended == "detached"
+        # The same for people.
+        other = recorder(tmp_path / "third.offheap", "attach", jvm.pid)
+        said = offheap("detach", jvm.pid).stdout
+        assert f"the recording by PID {other.pid} ends with that and is kept" in said
+        assert "offheap leaks" not in said, "the live file goes with its recorder"
+        told, _ = other.communicate(timeout=60)
+        assert "another command stopped the probe (offheap detach)" in told
+        assert f"offheap leaks {tmp_path / 'third.offheap'}" in told
+        assert jvm.answers()
+
+
+def test_options_that_differ_from_the_running_recording(
+    jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
+) -> None:
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        kept = ("--keep", "--duration", "0.2s", "-o")
+        offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "a.offheap")
+        for option in (["--exact"], ["--interval", "512k"], ["--budget", "1%"]):
+            line = refused(jvm.pid, tmp_path / "no.offheap", *option)
+            assert f"PID {jvm.pid} is being recorded with --budget 2% --interval 32KiB, not with --" in line
+            assert line.endswith(f"end what is recorded now: offheap detach {jvm.pid}")
+        present = probe.loaded(jvm.pid)
+        assert present
+        assert present.live_file, "it goes on"
+        # The same ones, and none at all, join it.
+        offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "b.offheap")
+        told = offheap("attach", jvm.pid, "--duration", "0.2s", "-o", tmp_path / "c.offheap")
+        assert "left recording by an earlier attach" in told.stderr
+
+
+def test_beside_a_run(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run.offheap"
+    run = recorder(output, "run", jre(17), "-cp", waiting_classes, "Waiting")
+    try:
+        pid = recording.load(output).info.pid
+        assert f"PID {pid} is already being recorded by another offheap (PID {run.pid})" in refused(
+            pid, tmp_path / "no.offheap"
+        )
+        assert f"the recording by PID {run.pid} ends with that" in offheap("detach", pid).stdout
+    finally:
+        told, _ = run.communicate(timeout=60)  # the end of its input ends the program
+    assert run.returncode == 0
+    assert (
+        f"another command stopped the probe in PID {pid} (offheap detach): the recording ends there" in told
+    )
+    assert recording.load(output).info.ended == "detached"
+
+
+def test_what_is_sampled_is_read_from_the_live_file(probe_library: Path, tmp_path: Path) -> None:
+    for mode, asked in (
+        ("exact", Sampling(exact=True)),
+        ("interval=65536", Sampling(65536)),
+        ("budget=2%", Sampling(32768, 0.02)),
+        ("budget=0.5%,interval=1MiB", Sampling(1 << 20, 0.005)),
+    ):
+        folder = tmp_path / mode.replace(",", "-")
+        folder.mkdir()
+        with writing(probe_library, folder, mode) as (pid, live_file):
+            with LiveFile(live_file) as source:
+                assert running(source.header) == asked
+            assert recorder_of(live_file) is None
+            with (
+                sole_recorder(live_file, pid, asked),
+                pytest.raises(UserError, match="by another offheap"),
+                sole_recorder(live_file, pid),
+            ):
+                pass
+            with (
+                pytest.raises(UserError, match="is being recorded with"),
+                sole_recorder(live_file, pid, Sampling(4096)),
+            ):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("asked", "now", "fits"),
+    [
+        (Sampling(), Sampling(exact=True), True),
+        (Sampling(), Sampling(32768, 0.01), True),
+        (Sampling(exact=True), Sampling(exact=True), True),
+        (Sampling(exact=True), Sampling(4096), False),
+        (Sampling(4096), Sampling(exact=True), False),
+        (Sampling(4096), Sampling(4096), True),
+        (Sampling(4096), Sampling(4096, 0.01), False),  # alone it is a fixed interval
+        (Sampling(4096, 0.01), Sampling(4096, 0.01), True),
+        (Sampling(None, 0.01), Sampling(32768, 0.01), True),
+        (Sampling(None, 0.01), Sampling(32768, 0.02), False),
+        (Sampling(None, 0.01), Sampling(32768), False),
+    ],
+)
+def test_which_options_fit(asked: Sampling, now: Sampling, fits: bool) -> None:
+    assert asked.fits(now) is fits
+
+
+def test_options_are_shown_as_they_are_given() -> None:
+    assert str(Sampling(512 << 10, 0.005)) == "--budget 0.5% --interval 512KiB"
+    assert str(Sampling(1000)) == "--interval 1000"
+    assert str(Sampling(exact=True)) == "--exact"
