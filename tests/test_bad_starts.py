@@ -53,8 +53,8 @@ def refused(*arguments: str | Path, folder: Path, **variables: str) -> str:
         (["-o", "file/a.offheap"], "file"),
         (["-o", "a.pdf"], "a recording is a directory, NAME.offheap"),
         (["-o", "a.html"], "`offheap report NAME.offheap -o NAME.html` then writes html, md, json or txt"),
-        (["--duration", "0"], "'0' leaves no time (write 30s, 1m30s)"),
-        (["--duration", "0m0s"], "'0m0s' leaves no time"),
+        (["--duration", "0"], "'0' is not above 0 (write 30s, 1m30s)"),
+        (["--duration", "0m0s"], "'0m0s' is not above 0"),
         (["--duration=-5"], "'-5' is negative"),
     ],
 )
@@ -121,7 +121,7 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         (["nmt", "1", "-o", "a.csv"], "a baseline is JSON: name it .json"),
         (["nmt", "1", "-o", "/proc/a.json"], "/proc/a.json"),
         (["live", "R", "-o", "/proc"], "/proc"),
-        (["where", "1", "--histogram", "0"], "'0' leaves no time"),
+        (["where", "1", "--histogram", "0"], "'0' is not above 0"),
     ],
 )
 def test_reports_look_at_their_output_first(
@@ -135,7 +135,7 @@ def test_reports_look_at_their_output_first(
 def test_endings_that_name_no_format_are_names() -> None:
     for name in ("a.offheap", "app.v2", "shop-1.4", "shop.", ".hidden", "com.example.Shop"):
         refuse_other_format(Path(name), (".offheap",), "")
-    with pytest.raises(UserError, match=r"A\.PDF would not hold what \.pdf says; mend"):
+    with pytest.raises(UserError, match=r"A\.PDF is not written as \.pdf; mend"):
         refuse_other_format(Path("A.PDF"), (".offheap",), "mend")
 
 

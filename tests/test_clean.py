@@ -61,7 +61,7 @@ def test_what_belongs_to_nobody_goes(
     half_made.write_bytes(bytes(contract.HEADER_BYTES))
     with writing(probe_library, place, "interval=65536") as (pid, used):
         listed = clean(capsys, "--dry-run")
-        assert "2 would go and free" in listed
+        assert "2 would be removed (" in listed
         assert len(list(place.iterdir())) == 3
         told = json.loads(clean(capsys, "--json"))
         assert used.exists()
@@ -78,7 +78,7 @@ def test_what_belongs_to_nobody_goes(
     assert files[str(used)]["kept"] == f"PID {pid} records into it"
     assert told["freed_bytes"] == sum(file["bytes"] for file in told["files"] if file["removed"])
     # The process is killed by now.
-    assert "1 removed" in clean(capsys)
+    assert "1 removed (" in clean(capsys)
     assert "nothing to remove" in clean(capsys)
     assert not list(place.iterdir())
 
@@ -96,7 +96,7 @@ def test_what_only_has_the_name_stays(place: Path, stale: Path, tmp_path: Path) 
     assert set(os.listdir(place)) == before
     assert target.exists()
     assert {name: file.kept for name, file in found.items()} == {
-        NAME.format(4): "no live file in spite of its name"
+        NAME.format(4): "not a live file, despite its name"
     }
 
 
@@ -112,15 +112,13 @@ def test_a_detached_process_that_lives_keeps_its_file(place: Path, probe_library
     """Its data may still be asked for.  A process that is not seen from here keeps what it writes."""
     with writing(probe_library, place, "interval=65536") as (pid, used):
         copy = copied(used, place)
-        assert (
-            f"PID {pid}, whose recording it was until a detach" in judged(Wish(remove=True))[copy.name].kept
-        )
+        assert f"PID {pid} still runs, and was detached from" in judged(Wish(remove=True))[copy.name].kept
         with copy.open("r+b") as file:
             file.seek(48)  # process_start
             file.write(bytes(8))
             file.flush()
             kept = judged(Wish(remove=True))[copy.name].kept
-            assert kept == "a process that is not seen from here writes it"
+            assert kept == "a process that is not visible from here writes to it"
         assert judged(Wish(remove=True))[copy.name].removed
 
 
@@ -143,12 +141,12 @@ def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch:
     folder = place / "offheap-run-7-abcdefgh"
     folder.mkdir(mode=0o700)
     path = copied(stale, folder)
-    assert judged(Wish(remove=True))[path.name].kept == "nobody knows which run made its folder"
+    assert judged(Wish(remove=True))[path.name].kept == "the run that created its folder is unknown"
     (folder / "owner").write_text(run_folder._ourselves())
-    assert judged(Wish(remove=True))[path.name].kept.endswith(f"PID {os.getpid()}, goes on")
+    assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
     # The same when a process names the folder itself, as `OFFHEAP=dir=` of a run does.
     monkeypatch.setattr(live_files, "folders", lambda pid=None: [folder])
-    assert judged(Wish(remove=True))[path.name].kept.endswith("goes on")
+    assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
     monkeypatch.setattr(live_files, "folders", lambda pid=None: [place])
     (folder / "owner").write_text(f"1 1 {os.stat('/proc/self/ns/pid').st_ino}\n")
     assert judged(Wish(remove=True))[path.name].removed
@@ -197,9 +195,7 @@ def test_an_attach_names_what_fills_shared_memory(
         assert outcome.returncode == 0, outcome.stderr
         line = next(line for line in outcome.stderr.splitlines() if "/dev/shm" in line)
         assert "no room for its live file in /dev/shm (1" in line
-        assert (
-            f"`offheap clean` frees 0 B of live files whose processes are gone: /proc/{jvm.pid}/root" in line
-        )
+        assert f"`offheap clean` frees 0 B of stale live files: /proc/{jvm.pid}/root" in line
         assert probe.loaded(jvm.pid)
 
 

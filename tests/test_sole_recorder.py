@@ -78,7 +78,7 @@ def test_an_attach_beside_another_and_a_detach_from_elsewhere(
         # The same for people.
         other = recorder(tmp_path / "third.offheap", "attach", jvm.pid)
         said = offheap("detach", jvm.pid).stdout
-        assert f"the recording by PID {other.pid} ends with that and is kept" in said
+        assert f"the recording by PID {other.pid} ends here and is kept" in said
         assert "offheap leaks" not in said, "the live file goes with its recorder"
         told, _ = other.communicate(timeout=60)
         assert "another command stopped the probe (offheap detach)" in told
@@ -113,7 +113,7 @@ def test_beside_a_run(jre: Callable[[int], Path], waiting_classes: Path, tmp_pat
         assert f"PID {pid} is already being recorded by another offheap (PID {run.pid})" in refused(
             pid, tmp_path / "no.offheap"
         )
-        assert f"the recording by PID {run.pid} ends with that" in offheap("detach", pid).stdout
+        assert f"the recording by PID {run.pid} ends here" in offheap("detach", pid).stdout
     finally:
         told, _ = run.communicate(timeout=60)  # the end of its input ends the program
     assert run.returncode == 0

@@ -63,7 +63,7 @@ def parse_positive_duration(text: str) -> float:
         raise QuantityError(f"{text!r} is negative (write 30s, 1m30s)")
     seconds = parse_duration(text)
     if seconds <= 0:
-        raise QuantityError(f"{text!r} leaves no time (write 30s, 1m30s)")
+        raise QuantityError(f"{text!r} is not above 0 (write 30s, 1m30s)")
     return seconds
 
 

@@ -9,18 +9,23 @@ from offheap.quantities import parse_duration
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Remove the live files whose processes are gone: killed JVMs leave them in /dev/shm, which is "
-        "memory.  What a process still writes or an offheap still reads stays, as do other users' files; "
-        "each is listed with the reason.  Until it goes, `offheap leaks FILE` reads such a file."
+        "Remove the live files whose process no longer exists: killed JVMs leave them in /dev/shm, which "
+        "is memory.  It keeps a file that a process still writes or an offheap still reads, and other "
+        "users' files; each is listed with the reason.  Until it is removed, `offheap leaks FILE` reads "
+        "such a file."
     )
     parser.epilog = """examples:
-  offheap clean --dry-run               what would go, and what would stay
+  offheap clean --dry-run               what would be removed, and what would be kept
   offheap clean
   offheap clean --older-than 7d
   sudo offheap clean --all-users"""
     parser.add_argument("-n", "--dry-run", action="store_true", help="list only, remove nothing")
     parser.add_argument(
-        "--older-than", type=parse_duration, default=0.0, metavar="TIME", help="leave what is younger"
+        "--older-than",
+        type=parse_duration,
+        default=0.0,
+        metavar="TIME",
+        help="keep the files that are younger",
     )
     parser.add_argument("--all-users", action="store_true", help="as root: also the files of other users")
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.clean/1)")

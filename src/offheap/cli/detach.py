@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             f"the probe in PID {pid} is stopped; it was preloaded, so its hooks stay until the process ends"
         )
     if stopped.recorder is not None:
-        print(f"the recording by PID {stopped.recorder} ends with that and is kept")
+        print(f"the recording by PID {stopped.recorder} ends here and is kept")
     if live_file:
         print(f"what it recorded: offheap leaks {printable(live_file)}")  # in a folder of the JVM's choice
     return 0

@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
     "attach": "load the probe into a running JVM, record, and stop the probe",
     "detach": "stop the probe in a running JVM",
     "ps": "the JVMs of this machine and whether they are recorded",
-    "clean": "remove live files whose processes are gone",
+    "clean": "remove live files whose process no longer exists",
     "where": "who owns RSS: heap, metaspace, thread stacks, malloc, files",
     "nmt": "Native Memory Tracking's report, plus the memory it does not count",
     "trim": "return malloc's free memory to the system; shows RSS before and after",

@@ -23,7 +23,7 @@ _SENTENCES = {"no": "not recorded", "stopped": "the probe is stopped"}  # where 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the JVMs of this machine, and the live files that killed ones have left.  "
+        "List the JVMs of this machine, and the live files that killed JVMs left.  "
         "Root sees those of other users and containers in full."
     )
     parser.epilog = """examples:

@@ -24,7 +24,7 @@ _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
 _OWNER = "owner"
-_NOBODY = "nobody knows which run made its folder"
+_NOBODY = "the run that created its folder is unknown"
 
 
 def make(
@@ -108,8 +108,10 @@ def kept_by(folder: int) -> str:
         return _NOBODY
     pid, start_ticks, namespace = map(int, words)
     if namespace != os.stat("/proc/self/ns/pid").st_ino:
-        return "the run that made its folder is of another container"
-    return f"the run that made its folder, PID {pid}, goes on" if process.alive(pid, start_ticks) else ""
+        return "the run that created its folder is in another container"
+    return (
+        f"the run that created its folder still runs (PID {pid})" if process.alive(pid, start_ticks) else ""
+    )
 
 
 def _left_behind(folder: int, path: Path) -> bool:

@@ -92,7 +92,7 @@ def mend(folder: Path) -> str:
     size = format_size(sum(file.bytes for file in found))
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     names = ", ".join(str(file.path) for file in found[:_MOST_NAMED])
-    return f"`offheap clean` frees {size} of live files whose processes are gone: {names}{more}"
+    return f"`offheap clean` frees {size} of stale live files: {names}{more}"
 
 
 def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int], LiveFileFound]) -> None:
@@ -125,7 +125,7 @@ def _not_ours(uid: int, wish: Wish) -> str:
         return ""
     if os.geteuid() == 0:
         return "" if wish.everybody else f"belongs to {status.user_name(uid)} (--all-users)"
-    return f"belongs to {status.user_name(uid)}, as whom or as root it could be removed"
+    return f"belongs to {status.user_name(uid)}: run offheap as that user or as root"
 
 
 def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
@@ -163,18 +163,18 @@ def _wanted(descriptor: int) -> str:
     pid = process.find_process(int(row["pid"]), int(row["process_start"])) if row is not None else None
     written = locks.is_written(descriptor)
     if written:
-        return f"PID {pid} records into it" if pid else "a process that is not seen from here writes it"
+        return f"PID {pid} records into it" if pid else "a process that is not visible from here writes to it"
     if written is None:
-        return "its file system does not tell whether a process writes it"
+        return "its file system does not say whether a process writes to it"
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         reader = locks.holder(descriptor)
         return f"PID {reader} reads it" if reader else "an offheap reads it"
     if pid:
-        return f"PID {pid}, whose recording it was until a detach, still runs: rm it when it was read"
+        return f"PID {pid} still runs, and was detached from: read it, then delete it by hand"
     # A probe that was killed while it made the file has written nothing yet.
-    return "" if whole or not raw.strip(b"\0") else "no live file in spite of its name"
+    return "" if whole or not raw.strip(b"\0") else "not a live file, despite its name"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Live files that were removed and those that stay, for people and as offheap.clean/1."""
+"""Live files that were removed and those that were kept, for people and as offheap.clean/1."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from offheap.report.json import Value
 from offheap.report.lines import put
 from offheap.report.text import printable
 from offheap.report.width import width, wrapped
+from offheap.report.wording import plural
 
 if TYPE_CHECKING:
     from offheap.recording.stale_files import LiveFileFound
@@ -46,8 +47,8 @@ def print_files(out: Console, found: Sequence[LiveFileFound], *, dry_run: bool) 
     gone = [file for file in found if not file.kept]
     for file in [*gone, *(file for file in found if file.kept)]:
         put(out, printable(str(file.path)))
-        verb = "stays" if file.kept else "would go" if dry_run else "removed"
-        why = file.kept or f"its process, PID {file.pid}, is gone"
+        verb = "kept" if file.kept else "would be removed" if dry_run else "removed"
+        why = file.kept or f"its process, PID {file.pid}, no longer exists"
         about = (
             f"{format_size(file.bytes)}, of {file.user}, {format_duration(file.seconds)} old; {verb}: {why}"
         )
@@ -56,13 +57,13 @@ def print_files(out: Console, found: Sequence[LiveFileFound], *, dry_run: bool) 
     if found:
         put(out)
     total = format_size(sum(file.bytes for file in gone))
-    kept = f"; {len(found) - len(gone)} stay" if len(found) > len(gone) else ""
+    kept = f"; {len(found) - len(gone)} kept" if len(found) > len(gone) else ""
     if not gone:
         summary = f"nothing to remove{kept}"
     elif dry_run:
-        summary = f"{len(gone)} would go and free {total}{kept}; `offheap clean` removes them"
+        summary = f"{len(gone)} would be removed ({total}){kept}; `offheap clean` removes them"
     else:
-        summary = f"{len(gone)} removed, {total} freed{kept}"
+        summary = f"{len(gone)} removed ({total}){kept}"
     for line in wrapped(summary):
         put(out, line)
 
@@ -71,7 +72,7 @@ def print_stale(out: Console, found: Sequence[LiveFileFound]) -> None:
     """Those that belong to nobody, for `offheap ps`."""
     size = format_size(sum(file.bytes for file in found))
     text = (
-        f"{size} in live files whose processes are gone ({len(found)}); `offheap clean` removes them, "
+        f"{plural(len(found), 'stale live file')} of {size}; `offheap clean` removes them, "
         "`offheap leaks FILE` reads one:"
     )
     for line in wrapped(text):
