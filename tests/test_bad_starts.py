@@ -135,7 +135,7 @@ def test_reports_look_at_their_output_first(
 def test_endings_that_name_no_format_are_names() -> None:
     for name in ("a.offheap", "app.v2", "shop-1.4", "shop.", ".hidden", "com.example.Shop"):
         refuse_other_format(Path(name), (".offheap",), "")
-    with pytest.raises(UserError, match=r"A\.PDF is not written as \.pdf; mend"):
+    with pytest.raises(UserError, match=r"A\.PDF ends in \.pdf, which this command does not write; mend"):
         refuse_other_format(Path("A.PDF"), (".offheap",), "mend")
 
 

@@ -18,6 +18,7 @@ from offheap.errors import UserError
 from offheap.jvm import probe
 from offheap.proc import locks
 from offheap.recording import contract, live_files, run_folder, stale_files
+from offheap.recording.contract import State
 from offheap.recording.stale_files import LiveFileFound, Wish, survey
 from waiting_jvm import waiting_jvm
 
@@ -112,6 +113,10 @@ def test_a_detached_process_that_lives_keeps_its_file(place: Path, probe_library
     """Its data may still be asked for.  A process that is not seen from here keeps what it writes."""
     with writing(probe_library, place, "interval=65536") as (pid, used):
         copy = copied(used, place)
+        assert judged(Wish(remove=True))[copy.name].kept == f"PID {pid} records into it"
+        with copy.open("r+b") as file:
+            file.seek(24)
+            file.write(bytes([State.STOPPED]))
         assert f"PID {pid} still runs, and was detached from" in judged(Wish(remove=True))[copy.name].kept
         with copy.open("r+b") as file:
             file.seek(48)  # process_start

@@ -57,4 +57,4 @@ def refuse_other_format(output: Path, own: Collection[str], mend: str) -> None:
     """UserError when the name ends like a format that is none of `own`, the endings of what is written."""
     ending = output.suffix.lower()
     if ending in _FORMATS and ending not in own:
-        raise UserError(f"{output} is not written as {ending}", mend)
+        raise UserError(f"{output} ends in {ending}, which this command does not write", mend)

@@ -20,6 +20,7 @@ import numpy as np
 from offheap.proc import locks, status
 from offheap.quantities import format_duration, format_size
 from offheap.recording import contract, live_files, process, run_folder
+from offheap.recording.contract import State
 
 # Named in an error, which is one line.
 _MOST_NAMED = 3
@@ -159,11 +160,16 @@ def _wanted(descriptor: int) -> str:
     """Why an open file is still wanted; "" when it is a live file that nobody uses or might ask for."""
     raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
     whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
-    row = np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None
-    pid = process.find_process(int(row["pid"]), int(row["process_start"])) if row is not None else None
+    pid, recording = None, False
+    if whole:
+        row = np.frombuffer(raw, contract.HEADER, 1)[0]
+        pid = process.find_process(int(row["pid"]), int(row["process_start"]))
+        recording = row["state"] == State.RECORDING
     written = locks.is_written(descriptor)
+    if pid and (written or recording):
+        return f"PID {pid} records into it"
     if written:
-        return f"PID {pid} records into it" if pid else "a process that is not visible from here writes to it"
+        return "a process that is not visible from here writes to it"
     if written is None:
         return "its file system does not say whether a process writes to it"
     try:
