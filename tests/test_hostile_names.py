@@ -128,6 +128,8 @@ class Neighbour:
 LIVE = (
     Case("ps", (CLASS,)),
     Case("ps --json", (CLASS,)),
+    Case("clean --dry-run"),
+    Case("clean --dry-run --json"),
     Case("where {pid} --full --tree", (CLASS, MAPPED, PARKED, VERSION)),
     Case("where {pid} --json", (CLASS, MAPPED, PARKED, VERSION)),
     Case("where --all --no-attach", (CLASS,)),

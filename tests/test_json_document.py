@@ -101,6 +101,7 @@ OTHERS = {f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats",
 
 COMMANDS = {
     "offheap.ps/1": ("ps", "--json"),
+    "offheap.clean/1": ("clean", "--dry-run", "--json"),
     "offheap.env/1": ("env", "--json"),
     "offheap.where/1": ("where", "{pid}", "--json"),
     # Asking every JVM would make the JVMs of the tests beside this one listen, which some of them judge.

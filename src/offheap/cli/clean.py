@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "such a file."
     )
     parser.epilog = """examples:
-  offheap clean --dry-run               what would be removed, and what would be kept
+  offheap clean --dry-run               what would be removed, what kept
   offheap clean
   offheap clean --older-than 7d
   sudo offheap clean --all-users"""

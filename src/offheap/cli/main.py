@@ -14,7 +14,7 @@ from offheap import __version__
 from offheap.errors import UserError
 from offheap.report.encoding import never_fail
 from offheap.report.text import printable
-from offheap.report.width import columns, fold
+from offheap.report.width import columns, fold, known
 
 # name -> one line of help.  The module is offheap.cli.<name> and offers
 #   add_arguments(parser: argparse.ArgumentParser) -> None   (also sets parser.epilog: examples)
@@ -28,7 +28,7 @@ COMMANDS: dict[str, str] = {
     "clean": "remove live files whose process no longer exists",
     "where": "who owns RSS: heap, metaspace, thread stacks, malloc, files",
     "nmt": "Native Memory Tracking's report, plus the memory it does not count",
-    "trim": "return malloc's free memory to the system; shows RSS before and after",
+    "trim": "return malloc's free memory to the system; RSS before and after",
     "env": "print the variables that start the probe where there is no Python",
     "live": "watch what holds memory and what grows, in the terminal",
     "leaks": "suspects: sites whose old blocks survive and whose live bytes grow",
@@ -97,7 +97,8 @@ def _top_help() -> str:
         lines += ["", f"{title}:"]
         lines += [f"  {name:<{width}}{COMMANDS[name]}" for name in names]
     lines += ["", "options:", f"  {'--version':<{width}}print the version", "", _EPILOG]
-    return "\n".join(fold(line, columns()) for line in "\n".join(lines).split("\n"))
+    text = "\n".join(lines)
+    return "\n".join(fold(line, columns()) for line in text.split("\n")) if known() else text
 
 
 def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:

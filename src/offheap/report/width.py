@@ -98,7 +98,11 @@ class FoldedOutput(io.TextIOBase):
         return self._stream.encoding
 
 
+def known() -> bool:
+    """Whether standard output is a terminal, or COLUMNS says how wide it is."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+
+
 def output() -> TextIO:
     """Standard output, folded if its width is known."""
-    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return FoldedOutput(sys.stdout) if known else sys.stdout  # type: ignore[return-value]
+    return FoldedOutput(sys.stdout) if known() else sys.stdout  # type: ignore[return-value]
