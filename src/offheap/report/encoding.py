@@ -13,7 +13,8 @@ _FAILING = ("strict", "surrogateescape", "backslashreplace")
 
 _PLAIN = {
     "…": "...",
-    "→": ">",
+    "→": "->",
+    "←": "<-",
     "█": "#",
     # A bar ends in eighths of a column: from a half on they count as the column.
     **dict.fromkeys("▌▋▊▉", "#"),
