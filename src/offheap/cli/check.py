@@ -109,6 +109,10 @@ def run(args: argparse.Namespace) -> int:
         from offheap.report.output import check
 
         check(args.junit)
+    if args.command and args.output is not None:
+        from offheap.recording.output import check_output
+
+        check_output(args.output)
 
     from offheap.formats import suppressions
 
