@@ -1,4 +1,4 @@
-"""Words that once stood in messages, help or the README, and that a reader stumbled over, do not come back."""
+"""Words that once stood in messages, help or the README and made a reader stumble do not come back."""
 
 from __future__ import annotations
 
