@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import needs
+import public_folders
 import zoo as zoo_programs
 from elf_images import shared_library
 from offheap import checkout
 from waiting_jvm import compile_waiting
 
-pytest_plugins = ["report_pages"]
+pytest_plugins = ["report_pages", "skip_summary", "leftovers"]
 
 # Its deadline is one of wall time, and the machine may be anybody's.
 settings.register_profile("offheap", deadline=None)
@@ -25,6 +27,10 @@ settings.load_profile("offheap")
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_sessionfinish() -> None:
+    public_folders.remove()
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +46,7 @@ def jres() -> dict[int, Path]:
     """The `java` of every JRE that is installed, by feature version."""
     found = {version: zoo_programs.java(version) for version in zoo_programs.JRE_VERSIONS}
     found = {version: path for version, path in found.items() if path.exists()}
-    if not found:
-        pytest.skip("no JRE in .jres: run `make jres`")
+    needs.jre(17, found)
     return found
 
 
@@ -50,8 +55,7 @@ def jre(jres: dict[int, Path]) -> Callable[[int], Path]:
     """jre(17) is that version's `java`; the test is skipped if it is not installed."""
 
     def find(version: int) -> Path:
-        if version not in jres:
-            pytest.skip(f"no JRE {version} in .jres: run `make jres`")
+        needs.jre(version, version in jres)
         return jres[version]
 
     return find
@@ -62,7 +66,7 @@ def jdk() -> Path:
     """Home of the oldest installed JDK that can compile for 11."""
     homes = {version: home for version, home in zoo_programs.jdk_homes().items() if version >= 11}
     if not homes:
-        pytest.skip("no JDK 11 or newer (javac and include/jni.h): install one or set JAVA_HOME")
+        needs.jdk(11)
     return homes[min(homes)]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
+import needs
 from offheap import checkout
 from offheap.proc.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer
@@ -26,10 +24,7 @@ def shared_library(source: str, output: Path, *flags: str, machine: str | None =
 
 def program(name: str) -> str:
     """A program of binutils or GCC, or the test is skipped."""
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"no {name} on this machine: it is the independent answer to compare with")
-    return path
+    return needs.program(name, "the independent answer to compare with")
 
 
 def run(command: Sequence[str | Path]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
+import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import public_folders
 from waiting_jvm import WaitingJVM, read_line
 
 SOURCE = Path(__file__).parent / "java" / "Footprint.java"
@@ -30,11 +31,9 @@ WORKERS = 12
 @functools.cache
 def compile_footprint(jdk: Path) -> Path:
     """A folder with the program's classes, removed at the end of the test run."""
-    folder = Path(tempfile.mkdtemp(prefix="offheap-footprint-", dir="/tmp"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = public_folders.make("footprint")
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder), str(SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    folder.chmod(0o755)
     return folder
 
 
@@ -43,7 +42,7 @@ def footprint_jvm(
     java: Path, classes: Path, collector: str, *options: str, wrapper: Sequence[str] = ()
 ) -> Iterator[WaitingJVM]:
     """The program, with all its memory held; `pid` is the JVM's own."""
-    work = Path(tempfile.mkdtemp(prefix="offheap-jvm-", dir="/tmp"))
+    work = Path(tempfile.mkdtemp(prefix=f"offheap-jvm-{os.getpid()}-", dir="/tmp"))
     work.chmod(0o777)
     command = [*wrapper, str(java), "-Xmx192m", *COLLECTORS[collector], *options]
     command += ["-cp", str(classes), "Footprint", str(work / "mapped.bin")]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
+import needs
 from offheap import checkout
 
 PROBE = Path(__file__).parent.parent / "probe"
@@ -41,12 +39,10 @@ def compile_c(
     if not sanitizer:
         checkout.build_script().compile_native([*arguments, "-fno-sanitize=undefined"])
         return output
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip(f"no cc on PATH: -fsanitize={sanitizer} needs a compiler with its run-time library")
+    compiler = needs.program("cc", f"with its run-time library for -fsanitize={sanitizer}")
     command = [compiler, f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", *arguments]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if outcome.returncode != 0 and "cannot find" in outcome.stderr:
-        pytest.skip(f"{compiler} has no run-time library for -fsanitize={sanitizer}")
+        needs.skip(f"the run-time library of {compiler} for -fsanitize={sanitizer}", needs.apt("gcc"))
     assert outcome.returncode == 0, outcome.stderr
     return output

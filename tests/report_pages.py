@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import needs
 import recordings
 from offheap.analysis.leaks import suspects
 from offheap.recording.model import LIVE, SERIES, Frame, Recording
@@ -69,7 +70,7 @@ def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
         try:
             web_build.build(WEB, output)
         except web_build.BuildError as error:
-            pytest.skip(f"the report's template cannot be built here: {error}")
+            needs.skip(f"the report's template ({error})", needs.INTERNET)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html, "TEMPLATE", output)
         yield output
@@ -78,8 +79,10 @@ def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+        needs.program("chromium")
+    needs.playwright()
+    from playwright import sync_api
+
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         yield browser

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pytest
+import needs
 
 FileSystem = Literal["tmpfs", "ext4"]
 
@@ -21,8 +21,7 @@ def small_file_system(kind: FileSystem, folder: Path, mib: int) -> Iterator[Path
     """Mounted at a new folder in `folder`; ext4 from an image beside it."""
     place, image = folder / kind, folder / "image"
     place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small file system")
+    needs.root("to mount a small file system")
     if kind == "tmpfs":
         commands = [["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(place)]]
     else:
@@ -33,12 +32,7 @@ def small_file_system(kind: FileSystem, folder: Path, mib: int) -> Iterator[Path
             ["mount", "-o", "loop", str(image), str(place)],
         ]
     for command in commands:
-        try:
-            outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        except FileNotFoundError:
-            pytest.skip(f"{command[0]} is not installed")
-        if outcome.returncode != 0:
-            pytest.skip(f"a small {kind} cannot be mounted here: {outcome.stderr.strip()}")
+        needs.mounted(command)
     try:
         yield place
     finally:
@@ -89,7 +83,7 @@ def memory_cgroup() -> Iterator[MemoryCgroup]:
                 return
         finally:
             _remove(group)
-    pytest.skip("no memory cgroup can be made here")
+    needs.skip("a memory cgroup of its own", "run as root where /sys/fs/cgroup can be written")
 
 
 def _remove(group: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import PROBE, compile_c
 from offheap import recording
 from offheap.recording.model import Recording
@@ -113,11 +114,7 @@ def test_chained(
     scenario: str, allocator: str, adversarial: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """Another allocator preloaded behind the probe serves the blocks, and every one is still seen."""
-    name = ctypes.util.find_library(allocator)
-    if name is None:
-        pytest.skip(
-            f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4, libmimalloc2.0)"
-        )
+    name = needs.shared_library(allocator)
     truth = run(
         [adversarial, scenario],
         {"LD_PRELOAD": f"{probe_library} {name}", "OFFHEAP": f"exact,dir={tmp_path}"},

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from native import compile_c
 from offheap.errors import UserError
 from offheap.jvm import attach
@@ -154,8 +155,7 @@ def test_without_a_working_directory(version: int, jre: Callable[[int], Path], w
 
 
 def test_root_attaches_to_another_users_jvm(jdk: Path, waiting_classes: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to start a JVM as another user")
+    needs.root("to start a JVM as another user")
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         assert "JDK" in AttachedVM(jvm.pid).jcmd("VM.version")
         assert (os.geteuid(), os.getegid()) == (0, 0)
@@ -163,8 +163,7 @@ def test_root_attaches_to_another_users_jvm(jdk: Path, waiting_classes: Path) ->
 
 
 def test_a_jvm_in_a_container(jdk: Path, waiting_classes: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make namespaces")
+    needs.namespaces("mount", "pid")
     wrapper = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c")
     # Its /tmp is not ours, and it is process 1 there.
     classes = Path("/dev/shm") / waiting_classes.name

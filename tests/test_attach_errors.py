@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap import checkout
 from offheap.errors import UserError
 from offheap.jvm import library, probe, target
@@ -146,11 +147,8 @@ def test_a_jvm_that_does_not_answer_in_time(jre: Callable[[int], Path], waiting_
 def test_another_users_jvm(
     jdk: Path, jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to be two users")
-    outcome = subprocess.run([*NOBODY, sys.executable, "-c", "import offheap.jvm.probe"], capture_output=True)
-    if outcome.returncode != 0:
-        pytest.skip("the user nobody may not read this checkout")
+    needs.root("to be two users")
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.jvm.probe")
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         line = refusal(Path("/var/tmp"), jvm.pid, *NOBODY)
         assert f"PID {jvm.pid} belongs to root" in line
@@ -169,12 +167,12 @@ def test_another_architecture(tmp_path: Path) -> None:
             _zig([*compiler, "-static", "-o", str(loader)])
             dependency = tmp_path / "libpause.so"
             _zig([*compiler, "-shared", "-fPIC", "-o", str(dependency)])
-            needs = [str(dependency), "-Wl,--no-as-needed", f"-Wl,--dynamic-linker={loader}"]
-            _zig([*compiler, "-pie", *needs, "-o", str(program)])
+            linked = [str(dependency), "-Wl,--no-as-needed", f"-Wl,--dynamic-linker={loader}"]
+            _zig([*compiler, "-pie", *linked, "-o", str(program)])
         try:
             process = subprocess.Popen([program])
         except OSError as error:
-            pytest.skip(f"this kernel runs no {what} program: {error}")
+            needs.skip(f"a kernel that runs a {what} program ({error})", "run on x86-64 with IA-32 emulation")
         try:
             time.sleep(0.1)
             assert process.poll() is None
@@ -201,8 +199,7 @@ def _zig(arguments: Sequence[str]) -> None:
 
 
 def test_a_tmp_that_cannot_be_written(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a mount namespace")
+    needs.namespaces("mount")
     classes = Path("/var/tmp") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     wrapper = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && cd / && exec "$0" "$@"')

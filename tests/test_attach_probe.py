@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap import recording
 from offheap.cli import env
 from offheap.errors import UserError
@@ -204,8 +205,7 @@ def test_a_preloaded_probe_is_recorded_and_stays(
 def test_another_users_jvm_gets_a_copy_it_can_read(
     jdk: Path, waiting_classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to start a JVM as another user")
+    needs.root("to start a JVM as another user")
     hidden = tmp_path / "hidden" / library.NAME
     hidden.parent.mkdir(mode=0o700)
     shutil.copy(library.probe_library(), hidden)
@@ -293,8 +293,7 @@ def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, wait
 
 
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to start a JVM as another user")
+    needs.root("to start a JVM as another user")
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         left = Path(f"/tmp/.java_pid{jvm.pid}")
         with socket.socket(socket.AF_UNIX) as listener:
@@ -307,13 +306,12 @@ def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path
 
 @pytest.mark.parametrize("kind", ["root's", "rootless"])
 def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make namespaces")
+    needs.namespaces("mount", "pid")
     # In a rootless one, our root is nobody: it may neither connect nor make a file.
     rootless = (*NOBODY, "unshare", "--user", "--map-root-user") if kind == "rootless" else ()
     possible = subprocess.run([*rootless, "ls", library.probe_library()], capture_output=True, text=True)
     if possible.returncode != 0:
-        pytest.skip(f"no user namespace for nobody here: {possible.stderr.strip()}")
+        needs.skip(f"a user namespace for nobody ({possible.stderr.strip()})", needs.READABLE)
     classes = Path("/dev/shm") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     package = library.probe_library().parent
@@ -348,8 +346,7 @@ def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: P
 
 
 def test_no_room_anywhere(jdk: Path, waiting_classes: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a mount namespace")
+    needs.namespaces("mount")
     classes = Path("/var/tmp") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     script = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+import needs
 from turns import one_by_day
 from zoo import java, jdk_homes
 
@@ -52,8 +52,8 @@ def test_64_threads_hide_no_leak_and_invent_none() -> None:
     assert found["offheap 512 KiB"][2] == "0", "a sampled block that was freed is not live"
 
 
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile Churn.java with")
-@pytest.mark.skipif(not java(25).exists(), reason="no JRE 25 in .jres: `make jres`")
+@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
+@needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
 def test_every_churn_is_measured_under_offheap() -> None:
     output = bench("jvm_churn.py", "--only", "offheap 512")
     rows = re.findall(r"^\| ([^|]+), JDK 25 \| ([\d,.]+) \(.*?\) \| ([\d,.]+) \(", output, re.M)
@@ -84,7 +84,7 @@ def requests_of_a_server() -> None:
     need("wrk", "mvn")
     output = bench("application.py")
     if "*absent*" in output:
-        pytest.skip(output.splitlines()[-1])
+        needs.skip(output.splitlines()[-1], needs.INTERNET)
     rows = re.findall(r"^\| (offheap [^|]+) \| ([\d,]+) \| [^|]+ \| ([\d.]+) \|", output, re.M)
     assert [name for name, *_ in rows] == ["offheap 512 KiB", "offheap budget 1%"]
     for name, requests, samples in rows:
@@ -142,12 +142,11 @@ def spent_under_the_budget() -> None:
 
 def need(*programs: str) -> None:
     for program in programs:
-        if not shutil.which(program):
-            pytest.skip(f"no {program} (`make debian-packages` as root on Debian)")
+        needs.program(program)
 
 
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile the Java programs with")
-@pytest.mark.skipif(not java(17).exists(), reason="no JRE 17 in .jres: `make jres`")
+@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
+@needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
 @pytest.mark.parametrize(
     "measured",
     one_by_day(
@@ -197,8 +196,8 @@ def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # what other runs have fetched is not there either
 
 
-@pytest.mark.skipif(not jdk_homes(), reason="no JDK to compile the Java programs with")
-@pytest.mark.skipif(not java(25).exists(), reason="no JRE 25 in .jres: `make jres`")
+@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
+@needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
 @pytest.mark.parametrize(
     ("script", "peer", "row", "count"),
     [

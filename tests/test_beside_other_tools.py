@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
+import needs
 import soak
 from offheap import recording
 from offheap.errors import UserError
@@ -103,9 +103,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     allocator: str, version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
 ) -> None:
     """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
-    library = find_library(allocator)
-    if library is None:
-        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
+    library = needs.shared_library(allocator)
     java, jar = jre(version), soak.compile_stress(jdk, tmp_path)
     command: list[str | Path] = [
         java,
@@ -159,7 +157,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
 def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
     """jdb stops all threads, asks where they are, and lets them go on, all the while."""
     if not (jdk / "bin" / "jdb").exists():
-        pytest.skip("the JDK has no jdb (Debian's openjdk-17-jdk-headless)")
+        needs.skip("jdb in the JDK", needs.apt("jdb"))
     jar = soak.compile_stress(jdk, tmp_path)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -220,7 +218,8 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
 def async_profiler() -> Path:
     library = variants.fetch_async_profiler(ROOT / "build" / "peers")
     if not library.exists():
-        pytest.skip("async-profiler cannot be had (Debian's maven fetches it)")
+        needs.program("mvn", "which fetches async-profiler")
+        needs.skip("async-profiler, which mvn could not fetch", needs.INTERNET)
     return library
 
 
@@ -235,9 +234,7 @@ def test_async_profiler_and_mimalloc(
     tmp_path: Path,
 ) -> None:
     """Its signals come in the middle of a walk of ours, and ask the JVM for the same stacks."""
-    mimalloc = find_library("mimalloc")
-    if mimalloc is None:
-        pytest.skip("libmimalloc is not installed (Debian: libmimalloc2.0)")
+    mimalloc = needs.shared_library("mimalloc")
     java, jar, profile = jre(version), soak.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
     agent = f"-agentpath:{async_profiler}=start,event=cpu,interval=1ms,quiet,collapsed,file={profile}"
     command: list[str | Path] = [

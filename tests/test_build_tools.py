@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import needs
 from zoo import LEAKS, offheap
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "ci.md"
@@ -109,16 +110,14 @@ def test_the_variable_of_the_recipe_is_the_probe(probe_library: Path) -> None:
 
 @PROGRAMS
 def test_maven(name: str, outcomes: set[int], probe_library: Path, tmp_path: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("mvn is not installed (Debian: maven)")
+    maven = needs.program("mvn")
     write_project(tmp_path, name)
     (tmp_path / "pom.xml").write_text(POM.format(profile=recipe("xml")))
     recordings = tmp_path / "target" / "offheap"
     recordings.mkdir(parents=True)
     built = run([maven, "-B", "-Poffheap", "test"], tmp_path, probe_library)
     if built.returncode and re.search(r"Could not (resolve|transfer)|could not be resolved", built.stdout):
-        pytest.skip("no Maven repository has the plugins for the recipe")
+        needs.skip("the recipe's Maven plugins", needs.INTERNET)
     assert built.returncode == 0, built.stdout
     report = tmp_path / "target" / "surefire-reports" / "TEST-offheap.xml"
     checked = check(recordings, report)
@@ -129,9 +128,9 @@ def test_maven(name: str, outcomes: set[int], probe_library: Path, tmp_path: Pat
 
 @PROGRAMS
 def test_gradle(name: str, outcomes: set[int], probe_library: Path, tmp_path: Path) -> None:
-    gradle = shutil.which("gradle")
-    if gradle is None or not all(jar.exists() for jar in DEBIAN_JARS):
-        pytest.skip("Gradle or JUnit 4 is not installed (Debian: gradle, junit4)")
+    gradle = needs.program("gradle")
+    if not all(jar.exists() for jar in DEBIAN_JARS):
+        needs.skip("JUnit 4", needs.apt("junit4"))
     old = subprocess.run([gradle, "--version"], capture_output=True, text=True, timeout=120, check=True)
     configuration = (
         "testCompile" if re.search(r"^Gradle [1-6]\.", old.stdout, re.MULTILINE) else "testImplementation"

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from offheap.analysis.gate import Limits, gate
 from offheap.analysis.judgement import SHORTEST
 from offheap.analysis.results_gate import Gate
@@ -294,8 +295,7 @@ def checked(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, subprocess.CompletedProcess[str]]:
     """`offheap check -- java ...` of a leak, of churn and of one too short, each with its recording."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     folder = tmp_path_factory.mktemp("check")
 
     def check(name: str, program: str, seconds: float, *more: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap import __version__
 from offheap.cli import main as cli
 from offheap.errors import UserError
@@ -193,16 +193,14 @@ def test_completion_scripts_are_valid(shell: str, tmp_path: Path) -> None:
     for name in cli.COMMANDS:
         assert name in outcome.stdout
     assert "--threads" in outcome.stdout or "threads" in outcome.stdout
-    if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed: its script was not checked by the shell itself")
+    needs.program(shell, "which checks its own script")
     script = tmp_path / "script"
     script.write_text(outcome.stdout)
     subprocess.run([shell, "-n", script], check=True, timeout=60)
 
 
 def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
-    if not shutil.which("bash"):
-        pytest.skip("bash is not installed")
+    needs.program("bash")
     script = tmp_path / "script"
     script.write_text(offheap("completion", "bash").stdout)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import needs
 from offheap.analysis.diff import diff, diff_in_time
 from offheap.analysis.matching import function_name, match
 from offheap.analysis.results_diff import Diff, SiteChange
@@ -362,8 +363,7 @@ def recorded(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """leak.offheap and churn.offheap: two programs of the zoo, six seconds each."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     folder = tmp_path_factory.mktemp("diff")
     started = [
         subprocess.Popen(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from offheap.errors import UserError
 from offheap.jvm import command, discovery
 from waiting_jvm import NOBODY, waiting_jvm
@@ -74,12 +75,8 @@ def test_a_jvm_without_perf_data_is_listed(jre: Callable[[int], Path], waiting_c
 def test_another_users_jvm_is_listed_as_far_as_it_can_be(
     jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to look as another user")
-    try:
-        subprocess.run([*NOBODY, sys.executable, "-c", "import offheap"], check=True, capture_output=True)
-    except subprocess.CalledProcessError:
-        pytest.skip("the user nobody may not read this checkout")
+    needs.root("to look as another user")
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap")
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         (found,) = [row for row in _ps(*NOBODY) if row["pid"] == jvm.pid]
         assert found["main"] == "Waiting"
@@ -98,8 +95,7 @@ def test_a_main_class_in_a_file_of_arguments(
 
 
 def test_a_container_is_seen_with_both_its_pids(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a PID namespace")
+    needs.namespaces("mount", "pid")
     wrapper = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
     with waiting_jvm(jre(17), waiting_classes, wrapper=wrapper) as jvm:
         children = Path(f"/proc/{jvm.pid}/task/{jvm.pid}/children").read_text().split()

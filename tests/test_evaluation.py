@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import evaluate
@@ -90,8 +92,7 @@ def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:
 def test_a_real_jvm_is_judged_while_it_is_recorded(jres: dict[int, Path], zoo: Zoo, tmp_path: Path) -> None:
     """A tenth of what it takes goes unreturned by the same call path; the harness has to tell that leak from
     the JVM's own sites, and knows its rate."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     classes = jvm_churn.compile_java("LeakUnderChurn.java", tmp_path / "classes")
     case = evaluate_real.Case("exact", 17, "LeakUnderChurn", "unsafe", 1e6, 1e7)
     _, judged = evaluate_real.run(case, classes, zoo, tmp_path, looks=[5.0, 12.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import resource
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import soak
 from offheap import recording
 from offheap.errors import UserError
@@ -165,7 +165,7 @@ def refusal(pid: int, options: str = "interval=16384") -> str:
 DISPENSABLE = [number for wish, number in WISHES.items() if wish not in ("madvise", "fstatfs")]
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
+@needs.on_x86_64  # system call numbers
 @pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_seccomp(
     version: int, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
@@ -182,7 +182,7 @@ def test_seccomp(
     assert found.info.joined > 1000
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
+@needs.on_x86_64  # system call numbers
 @pytest.mark.parametrize("version", with_slow([17, 25], [11, 21]))
 def test_attach_under_seccomp(version: int, jre: Callable[[int], Path], jar: Path, tmp_path: Path) -> None:
     said: list[str] = []

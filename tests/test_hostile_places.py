@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import resource
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import compile_c
 from offheap import recording
 from seccomp import WISHES, forbid
@@ -157,7 +157,7 @@ def test_no_file_descriptors(probe_library: Path, tmp_path: Path) -> None:
 REFUSED = ("madvise", "fstatfs", "all")
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
+@needs.on_x86_64  # system call numbers
 @pytest.mark.parametrize("wish", [*WISHES, "all"])
 def test_seccomp(wish: str, probe_library: Path, tmp_path: Path) -> None:
     numbers = list(WISHES.values()) if wish == "all" else [WISHES[wish]]
@@ -199,8 +199,7 @@ def test_odd_folders(name: str, probe_library: Path, tmp_path: Path) -> None:
 
 def test_a_set_user_id_program_does_not_load_it(probe_library: Path, tmp_path: Path) -> None:
     """By a path, as `offheap run` asks for it; the dynamic linker sees to that."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a program set-user-ID")
+    needs.root("to make a program set-user-ID")
     tmp_path.chmod(0o777)
     program = Path(shutil.copy(shutil.which("env") or "/usr/bin/env", "/var/tmp/offheap-set-user-id"))
     try:
@@ -246,11 +245,12 @@ echo files: $(ls "$1/live" | wc -l)
 # The first shows that the probe would record, and the second that it is there and does not.
 @pytest.mark.parametrize(("mode", "user", "files"), [("755", 65534, 1), ("4755", 0, 0)])
 def test_a_set_user_id_program_that_loads_it(mode: str, user: int, files: int, probe_library: Path) -> None:
+    needs.namespaces("mount")
     with open("/proc/self/maps") as maps:
         folder = next(Path(line.split()[-1]).parent for line in maps if re.search(r"/libc[.-]", line))
     spare = next((folder / name for name in SPARE if (folder / name).exists()), None)
     if spare is None:
-        pytest.skip(f"neither of {', '.join(SPARE)} is in {folder}")
+        needs.skip(f"one of {', '.join(SPARE)} in {folder}", needs.apt("libc6"))
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="offheap-set-user-id-") as place:
         outcome = subprocess.run(
             ["unshare", "--mount", "sh", "-c", TRUSTED, "sh", place, probe_library, spare, mode],
@@ -258,8 +258,6 @@ def test_a_set_user_id_program_that_loads_it(mode: str, user: int, files: int, p
             text=True,
             timeout=60,
         )
-    if outcome.returncode != 0 and ("unshare" in outcome.stderr or "mount" in outcome.stderr):
-        pytest.skip(f"nothing can be mounted in a namespace of its own here: {outcome.stderr.strip()}")
     assert (outcome.returncode, outcome.stderr) == (0, "")
     assert f"/{spare.name}\n" in outcome.stdout
     assert re.search(rf"^Uid:\t65534\t{user}\t", outcome.stdout, re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import PROBE, compile_c
 from seccomp import WISHES, forbid
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="Java stacks are walked on x86-64 only"
-)
+pytestmark = needs.on_x86_64  # where alone Java stacks are walked
 
 TESTS = PROBE / "tests"
 WALK = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import needs
 import zoo as zoo_programs
 from zoo import Running, Zoo, offheap
 
@@ -82,8 +83,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     program = replace(zoo_programs.programs()["inflaters"], jvm=("-XX:NativeMemoryTracking=summary",))
     folder = tmp_path_factory.mktemp("json")
     with Running(zoo.command(program, jres[17], rate=400)) as running:

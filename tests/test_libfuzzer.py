@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+import needs
 from native import PROBE, compile_c
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -40,14 +41,12 @@ def test_the_unwinder_without_libfuzzer(sanitizer: str, fuzz: ModuleType, tmp_pa
 
 
 def test_libfuzzer_on_the_unwinder(fuzz: ModuleType, tmp_path: Path) -> None:
-    if shutil.which("clang") is None:
-        pytest.skip("no clang (`make fuzz-packages` as root on Debian)")
+    needs.program("clang")
     assert fuzz.unwinder(tmp_path, 2.0) is False
 
 
 def test_libfuzzer_on_the_reader(fuzz: ModuleType, tmp_path: Path) -> None:
-    if importlib.util.find_spec("atheris") is None:
-        pytest.skip("no atheris (`make fuzz-packages`)")
+    needs.module("atheris", "make fuzz-packages")
     assert fuzz.reader(tmp_path, 2.0) is False
 
 
@@ -66,9 +65,7 @@ def fuzz_for_a_moment(path: Path) -> subprocess.CompletedProcess[str]:
 
 def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
     """Where Clang and Atheris are missing; the machine's compiler stays, under another name."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no cc on PATH: what goes by chance needs a compiler with its sanitizers")
+    compiler = needs.program("cc", "with its sanitizers")
     (tmp_path / "cc").symlink_to(compiler)
     for tool in ("as", "ld"):
         found = shutil.which(tool)

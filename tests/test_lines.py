@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from elf_images import (
     NOWHERE,
     SOURCES,
@@ -23,7 +24,7 @@ from offheap.proc.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer, convert, lines
 
 pytestmark = pytest.mark.usefixtures("symbol_cache")
-needs_symbolic = pytest.mark.skipif(not lines.available(), reason="the `dwarf` extra is not installed")
+needs_symbolic = needs.unless(lines.available(), "symbolic", "pip install symbolic")
 
 
 @needs_symbolic

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import needs
 from live_file_writer import INTERVAL, LiveFileWriter, gap, hook, java, native
 from offheap.analysis.stats import losses
 from offheap.errors import UserError
@@ -277,7 +278,7 @@ def test_a_fifo_holds_nobody(tmp_path: Path) -> None:
         load(tmp_path / "a.live")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+@needs.as_root
 def test_another_users_file(tmp_path: Path) -> None:
     path = example().write(tmp_path / "a.live")
     for folder in (tmp_path, *tmp_path.parents):
@@ -410,7 +411,7 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [file.path for file in live_files.find(os.getpid())] == [mine]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file to another user")
+@needs.as_root
 def test_a_file_that_another_user_made_in_a_processs_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,8 +33,10 @@ def test_a_stripped_program_is_named_in_the_coverage(tmp_path: Path, probe_libra
         assert process.wait(10) == 0
     stored = load(tmp_path / "a.offheap")
     for which in (recording, stored):
-        said = [sentence for sentence in which.info.coverage if sentence.startswith("nameless: ")]
-        assert said == ["nameless: stripped: only exported functions have names, install its debug symbols"]
+        # libc shares the sentence where its debug symbols are not installed.
+        sentences = [sentence.partition(": ") for sentence in which.info.coverage]
+        said = [what for modules, _, what in sentences if "nameless" in modules.split(", ")]
+        assert said == ["stripped: only exported functions have names, install its debug symbols"]
         assert any(frame.name.startswith("nameless+0x") for frame in which.frames)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from footprint import DIRECT, compile_footprint, footprint_jvm
 from native import compile_c
 from offheap.analysis import accounting
@@ -23,7 +24,7 @@ from offheap.analysis.retention import remedies
 from offheap.jvm import malloc_header, malloc_info, nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.look import look
-from offheap.proc import glibc_heap, smaps, status, threads
+from offheap.proc import glibc_heap, smaps, status
 from turns import one_by_day
 from waiting_jvm import read_line
 from zoo import Running, Zoo, programs
@@ -31,10 +32,7 @@ from zoo import Running, Zoo, programs
 MIB = 1 << 20
 DATA = Path(__file__).parent / "data" / "malloc_info"
 
-pytestmark = pytest.mark.skipif(
-    not threads.may_see_stacks(os.getppid()),
-    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
-)
+pytestmark = needs.tracing
 
 
 @pytest.fixture(scope="module")

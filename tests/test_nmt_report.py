@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from footprint import DIRECT, compile_footprint, footprint_jvm
 from offheap import tracking
 from offheap.analysis import nmt_external
@@ -21,7 +21,6 @@ from offheap.analysis.results_nmt import External, Site, Tracked
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.nmt import Category
-from offheap.proc import threads
 from offheap.report import nmt_json, nmt_text
 from offheap.report.json import dumps
 from recordings import Leak, Process, inflater, jvm, native
@@ -30,11 +29,6 @@ from turns import one_by_day
 DATA = Path(__file__).parent / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")
 MIB = 1 << 20
-
-needs_tracing = pytest.mark.skipif(
-    not threads.may_see_stacks(os.getppid()),
-    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
-)
 
 
 def read(name: str) -> str:
@@ -209,7 +203,7 @@ def offheap_nmt(*arguments: object, status: int = 0) -> str:
     return outcome.stderr if status else outcome.stdout
 
 
-@needs_tracing
+@needs.tracing
 def test_the_command(jre: Callable[[int], Path], jdk: Path, tmp_path: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(17), compile_footprint(jdk), "serial", *options) as running:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
 import offheap
 from offheap.errors import UserError
 from offheap.opened import TABLES, OpenedRecording
@@ -31,8 +32,7 @@ def folder(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """The folder with the recording that the document opens."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     folder = tmp_path_factory.mktemp("notebook")
     program = zoo.command(programs()["inflaters"], jres[17], rate=200, seconds=8)
     done = subprocess.run(

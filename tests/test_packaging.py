@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap import checkout
 from zoo import ROOT
 
@@ -57,7 +58,7 @@ def glibc_versions(library: Path) -> set[tuple[int, int]]:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (ROOT / ".git").exists():
-        pytest.skip("not a git checkout: there is no list of what belongs to the project")
+        needs.skip("a git checkout, which lists what belongs to the project", "git clone")
     return copy_tree(tmp_path_factory.mktemp("tree"))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import needs
 import reattach
 
 pytestmark = pytest.mark.usefixtures("probe_library")
@@ -18,7 +18,7 @@ def programs(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> reattach.Pr
     return reattach.build(jdk, tmp_path_factory.mktemp("reattach"))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to read another process's memory")
+@needs.as_root  # reads another process's memory
 @pytest.mark.parametrize(
     ("version", "cycles", "kind"),
     [

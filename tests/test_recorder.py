@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
 import zoo as zoo_programs
 from live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
@@ -328,13 +329,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 512 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], capture_output=True, text=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+    needs.mounted(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder])
     try:
         yield folder
     finally:

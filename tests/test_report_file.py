@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import needs
 from offheap.analysis.leaks import suspects
 from offheap.analysis.results import Estimate
 from offheap.errors import UserError
@@ -129,13 +130,16 @@ def test_the_scripts_own_tests_pass(web_build: ModuleType, tmp_path: Path) -> No
     try:
         npm, environment = web_build.npm_command()
     except web_build.BuildError as error:
-        pytest.skip(str(error))
+        needs.skip(str(error), needs.INTERNET)
     copy = tmp_path / "web"
     shutil.copytree(WEB, copy, ignore=shutil.ignore_patterns("node_modules"))
     install = subprocess.run(
         [*npm, "ci", "--prefer-offline"], cwd=copy, env=environment, capture_output=True, text=True
     )
     if install.returncode:
-        pytest.skip(f"npm cannot install vitest here: {install.stderr.strip().splitlines()[-1:]}")
+        needs.skip(
+            f"vitest, which npm could not install ({install.stderr.strip().splitlines()[-1:]})",
+            needs.INTERNET,
+        )
     done = subprocess.run([*npm, "test"], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import compile_c
 from offheap.errors import UserError
 from offheap.recording import load, run_folder
@@ -264,13 +265,9 @@ def test_no_room_in_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_full_output_does_not_stop_the_program(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("no small file system can be mounted here")
+    needs.mounted(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", folder])
     try:
         began = time.monotonic()
         done = offheap_run(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap.recording import live_files, run_folder
 
 pytestmark = pytest.mark.usefixtures("probe_library")
@@ -118,8 +119,7 @@ def test_a_foreign_owner_is_nobody(words: str, parent: Path) -> None:
 
 
 def test_another_users_folder_stays(parent: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a folder of another user's")
+    needs.root("to make a folder of another user's")
     folder = left_behind(parent / "offheap-run-7-abcdefgh")
     os.chown(folder, 65534, 65534)
     mine = left_behind(parent / "offheap-run-8-abcdefgh")

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+import needs
 import soak
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -39,7 +40,7 @@ def stress(jdk: Path, probe_library: Path, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize("cell", todays(), ids=str)
 def test_the_jvm_survives(cell: soak.Cell, stress: soak.Stress, jres: dict[int, Path]) -> None:
     if cell.machine.jdk not in jres or not stress.present(cell.machine):
-        pytest.skip(f"no JDK {cell.machine.jdk} with {cell.machine.collector} here")
+        needs.skip(f"a JRE {cell.machine.jdk} with {cell.machine.collector} in .jres", needs.JRES)
     assert not stress.run(cell).failures
 
 
@@ -58,8 +59,7 @@ def test_the_matrix_is_whole() -> None:
 
 def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], tmp_path: Path) -> None:
     """Under something that is not the probe: the JVM runs well, and no live file comes of it."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     machine = soak.Machine(17, "Serial", "default", "exit")
     other = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=Path("/nowhere/liboffheap.so"))
     failures = other.run(soak.Cell(machine, "preload", exact=False)).failures
@@ -70,8 +70,7 @@ def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], t
 def test_an_empty_recording_is_a_failure(
     stress: soak.Stress, jres: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     shorter = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=stress.library)
     cell = soak.Cell(soak.Machine(17, "Serial", "default", "return"), "preload", exact=False)
     assert not shorter.run(cell).failures

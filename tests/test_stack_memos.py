@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import struct
 import subprocess
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import soak
 from native import PROBE
 from offheap import checkout
@@ -18,9 +18,7 @@ from offheap import checkout
 SOURCE = Path(__file__).parent / "java" / "Restacks.java"
 RESERVED = 2816  # offset of struct offheap_header's `reserved`, 160 words
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="Java stacks are recognised on x86-64 only"
-)
+pytestmark = needs.on_x86_64  # where alone Java stacks are recognised
 
 
 # What is hard on a memo: collectors that mend stacks while threads run (ZGC, Shenandoah), classes redefined
@@ -103,7 +101,7 @@ def test_memos_agree_with_walks(
         command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240
     )
     if "Unrecognized VM option" in outcome.stderr or "not supported" in outcome.stderr:
-        pytest.skip(f"JDK {version} here has no {options}")
+        needs.skip(f"a JRE {version} with {options}", "use another build of that JDK in .jres")
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout == "done\n"
     with live_file.open("rb") as file:

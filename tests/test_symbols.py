@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import needs
 from elf_images import (
     build_id,
     names,
@@ -191,13 +192,13 @@ def test_names(symbol: str, name: str) -> None:
     ],
 )
 def test_rust_names(symbol: str, name: str) -> None:
-    pytest.importorskip("demangle", reason="the package that knows Rust names needs Python 3.11")
+    needs.module("demangle", "use Python 3.11 or newer")
     assert demangle(plain(symbol)) == name
 
 
 def test_names_that_libstdcxx_does_not_read() -> None:
     """clang 18 and newer write the type of a template's constant parameter (Tn)."""
-    pytest.importorskip("demangle", reason="the package that knows these names needs Python 3.11")
+    needs.module("demangle", "use Python 3.11 or newer")
     assert demangle("_Z4makeIiTniLi0EEvv") == "void make<int, 0>()"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import soak
 from offheap import recording
 from offheap.recording.model import Recording
@@ -73,7 +74,7 @@ def test_the_jvms_own_threads_have_names(
     """Compilers and collectors name themselves only after their first allocations."""
     java, options = jre(version), soak.COLLECTORS[collector]
     if subprocess.run([java, *options, "-version"], capture_output=True, timeout=60).returncode:
-        pytest.skip(f"JDK {version} has no {collector} here")
+        needs.skip(f"a JRE {version} with {collector}", "use another build of that JDK in .jres")
     found = record_stress(java, jar, probe_library, tmp_path, *options, "-XX:+AlwaysPreTouch")
     names = Counter(found.threads[number] for number in found.live["thread"])
     assert names["main"], names

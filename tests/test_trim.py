@@ -12,16 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from offheap.proc import threads
+import needs
 from turns import one_by_day
 from waiting_jvm import WaitingJVM, read_line
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(
-    not threads.may_see_stacks(os.getppid()),
-    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
-)
+pytestmark = needs.tracing
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import struct
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import PROBE, compile_c
 from offheap import checkout
 from seccomp import forbid
@@ -51,7 +51,7 @@ def test_frames_are_those_of_backtrace(programs: Programs, case: str) -> None:
     assert compared(programs.run("cases", case)) >= 1
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the trap flag is x86's")
+@needs.on_x86_64  # the trap flag
 def test_after_every_single_instruction(programs: Programs) -> None:
     count, rootless = map(int, programs.run("cases", "single-step").split()[1::2])
     assert count > 3000
@@ -64,7 +64,7 @@ def test_reloaded_modules(programs: Programs) -> None:
     assert compared(programs.run("cases", "reload", str(plugin))) == 101
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="system call numbers are x86-64's")
+@needs.on_x86_64  # system call numbers
 def test_where_the_kernel_makes_no_copies(programs: Programs) -> None:
     """Then rules are read where they stand, and every stack is found all the same."""
     plugin = programs.folder / "unwind_plugin.so"
@@ -156,10 +156,10 @@ def test_threads_and_reloads_at_once(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-@pytest.mark.skipif(QEMU is None, reason="no qemu-aarch64 (Debian's qemu-user-static)")
-@pytest.mark.skipif(
-    not (AARCH64_ROOT / "lib/libgcc_s.so.1").exists(),
-    reason="no aarch64 C library (Debian's libc6-arm64-cross and libgcc-s1-arm64-cross)",
+@needs.unless(
+    QEMU is not None and (AARCH64_ROOT / "lib/libgcc_s.so.1").exists(),
+    "qemu-aarch64 and an aarch64 C library",
+    needs.apt("qemu-user-static", "libc6-arm64-cross", "libgcc-s1-arm64-cross"),
 )
 def test_aarch64(tmp_path: Path) -> None:
     compile_native = checkout.build_script().compile_native

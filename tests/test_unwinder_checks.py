@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import signal
 import subprocess
@@ -10,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import PROBE
 from unwinder_programs import UNWINDER, build
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the lying rules are x86-64's")
+pytestmark = needs.on_x86_64  # the lying rules are its
 
 # The source with the check, what stands there, and what without it: [low, high) is what may be read.
 CHECKS = {

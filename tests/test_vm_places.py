@@ -9,26 +9,22 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import zoo as zoo_programs
 from footprint import compile_footprint, footprint_jvm
 from offheap.jvm import nmt, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM
 from offheap.look import look
-from offheap.proc import maps, threads
+from offheap.proc import maps
 from turns import by_day
 from zoo import Running, Zoo
-
-needs_tracing = pytest.mark.skipif(
-    not threads.may_see_stacks(os.getppid()),
-    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
-)
 
 
 def borders(places: list[vm_info.Place], part: str) -> list[tuple[int, int]]:
     return sorted((place.start, place.end) for place in places if place.part == part)
 
 
-@needs_tracing
+@needs.tracing
 @pytest.mark.parametrize(
     ("version", "collector"), by_day((11, 17, 21, 25), ("parallel", "g1", "serial", "z"))
 )
@@ -66,7 +62,7 @@ def test_the_places_are_those_the_jvm_tells(
         assert len(tables) == counts[collector]
 
 
-@needs_tracing
+@needs.tracing
 def test_many_nodes_of_metaspace(jre: Callable[[int], Path], zoo: Zoo) -> None:
     """Class loaders that stay make JDK 11 reserve node after node, which looks like anybody's memory."""
     command = zoo.command(zoo_programs.programs()["class-loaders"], jre(11))

@@ -10,18 +10,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
+import needs
 from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
 from native import compile_c
 from offheap.analysis.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
 from offheap.look import look
-from offheap.proc import cgroup, threads
+from offheap.proc import cgroup
 from offheap.proc.pagemap import PAGE
 from turns import by_day
 from waiting_jvm import NOBODY, waiting_jvm
@@ -29,11 +29,6 @@ from waiting_jvm import NOBODY, waiting_jvm
 MIB = 1 << 20
 VERSIONS = (11, 17, 21, 25)
 CLOSED, WITH_NMT = 0.0025, 0.0005  # shares of RSS
-
-needs_tracing = pytest.mark.skipif(
-    not threads.may_see_stacks(os.getppid()),
-    reason="this user may not trace another process: run as root, or set kernel.yama.ptrace_scope to 0",
-)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +63,7 @@ def check_program(accounts: Accounts) -> None:
     assert any(part.name.endswith("/modules") for part in owners["jars"].parts)
 
 
-@needs_tracing
+@needs.tracing
 @pytest.mark.parametrize(("version", "collector"), by_day(VERSIONS, COLLECTORS))
 def test_without_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:+ExplicitGCInvokesConcurrent") as jvm:
@@ -91,7 +86,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         assert jvm.answers()
 
 
-@needs_tracing
+@needs.tracing
 @pytest.mark.parametrize(("version", "collector"), by_day((21, 25), COLLECTORS))
 def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:NativeMemoryTracking=summary") as jvm:
@@ -108,7 +103,7 @@ def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path],
         assert jvm.answers()
 
 
-@needs_tracing
+@needs.tracing
 @pytest.mark.parametrize("version", [11, 17])
 def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=detail") as jvm:
@@ -122,7 +117,7 @@ def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], class
         assert owners["gc"].bytes > 500 << 10
 
 
-@needs_tracing
+@needs.tracing
 def test_what_the_jvm_said_before_it_fell_silent(
     jre: Callable[[int], Path], classes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +141,7 @@ def test_what_the_jvm_said_before_it_fell_silent(
         assert jvm.answers()
 
 
-@needs_tracing
+@needs.tracing
 def test_what_the_program_takes_meanwhile_is_not_our_cost(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path
 ) -> None:
@@ -167,14 +162,12 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
     assert sum(one.cost_bytes for one in looks) < MIB
 
 
-@needs_tracing
+@needs.tracing
 @pytest.mark.parametrize("allocator", ["jemalloc", "tcmalloc"])
 def test_another_allocator(
     allocator: str, jre: Callable[[int], Path], classes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = find_library(allocator)
-    if library is None:
-        pytest.skip(f"lib{allocator} is not installed (Debian: libjemalloc2, libgoogle-perftools4)")
+    library = needs.shared_library(allocator)
     monkeypatch.setenv("LD_PRELOAD", library)
     with footprint_jvm(jre(21), classes, "serial") as jvm:
         accounts = look(jvm.pid)
@@ -212,7 +205,7 @@ def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:
         accounts = look(jvm.pid)
         check_books(accounts)
         if "cds" not in held(accounts):
-            pytest.skip(f"{jdk} has no CDS archive")
+            needs.skip(f"a CDS archive in {jdk}", f"{jdk}/bin/java -Xshare:dump")
         assert held(accounts)["cds"].bytes > 4 * MIB
 
 
@@ -278,7 +271,7 @@ def test_a_program_without_a_jvm() -> None:
 def test_a_cgroup_of_its_own(tmp_path: Path) -> None:
     own = cgroup.parse(Path("/proc/self/cgroup").read_text())
     if 2 not in own:
-        pytest.skip("this process is in no cgroup of version 2")
+        needs.skip("a cgroup of version 2", "run where version 2 is mounted at /sys/fs/cgroup")
     folder = tmp_path / own[2].lstrip("/")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "memory.current").write_text("1000\n")
@@ -313,17 +306,17 @@ def test_bad_input() -> None:
         assert word in line or "there is no process" in line
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a program as another user")
-def test_the_jvm_of_another_user(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    with waiting_jvm(jre(17), waiting_classes, wrapper=NOBODY) as jvm:
+@needs.as_root
+def test_the_jvm_of_another_user(jdk: Path, jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    # The JDK's own java: this checkout may lie in a folder that is closed to others.
+    with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         accounts = look(jvm.pid)
         check_books(accounts)
         assert "GC.heap_info" in accounts.sources
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap")
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         command = [*NOBODY, sys.executable, "-m", "offheap", "where", str(jvm.pid)]
         outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        if "No module named" in outcome.stderr or "Permission denied" in outcome.stderr:
-            pytest.skip("another user cannot read this installation")
         assert outcome.returncode == 2
         assert "belongs to root" in outcome.stderr
 
@@ -332,7 +325,7 @@ def test_the_jvm_of_another_user(jre: Callable[[int], Path], waiting_classes: Pa
 PLAIN = ("setpriv", "--bounding-set", "-sys_ptrace,-dac_override,-dac_read_search")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up CAP_SYS_PTRACE")
+@needs.as_root  # only root can give up CAP_SYS_PTRACE
 def test_a_jvm_with_more_rights_than_ours(jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(21), classes, "serial") as jvm:
         command = [*PLAIN, sys.executable, "-m", "offheap", "where", str(jvm.pid), "--json"]
@@ -348,11 +341,11 @@ def test_a_jvm_with_more_rights_than_ours(jre: Callable[[int], Path], classes: P
         assert jvm.answers()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount over files of /proc")
 def test_the_same_user_without_the_right_to_trace(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path
 ) -> None:
     """As with kernel.yama.ptrace_scope 1: memory and stack pointers are closed, maps and the JVM open."""
+    needs.namespaces("mount")
     closed = tmp_path / "closed"
     closed.touch(0)
     with footprint_jvm(jre(17), classes, "g1", wrapper=PLAIN) as jvm:
@@ -363,8 +356,8 @@ def test_the_same_user_without_the_right_to_trace(
         command = ["unshare", "-m", "sh", "-c", mount, "sh", *PLAIN]
         command += [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--json"]
         outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        if outcome.returncode == 9 or "unshare failed" in outcome.stderr:
-            pytest.skip(f"this container may not mount: {outcome.stderr.strip()}")
+        if outcome.returncode == 9:
+            needs.skip(f"mounts over files of /proc ({outcome.stderr.strip()})", needs.MOUNTS)
         assert outcome.returncode == 0, outcome.stderr
         document = json.loads(outcome.stdout)
         owners = {owner["owner"]: owner["bytes"] for owner in document["owners"]}

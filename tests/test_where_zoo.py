@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import needs
 import zoo as zoo_programs
 from zoo import Running, Zoo, offheap
 
@@ -41,8 +42,7 @@ def watched(jres: dict[int, Path], zoo: Zoo) -> Iterator[Callable[[str, int], di
         }
 
         def result(name: str, version: int) -> dict[str, Any]:
-            if (name, version) not in futures:
-                pytest.skip(f"no JRE {version} in .jres: run `make jres`")
+            needs.jre(version, (name, version) in futures)
             return futures[name, version].result()
 
         yield result

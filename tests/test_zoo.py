@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
+import needs
 import zoo as zoo_programs
 from zoo import Program, Running, Truth, Zoo, offheap
 
@@ -118,7 +119,7 @@ def recorded(
     wanted: list[Case] = []
     for item in request.session.items:
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
-        if isinstance(case, Case) and case not in wanted and _reason_to_skip(case, jres, zoo) is None:
+        if isinstance(case, Case) and case not in wanted and _can_run(case, jres, zoo):
             wanted.append(case)
     with ThreadPoolExecutor(AT_ONCE) as executor:
         futures: dict[Case, Future[Recorded]] = {
@@ -126,9 +127,9 @@ def recorded(
         }
 
         def result(case: Case) -> Recorded:
-            reason = _reason_to_skip(case, jres, zoo)
-            if reason:
-                pytest.skip(reason)
+            needs.jre(case.jre, case.jre in jres)
+            if not _can_run(case, jres, zoo):
+                needs.jdk(PROGRAMS[case.program].jdk)
             done = futures[case].result()
             if case in (*INFLATERS, *LEAKING) and _undecided(done) and case not in longer:
                 # Many JVMs share two CPUs with their host: a program may stand still for longer than it runs.
@@ -144,12 +145,8 @@ def recorded(
             future.cancel()
 
 
-def _reason_to_skip(case: Case, jres: dict[int, Path], zoo: Zoo) -> str | None:
-    if case.jre not in jres:
-        return f"no JRE {case.jre} in .jres: run `make jres`"
-    if PROGRAMS[case.program].jdk > 11 and zoo.modern is None:
-        return f"{case.program} needs a JDK {PROGRAMS[case.program].jdk} or newer to compile it"
-    return None
+def _can_run(case: Case, jres: dict[int, Path], zoo: Zoo) -> bool:
+    return case.jre in jres and (PROGRAMS[case.program].jdk <= 11 or zoo.modern is not None)
 
 
 def assert_stack(program: Program, stack: list[dict[str, Any]]) -> None:
@@ -210,7 +207,7 @@ def test_sampled_counts_cover_what_the_programs_counted(
     """By the call path shown: an Inflater's other block, of 112 bytes, is hardly ever sampled."""
     cases = [case for item in request.session.items if (case := _sampled_run(item)) is not None]
     if len(cases) < 6:
-        pytest.skip("only a part of the zoo was selected: too few runs to count")
+        needs.skip("the runs of the whole zoo", needs.WHOLE)
     missed = []
     for case in cases:
         result = recorded(case)
@@ -244,7 +241,7 @@ def test_program_runs_and_tells_the_truth(name: str, jres: dict[int, Path], zoo:
     program = PROGRAMS[name]
     versions = [version for version in jres if version >= program.jdk]
     if not versions or (program.jdk > 11 and zoo.modern is None):
-        pytest.skip(f"{name} needs a JDK and a JRE {program.jdk} or newer")
+        needs.jdk(program.jdk)
     with Running(zoo.command(program, jres[versions[-1]], rate=1000, seconds=0)) as running:
         truth = running.truths(1)[-1]
         final = running.stop_leaking()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -14,6 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import public_folders
 
 SOURCE = Path(__file__).parent / "java" / "Waiting.java"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -48,11 +49,9 @@ class WaitingJVM:
 @functools.cache
 def compile_waiting(jdk: Path) -> Path:
     """A folder with Waiting.class that every user may read, removed at the end of the test run."""
-    folder = Path(tempfile.mkdtemp(prefix="offheap-waiting-", dir="/tmp"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = public_folders.make("waiting")
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder), str(SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    folder.chmod(0o755)
     return folder
 
 
@@ -68,7 +67,9 @@ def waiting_jvm(
     main: str = "Waiting",
 ) -> Iterator[WaitingJVM]:
     """Starts `java OPTIONS MAIN` and ends it; `ready` waits until its main method runs."""
-    work = Path(tempfile.mkdtemp(prefix="offheap-jvm-", dir="/tmp")) if folder is None else folder
+    work = (
+        Path(tempfile.mkdtemp(prefix=f"offheap-jvm-{os.getpid()}-", dir="/tmp")) if folder is None else folder
+    )
     work.chmod(0o777)
     command = [*wrapper, str(java), "-Xmx64m", "-XX:+UseSerialGC", *options, "-cp", str(classes), main]
     with open(work / "stderr", "wb") as stderr:

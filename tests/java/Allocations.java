@@ -55,8 +55,8 @@ public class Allocations {
         field.setAccessible(true);
         Unsafe unsafe = (Unsafe) field.get(null);
         File file = File.createTempFile("allocations", null);
-        file.deleteOnExit();
         try (RandomAccessFile access = new RandomAccessFile(file, "rw")) {
+            file.delete(); // here, since some tests kill this JVM
             access.setLength(70_000);
             if (Boolean.getBoolean("wait")) {
                 System.out.println("ready");

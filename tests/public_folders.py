@@ -1,0 +1,28 @@
+"""Temporary folders that every user may read: pytest's own are closed to others."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_made: list[Path] = []
+
+
+def make(name: str) -> Path:
+    """A new one, removed at the end of the test run."""
+    folder = Path(tempfile.mkdtemp(prefix=f"offheap-{name}-{os.getpid()}-", dir="/tmp"))
+    _made.append(folder)
+    folder.chmod(0o755)
+    return folder
+
+
+def remove() -> None:
+    """For the end of a pytest session: the workers of xdist are ended without their exit handlers."""
+    while _made:
+        shutil.rmtree(_made.pop(), ignore_errors=True)
+
+
+atexit.register(remove)
