@@ -44,9 +44,12 @@ public class Unloading {
         return new WeakReference<>(plugin);
     }
 
-    /** Arguments: copies, after how many of them to collect garbage, and milliseconds to wait before. */
+    /**
+     * Arguments: copies, and after how many of them to say "collect?" and to wait for a line before garbage is
+     * collected.
+     */
     public static void main(String[] args) throws Exception {
-        int copies = Integer.parseInt(args[0]), round = Integer.parseInt(args[1]), pause = Integer.parseInt(args[2]);
+        int copies = Integer.parseInt(args[0]), round = Integer.parseInt(args[1]);
         byte[] code;
         try (InputStream in = Unloading.class.getResourceAsStream("Unloading$Plugin.class")) {
             code = in.readAllBytes();
@@ -55,7 +58,8 @@ public class Unloading {
         for (int i = 0; i < copies; i++) {
             plugins.add(once(code));
             if (i % round == round - 1) {
-                Thread.sleep(pause);
+                System.out.println("collect?");
+                while (System.in.read() != '\n') {}
                 System.gc();
             }
         }
