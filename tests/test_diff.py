@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from recordings import (
     native,
     native_stack,
 )
-from zoo import Zoo, offheap, programs
+from zoo import Running, Zoo, offheap, programs
 
 MEBI = 1 << 20
 
@@ -362,26 +363,44 @@ def test_twenty_thousand_stacks_each_take_two_seconds() -> None:
 def recorded(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """leak.offheap and churn.offheap: two programs of the zoo, six seconds each."""
+    """leak.offheap and churn.offheap: two programs of the zoo, until enough of each is recorded."""
     needs.jre(17, 17 in jres)
     folder = tmp_path_factory.mktemp("diff")
-    started = [
-        subprocess.Popen(
-            offheap(
-                *("run", "--interval", "64KiB", "--every", "0.2s", "-o", folder / f"{name}.offheap", "--"),
-                *zoo.command(programs()[program], jres[17], seconds=6, rate=200),
-            ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name, program in (("leak", "inflaters"), ("churn", "churn"))
-    ]
-    for process in started:
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
+    with ExitStack() as stack:
+        running = {
+            folder / f"{name}.offheap": stack.enter_context(
+                Running(
+                    offheap(
+                        *("run", "--interval", "64KiB", "--every", "0.2s"),
+                        *("-o", folder / f"{name}.offheap", "--"),
+                        *zoo.command(programs()[program], jres[17], rate=200),
+                    )
+                )
+            )
+            for name, program in (("leak", "inflaters"), ("churn", "churn"))
+        }
+        deadline = time.monotonic() + 120
+        while not all(map(_long_enough, running)):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        for each in running.values():
+            assert each.exit() == 0, each.errors
     return folder
+
+
+def _early_and_late(recording: Path) -> tuple[float, float]:
+    """The times of two snapshots.  Not fixed seconds: a busy machine takes its first snapshots late."""
+    times = load(recording).process["time"].tolist()
+    return times[len(times) // 3], times[-2]
+
+
+def _long_enough(recording: Path) -> bool:
+    """Whether the leak, 1.4 MiB/s, outgrows what the JVM itself takes and frees between the two."""
+    try:
+        early, late = _early_and_late(recording)
+    except (UserError, IndexError):
+        return False
+    return late - early > 3
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -417,9 +436,7 @@ def test_two_real_programs(command: Run) -> None:
 
 
 def test_one_real_program_at_two_times(command: Run, recorded: Path) -> None:
-    # Not at fixed seconds: a busy machine takes its first snapshots late.
-    times = load(recorded / "leak.offheap").process["time"].tolist()
-    early, late = times[len(times) // 3], times[-2]
+    early, late = _early_and_late(recorded / "leak.offheap")
     done = command(
         *("leak.offheap", "--from", f"{early + 0.01:.3f}s", "--to", f"{late + 0.01:.3f}s"),
         *("--per", "second", "--json"),

@@ -350,8 +350,9 @@ def test_names_outlive_their_classes(
     command = [jre(version), "-Xmx64m", "-XX:+UseSerialGC", "-cp", classes, "Unloading", copies, round_]
     beats = [0.0]  # of the agent thread, one each time it has woken and named
     with started(command, preload(probe_library, live_file)) as process:
+        assert process.stdin
+        assert process.stdout
         for _ in range(copies // round_):
-            assert process.stdout
             assert process.stdout.readline() == "collect?\n"
             deadline = time.monotonic() + 60
             with LiveFile(live_file) as raw:
@@ -359,7 +360,6 @@ def test_names_outlive_their_classes(
                     assert time.monotonic() < deadline
                     time.sleep(0.005)
                 beats.append(raw.header.heartbeat)
-            assert process.stdin
             process.stdin.write("\n")
             process.stdin.flush()
         assert process.stdout.read() == f"{copies} unloaded\n"
