@@ -28,7 +28,7 @@ demo: $(VENV)/.installed ## leak on purpose, find it, write the report
 
 # Most tests wait for a JVM most of the time: three at once keep two CPUs busy.
 test: $(VENV)/.test jres debian-packages ## all tests but the slow ones
-	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --leftovers $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
 	$(BIN)/python benchmarks/zoo.py --runs 10

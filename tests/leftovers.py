@@ -1,4 +1,4 @@
-"""A pytest plugin: a run with --leftovers fails if it leaves files or processes behind, and names them.
+"""A pytest plugin: with --leftovers, a run that leaves files or processes behind fails and names them.
 
 It compares /dev/shm, the folders for temporary files and the work tree with what they held before.
 Several runs may share a machine: what bears the PID of a living process of another run is that run's.
@@ -32,23 +32,27 @@ BUILT = re.compile(
     r"web/node_modules/|src/offheap/(_lib|report/_web)/|(.*/)?__pycache__/"
 )
 MARK = "TEST_RUN"  # in the environment of every process that a run starts
-GRACE_SECONDS = 10.0  # processes that were killed take a moment to go
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--leftovers", action="store_true", help="fail if files or processes are left behind by the tests"
+        "--leftovers",
+        type=float,
+        metavar="SECONDS",
+        help="fail if the tests leave files or processes behind that are not gone after SECONDS",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # The workers of xdist have their own sessions: the controlling process alone looks.
-    if config.getoption("--leftovers") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Leftovers(), "leftovers-of-this-run")
+    grace: float | None = config.getoption("--leftovers")
+    if grace is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Leftovers(grace), "leftovers-of-this-run")
 
 
 class Leftovers:
-    def __init__(self) -> None:
+    def __init__(self, grace: float) -> None:
+        self.grace = grace  # processes that were killed take a moment to go
         self.run = uuid.uuid4().hex
         os.environ[MARK] = self.run
         self.files = set(files())
@@ -56,7 +60,7 @@ class Leftovers:
 
     @pytest.hookimpl(trylast=True)  # the temporary folders of pytest are gone by then
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = time.monotonic() + self.grace
         while (left := self.left(session.exitstatus == 0)) and time.monotonic() < deadline:
             time.sleep(0.2)
         if not left:

@@ -212,6 +212,9 @@ def neighbour(
         process.kill()
         process.communicate()
         Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
+        # `attach --keep` leaves its live file, for those who read it later.
+        for live_file in Path("/dev/shm").glob(f"offheap-{process.pid}-*.live"):
+            live_file.unlink()
 
 
 @pytest.fixture(scope="module")
