@@ -1,5 +1,5 @@
 # Everything a clean clone needs it sets up by itself, once: `make demo`, `make test`.
-# Wanted beforehand: Python 3.10 or newer, make, and a JDK 11 or newer. No C compiler, no Node.
+# Needed beforehand: Python 3.10 or newer, git, make, and a JDK 11 or newer. No C compiler, no Node, no root.
 
 PYTHON ?= python3
 # Also where .venv is there already: who names a Python wants that one.
@@ -21,13 +21,13 @@ PYTEST_ARGS ?=
 .PHONY: help demo test test-slow bench evaluate lint format wheels jres clean
 
 help: ## what can be made
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F '|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.installed ## leak on purpose, find it, write the report
+demo: $(VENV)/.installed ## leak on purpose, find it, write the report: 40 seconds, the first time 3 minutes to set up
 	@$(BIN)/offheap demo
 
 # Most tests wait for a JVM most of the time: three at once keep two CPUs busy.
-test: $(VENV)/.test jres debian-packages ## all tests but the slow ones
+test: $(VENV)/.test jres debian-packages ## all tests but the slow ones: 10 minutes on 2 CPUs, the first time 5 more to set up
 	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
@@ -71,7 +71,7 @@ soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive 
 fuzz: $(VENV)/.test fuzz-packages ## damaged input for the parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
 
-lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines
+lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines: 1 minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
