@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -161,6 +162,9 @@ def run(
             # An Inflater's bytes are zlib's business: of Unsafe alone the program knows them.
             rate = truths[-1].bytes / len(truths) if case.way == "unsafe" else None
             judged.append(judge(case, seconds, json.loads(done.stdout), rate))
+        # A killed `offheap run`, as leaving this block makes it, would leave its folder in /dev/shm.
+        os.kill(running.pid, signal.SIGTERM)
+        running.process.wait(60)
     return judged
 
 

@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import os
 import platform
+import pty
 import re
 import shutil
 import subprocess
@@ -109,6 +110,14 @@ def playwright() -> None:
     if missing:
         skip(f"{missing[1]} for Playwright's Node", apt(missing[1]))
     assert outcome.returncode == 0, outcome.stderr
+
+
+def terminal() -> tuple[int, int]:
+    """A pseudo-terminal's two ends."""
+    try:
+        return pty.openpty()
+    except OSError as error:
+        skip(f"a pseudo-terminal ({error})", "mount devpts at /dev/pts")
 
 
 def jre(version: int, present: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pty
 import re
 import struct
 import subprocess
@@ -14,6 +13,8 @@ import termios
 import threading
 import time
 from dataclasses import dataclass
+
+import needs
 
 OFFHEAP = [sys.executable, "-m", "offheap"]
 
@@ -25,7 +26,7 @@ class Terminal:
     arguments: list[str]
 
     def __enter__(self) -> Terminal:
-        self.master, slave = pty.openpty()
+        self.master, slave = needs.terminal()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TEXTUAL")}
         self.process = subprocess.Popen(

@@ -47,7 +47,7 @@ from hostile_names import (
 from offheap.cli.main import COMMANDS
 from report_pages import Open
 from terminal import OFFHEAP, Terminal
-from waiting_jvm import read_line
+from waiting_jvm import read_line, remove_live_files
 
 SOURCE = Path(__file__).parent / "java" / "Hostile.java"
 SECONDS = 8
@@ -212,9 +212,7 @@ def neighbour(
         process.kill()
         process.communicate()
         Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
-        # `attach --keep` leaves its live file, for those who read it later.
-        for live_file in Path("/dev/shm").glob(f"offheap-{process.pid}-*.live"):
-            live_file.unlink()
+        remove_live_files(process.pid)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 
 import needs
 import zoo as zoo_programs
+from waiting_jvm import remove_live_files
 from zoo import Running, Zoo, offheap
 
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
@@ -94,6 +95,7 @@ def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFact
         )
         assert differences(examples()["offheap.attach/1"], attached) == []
         yield found
+    remove_live_files(running.pid)
 
 
 # test_reports.py compares these with recordings that are made up: it takes no JVM to know their keys.

@@ -96,6 +96,12 @@ def waiting_jvm(
             shutil.rmtree(work, ignore_errors=True)
 
 
+def remove_live_files(pid: int) -> None:
+    """What `attach --keep` and the death of a recorded process leave, for those who read it later."""
+    for live_file in Path("/dev/shm").glob(f"offheap-{pid}-*.live"):
+        live_file.unlink()
+
+
 def read_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
     """One line of a process's output, b"" at its end or when it takes too long."""
     assert process.stdout
