@@ -37,6 +37,7 @@ INTERNET = "run where the package registries of Maven and npm can be reached"
 # Debian's package, where it is not named like the program or library.
 PACKAGES = {
     "addr2line": "binutils",
+    "as": "binutils",
     "cc": "gcc",
     "c++filt": "binutils",
     "g++": "g++",
@@ -65,7 +66,8 @@ def reason(what: str, remedy: str) -> str:
 
 
 def skip(what: str, remedy: str) -> NoReturn:
-    pytest.skip(reason(what, remedy))
+    # At the place of the test, not at this one.
+    raise pytest.skip.Exception(reason(what, remedy), _use_item_location=True)
 
 
 def unless(present: bool, what: str, remedy: str) -> pytest.MarkDecorator:

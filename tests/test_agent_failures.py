@@ -44,6 +44,8 @@ def test_a_failed_attach_leaves_the_library(
         found = probe.loaded(jvm.pid)
         assert found is not None
         assert found.libraries == (str(copy),)
-        assert probe.start(jvm.pid).how == "started"
+        started = probe.start(jvm.pid)
+        assert started.how == "started"
         assert probe.detach(jvm.pid).state == "stopped"
+        started.live_file.unlink()
         assert jvm.answers()

@@ -124,7 +124,7 @@ def test_a_jvm_in_the_child_of_its_launcher(
         vm = AttachedVM(child)
         answers = [probe.ask(vm, str(probe_library), word) for word in ("status", "stop", "start")]
         assert answers == [106, 106, 111]
-        with pytest.raises(UserError, match="came with a fork"):
+        with pytest.raises(UserError, match="was inherited by fork"):
             probe.start(child)
         rest, complaints = process.communicate("\n\n\n", timeout=60)
     finally:

@@ -364,8 +364,9 @@ def test_names_outlive_their_classes(
             process.stdin.flush()
         assert process.stdout.read() == f"{copies} unloaded\n"
         assert process.wait(60) == 0
-    # It is woken at once.  Without that all of them would be its ticks, which are a second apart or more.
-    assert statistics.median(np.diff(beats[1:])) < 1, beats
+    # It is woken at once: left to its ticks, it would never come sooner than a second after it came before.
+    # A busy machine may take as long for a round.
+    assert np.quantile(np.diff(beats[1:]), 0.25) < 1, beats
     found = recording.load(live_file)
     plugins = live_below(found, "Unloading$Plugin.allocateInPlugin", INFLATER_INIT)
     assert len(plugins.sizes) == 2 * copies

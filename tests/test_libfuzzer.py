@@ -83,5 +83,5 @@ def test_nothing_at_all_that_could_run_is_no_find(tmp_path: Path) -> None:
     """Exit status 1 and a traceback would look like one."""
     outcome = fuzz_for_a_moment(tmp_path)
     assert outcome.returncode == 2, outcome.stdout + outcome.stderr
-    assert "by chance: not run, no cc" in outcome.stdout
+    assert "by chance: not run, needs cc" in outcome.stdout
     assert outcome.stderr.count("\n") == 1, outcome.stderr
