@@ -69,7 +69,8 @@ def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subproces
         libraries=["pthread"],
     )
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
-    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=120)
+    # A few seconds; on a busy machine each of the yields in PAUSE may cost a time slice of another process.
+    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=540)
 
 
 def test_a_writer_that_is_interrupted_in_a_row_does_no_harm(tmp_path: Path) -> None:
