@@ -89,7 +89,8 @@ def write_project(folder: Path, name: str) -> None:
 
 
 def run(command: Sequence[str], folder: Path, library: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OFFHEAP_LIBRARY": str(library)}
+    # Gradle leaves a file of each test JVM's class path in its folder for temporary ones.
+    environment = {**os.environ, "OFFHEAP_LIBRARY": str(library), "GRADLE_OPTS": f"-Djava.io.tmpdir={folder}"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from native import compile_c
 from offheap import recording
 from offheap.recording.model import Frame, Recording
@@ -20,9 +20,7 @@ WAYS = ("instances", "bytes", "references", "grids", "copies", "strings", "lambd
 # The first frames of other threads, and of what the VM has Java do before main.
 ELSEWHERE = {"java.lang.Thread.run", *(f"java.lang.System.initPhase{n}" for n in (1, 2, 3))}
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="debug records of compiled code are read on x86-64 only"
-)
+pytestmark = needs.on_x86_64  # where alone debug records of compiled code are read
 
 
 @pytest.fixture(scope="module")

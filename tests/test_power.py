@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import evaluate
@@ -192,8 +194,7 @@ def test_check_chooses_a_precision_that_decides(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path: Path
 ) -> None:
     """A JVM that churns 200 MB/s, with and without a leak of ten blocks a second."""
-    if 17 not in jres:
-        pytest.skip("no JRE 17 in .jres: run `make jres`")
+    needs.jre(17, 17 in jres)
     classes = jvm_churn.compile_java("LeakUnderChurn.java", tmp_path / "classes")
 
     def check(name: str, leak: int, churn: str, *options: str) -> tuple[int, str]:
