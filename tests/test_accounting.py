@@ -120,6 +120,20 @@ def test_arenas_are_told_by_alignment_and_flag() -> None:
     assert (found.start, found.end) == (arena, arena + 3 * MIB)
 
 
+def test_arenas_of_glibc_2_43_have_no_flag() -> None:
+    arena = 0x7F0004000000
+    rows = [
+        row(arena, 3 * MIB, rss=MIB),
+        row(arena + 3 * MIB, 61 * MIB, "---p"),
+        row(arena + 64 * MIB, MIB, rss=MIB),  # the same place, but committed by the JVM
+        row(arena + 128 * MIB, MIB, rss=0),  # never touched
+        row(arena + 192 * MIB, 3 * MIB, rss=MIB, flags="nr"),
+    ]
+    assert shapes.unflagged(rows) == [arena, arena + 64 * MIB]
+    found = shapes.arenas(rows, [arena])
+    assert [one.start for one in found] == [arena, arena + 192 * MIB]
+
+
 def test_full_arenas_that_the_kernel_merged() -> None:
     arena = 0x7F0004000000
     found = shapes.arenas([row(arena - 8 * KIB, 100 * MIB, flags="nr")])

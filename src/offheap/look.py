@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from offheap.analysis import accounting, native_heap
+from offheap.analysis import accounting, native_heap, shapes
 from offheap.analysis.accounting import Evidence, Image
 from offheap.analysis.accounts import Accounts
 from offheap.analysis.results_native_heap import NativeHeap
@@ -118,8 +118,16 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     answers.places += _found(pid, rows)
     if answers.sources and not _knows_tables(rows, answers):
         answers.missing.append(_TABLES)
+    heads = _heads(pid, rows)
     evidence = Evidence(
-        rows, found, _images(pid, rows), answers.places, answers.metaspace, answers.report, answers.tags
+        rows,
+        found,
+        _images(pid, rows),
+        answers.places,
+        answers.metaspace,
+        answers.report,
+        answers.tags,
+        heads,
     )
     claims = accounting.known(evidence)
     allocator = _allocator(rows)
@@ -131,7 +139,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
             answers.missing.append(
                 "not all anonymous memory was searched for malloc's large blocks: too much of it"
             )
-        heap = _native_heap(pid, rows, chunks, answers, exact, allocator) if walk else None
+        heap = _native_heap(pid, rows, heads, chunks, answers, exact, allocator) if walk else None
         if heap:
             allocator = ""
     except PermissionError:
@@ -165,6 +173,13 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     )
 
 
+def _heads(pid: int, rows: Sequence[Row]) -> list[int]:
+    try:
+        return glibc_heap.heads(pid, shapes.unflagged(rows))
+    except PermissionError:
+        return []  # said where malloc's blocks are looked for
+
+
 def _found(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
     try:
         return vm_places.places(pid, [row.mapping for row in rows])
@@ -187,6 +202,7 @@ def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
 def _native_heap(
     pid: int,
     rows: Sequence[Row],
+    heads: Sequence[int],
     chunks: Sequence[tuple[int, int]],
     answers: _Answers,
     exact: bool,
@@ -198,7 +214,7 @@ def _native_heap(
     """
     # Before the walk: programs give such blocks back, and have others at their place, many times a second.
     large = glibc_heap.blocks(pid, chunks)
-    main, others = accounting.heaps(rows)
+    main, others = accounting.heaps(rows, heads)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
     most = glibc_heap.ALL_CHUNKS if exact else glibc_heap.FEW_CHUNKS
     heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled, most=most)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from offheap.analysis import malloc_split, shapes
@@ -83,6 +83,7 @@ class Evidence:
     metaspace: MetaspaceUsage | None = None
     nmt: Report | None = None
     tags: list[TaggedMapping] = field(default_factory=list)
+    heads: Collection[int] = ()  # where heaps of glibc's arenas begin, as far as their mappings do not tell
 
     @property
     def knows_the_jvm(self) -> bool:
@@ -115,7 +116,7 @@ def known(evidence: Evidence) -> Claims:
                 continue  # by its shape first
             name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
             claims.add([Range(region.start, region.end, owner, name)])
-    claims.add(shapes.jemalloc(rows) or shapes.arenas(rows))
+    claims.add(shapes.jemalloc(rows) or shapes.arenas(rows, evidence.heads))
     if evidence.metaspace:
         if not any(place.part == "class space" for place in evidence.places):
             claims.add(shapes.class_space(rows, claims, evidence.metaspace))
@@ -136,10 +137,12 @@ def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
     ]
 
 
-def heaps(rows: Sequence[Row]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def heaps(
+    rows: Sequence[Row], heads: Collection[int] = ()
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Where glibc's arenas are: what brk grows, and what lies at multiples of 64 MiB."""
     main = [(row.mapping.start, row.mapping.end) for row in rows if row.mapping.path == "[heap]"]
-    return main, [(found.start, found.end) for found in shapes.arenas(rows)]
+    return main, [(found.start, found.end) for found in shapes.arenas(rows, heads)]
 
 
 def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, int]]) -> None:

@@ -6,7 +6,7 @@ A shape is taken only where no exact range is known, and only when it fits in ev
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, pairwise
 
@@ -42,22 +42,31 @@ def is_anonymous(row: Row) -> bool:
     return not row.mapping.path and row.mapping.permissions.endswith("p")
 
 
-def arenas(rows: Sequence[Row]) -> list[Range]:
-    """The heaps of glibc's arenas but the first, which is [heap].
+def arenas(rows: Sequence[Row], heads: Collection[int] = ()) -> list[Range]:
+    """The heaps of glibc's arenas but the first, which is [heap]; `heads` as glibc_heap.heads tells them.
 
     arena.c reserves 64 MiB at a multiple of 64 MiB with MAP_NORESERVE ("nr") and opens them from the
-    start by mprotect, which keeps that flag; HotSpot commits by a new mmap without it.  Under
-    vm.overcommit_memory=2 the kernel ignores the flag, and no arena is told.
+    start by mprotect, which keeps that flag; HotSpot commits by a new mmap without it.  glibc 2.43 does
+    not set the flag, and under vm.overcommit_memory=2 the kernel ignores it: there only `heads` tell.
     """
-    found = []
+    return [
+        Range(start, min(row.mapping.end, start + ARENA_BYTES), "malloc", "glibc arenas")
+        for row, start in _aligned(rows)
+        if "nr" in row.flags or start in heads
+    ]
+
+
+def unflagged(rows: Sequence[Row]) -> list[int]:
+    """Where a heap of glibc may begin that the flag does not tell."""
+    return [start for row, start in _aligned(rows) if "nr" not in row.flags and row.memory.rss]
+
+
+def _aligned(rows: Sequence[Row]) -> Iterator[tuple[Row, int]]:
     for row in rows:
-        mapping = row.mapping
-        if not is_anonymous(row) or mapping.permissions != "rw-p" or "nr" not in row.flags:
-            continue
-        first = -(-mapping.start // ARENA_BYTES) * ARENA_BYTES
-        for start in range(first, mapping.end, ARENA_BYTES):
-            found.append(Range(start, min(mapping.end, start + ARENA_BYTES), "malloc", "glibc arenas"))
-    return found
+        if is_anonymous(row) and row.mapping.permissions == "rw-p":
+            first = -(-row.mapping.start // ARENA_BYTES) * ARENA_BYTES
+            for start in range(first, row.mapping.end, ARENA_BYTES):
+                yield row, start
 
 
 def jemalloc(rows: Sequence[Row]) -> list[Range]:

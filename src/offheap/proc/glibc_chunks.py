@@ -1,8 +1,9 @@
 """glibc malloc's large blocks, each in a mapping of its own, found from outside by their headers.
 
 malloc/malloc.c: a chunk from mmap starts on a page (unless it came from memalign) with the words
-{0, size | 2}; size is a multiple of the page size.  The kernel merges neighbouring mappings, so
-that one mapping may hold many of them, next to memory that is not malloc's at all.
+{0, size | 2}; size is that of the mapping, from glibc 2.43 on without these two words.  The kernel
+merges neighbouring mappings, so that one mapping may hold many of them, next to memory that is not
+malloc's at all.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ def find(pid: int, ranges: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, i
 
 
 def chunk_size(header: bytes) -> int:
-    """The size that a mmapped chunk's first 16 bytes tell; 0 when they are no such header."""
+    """The mapping's size as a mmapped chunk's first 16 bytes tell it; 0 when they are no such header."""
     if len(header) != _HEADER.size:
         return 0
     before, size = _HEADER.unpack(header)
-    if before or size & _FLAGS != _IS_MMAPPED or (size ^ _IS_MMAPPED) % PAGE:
+    if before or size & _FLAGS != _IS_MMAPPED:
         return 0
-    return int(size ^ _IS_MMAPPED)
+    size ^= _IS_MMAPPED
+    mapped: int = size if size % PAGE == 0 else size + _HEADER.size
+    return 0 if mapped % PAGE else mapped
 
 
 def _find(memory: int, pages: NDArray[np.int64], end: int, reads: int) -> tuple[list[tuple[int, int]], int]:

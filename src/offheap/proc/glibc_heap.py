@@ -12,6 +12,7 @@ copy the more of it is wrong: a chunk that was merged and used anew leads into s
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.proc import maps
+from offheap.proc import glibc_chunks, maps
 from offheap.proc.pagemap import PAGE, Pagemap
 
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE on 64-bit machines
@@ -34,8 +35,10 @@ _WINDOW_BYTES = 4 << 20
 _TRIES = 4
 FEW_CHUNKS, ALL_CHUNKS = 600_000, 1 << 62  # the first are walked in a second
 _PREVIOUS_IN_USE = 1
-# sizeof(heap_info) before glibc 2.35 and since; sizeof(malloc_state) before 2.26 and since.
-_HEAP_INFOS, _ARENAS = (32, 48, 64), (2192, 2200)
+_FIRST_WORDS = struct.Struct("<QQ")
+# sizeof(heap_info) before glibc 2.35 and since; sizeof(malloc_state) before 2.26, since, and from 2.43 on,
+# which has no fastbins.
+_HEAP_INFOS, _ARENAS = (32, 48, 64), (2192, 2200, 2112)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +117,29 @@ def walk(
     return heaps
 
 
+def heads(pid: int, starts: Iterable[int]) -> list[int]:
+    """Those of `starts`, multiples of 64 MiB, where a heap begins, told by its first words.
+
+    PermissionError when this user may not read the memory.
+    """
+    with _Memory(pid) as memory:
+        in_memory = [start for start in starts if memory.present(start, start + PAGE).all()]
+        return [start for start in in_memory if _is_head(memory, start)]
+
+
 def blocks(pid: int, chunks: Iterable[tuple[int, int]]) -> list[Block]:
     """What the chunks that `glibc_chunks.find` found hold; those that are gone are left out."""
     found = []
     with _Memory(pid) as memory:
         for start, end in chunks:
             try:
-                words = np.frombuffer(os.pread(memory.file, 32, start), np.uint64)
+                words = os.pread(memory.file, 32, start)
             except OSError:
                 continue
             # Where another mapping is by now, it would be taken for a library's block.
-            if len(words) == 4 and int(words[1]) & ~7 == end - start:
+            if len(words) == 32 and glibc_chunks.chunk_size(words[:HEADER_BYTES]) == end - start:
                 resident = memory.pagemap.present(start, end) * PAGE
-                found.append(Block(start, end, resident, int(words[2]), int(words[3])))
+                found.append(Block(start, end, resident, *_FIRST_WORDS.unpack_from(words, HEADER_BYTES)))
     return found
 
 
@@ -211,6 +224,18 @@ def _entry(memory: _Memory, start: int) -> tuple[int, tuple[int, ...]]:
     if arena <= 0 or arena % 16 or not before or before % HEAP_BYTES:
         return start, ()
     return arena, tuple(start + info for info in _HEAP_INFOS)
+
+
+def _is_head(memory: _Memory, start: int) -> bool:
+    arena, candidates = _entry(memory, start)
+    words = memory.words(start, 4)
+    return (
+        bool(candidates)
+        and arena % HEAP_BYTES in _HEAP_INFOS
+        and len(words) == 4
+        and 0 < words[2] <= words[3] <= HEAP_BYTES
+        and words[2] % PAGE == words[3] % PAGE == 0
+    )
 
 
 def _end_of_heap(memory: _Memory, start: int, end: int) -> int:
