@@ -26,7 +26,8 @@ void *jvm_start_intercept(const char *symbol, void *found) {
     return (void *)create_vm_and_tell;
 }
 
-/* "VM Periodic Task Thread" is the last that HotSpot starts; the kernel keeps 15 bytes of its name. */
+/* "VM Periodic Task Thread" is the last that HotSpot starts; the kernel keeps 15 bytes of its name, and JDK 26
+ * shortens it in the middle. */
 static bool has_periodic_thread(void) {
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks) return false;
@@ -36,7 +37,7 @@ static bool has_periodic_thread(void) {
         snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task->d_name);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) continue;
-        if (read(fd, name, sizeof name) == sizeof name) found = memcmp(name, "VM Periodic Tas", 15) == 0;
+        if (read(fd, name, sizeof name) == sizeof name) found = memcmp(name, "VM Periodic Tas", 15) == 0 || memcmp(name, "VM Peri..Thread", 15) == 0;
         close(fd);
     }
     closedir(tasks);

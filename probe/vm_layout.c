@@ -98,11 +98,13 @@ bool vm_layout_read(const struct link_map *libjvm, struct vm_layout *layout) {
     return true;
 }
 
-/* JDK 23 merged CompiledMethod into nmethod. */
+/* JDK 23 merged CompiledMethod into nmethod, JDK 26 both handlers into one. */
 static bool nmethod_layout(const struct struct_table *table, struct vm_code_layout *layout) {
     size_t *handlers = layout->deopt_handlers;
-    layout->deopt_handler_offset = field_offset(table, "nmethod", "_deopt_handler_offset", &handlers[0]) &&
-                                   field_offset(table, "nmethod", "_deopt_mh_handler_offset", &handlers[1]);
+    bool one = field_offset(table, "nmethod", "_deopt_handler_entry_offset", &handlers[0]);
+    if (one) handlers[1] = handlers[0];
+    layout->deopt_handler_offset = one || (field_offset(table, "nmethod", "_deopt_handler_offset", &handlers[0]) &&
+                                           field_offset(table, "nmethod", "_deopt_mh_handler_offset", &handlers[1]));
     const char *type = layout->deopt_handler_offset ? "nmethod" : "CompiledMethod";
     return field_offset(table, type, "_method", &layout->nmethod_method) &&
            field_offset(table, "nmethod", "_compile_id", &layout->nmethod_compile_id) &&

@@ -37,9 +37,9 @@ _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
-# HotSpot's threads that answer us, as the kernel cuts their names: the second starts the first.  What they
-# bring into memory is ours; what RSS grew by would also count what the program itself does meanwhile.
-_ANSWERING = ("Attach Listener", "Signal Dispatch")
+# HotSpot's threads that answer us, as the kernel, or JDK 26, cuts their names: the others start the first.
+# What they bring into memory is ours; what RSS grew by would also count what the program does meanwhile.
+_ANSWERING = ("Attach Listener", "Signal Dispatch", "Signal ..atcher")
 _TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE, _IN_PLACE = 0.99, 0.5  # shares of glibc's arenas that were walked

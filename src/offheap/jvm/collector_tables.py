@@ -15,24 +15,33 @@ from offheap.jvm.vm_structs import Structs
 from offheap.proc.pagemap import PAGE
 
 _HUGE_PAGE = 2 << 20
+_MARKS = "mark bitmap"
 _MANAGER_WORDS, _MAPPER_WORDS, _GENERATION_WORDS = 40, 6, 24
 # Of a PSVirtualSpace, after its table of functions: alignment, borders of the reserved, and of the open.
 _SPACE_WORDS = 5
+_PAGE_SIZE_WORDS = 1  # JDK 26 has the size of a page behind the alignment, which fits in its place
 
 
 def find(structs: Structs, heap: int) -> Iterator[Place]:
     """Of a heap of `heap` bytes as reserved; nothing for collectors that have none."""
-    manager = structs.at(structs.static("Universe._collectedHeap"), "G1CollectedHeap._hrm")
+    own = structs.static("Universe._collectedHeap")
     generation = structs.static("ParallelScavengeHeap._old_gen")
     if generation:
         yield from _parallel(structs, generation, heap)
-    elif manager:
-        yield from _g1(structs, manager, heap)
+    elif manager := structs.at(own, "G1CollectedHeap._hrm"):
+        # The offset is known in a JVM with any collector: one that is not G1 has no such tables there.
+        tables = list(_g1(structs, manager, heap))
+        if any(place.name == _MARKS for place in tables):
+            yield from tables
+        elif generation := structs.pointer(structs.at(own, "ParallelScavengeHeap._old_gen")):
+            tables = list(_parallel(structs, generation, heap))  # JDK 27: a field of the heap
+            if any(place.name == _MARKS for place in tables):
+                yield from tables
 
 
 def _g1(structs: Structs, manager: int, heap: int) -> Iterator[Place]:
     """The HeapRegionManager's words are pointers to G1RegionToSpaceMappers with the borders of a reserve."""
-    sizes = {heap // 64: "mark bitmap", heap // 512: "block offsets, card counts"}
+    sizes = {heap // 64: _MARKS, heap // 512: "block offsets, card counts"}
     for pointer in structs.words(manager, _MANAGER_WORDS):
         for low, high in pairwise(_words(structs, pointer, _MAPPER_WORDS)):
             if name := _table(low, high, sizes):
@@ -42,9 +51,9 @@ def _g1(structs: Structs, manager: int, heap: int) -> Iterator[Place]:
 def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[Place]:
     """PSParallelCompact's static variables point to PSVirtualSpaces; the old generation has its own."""
     # Begin and end bits in one reserve; since JDK 24 one bitmap.
-    sizes = {heap // 32: "mark bitmap", heap // 64: "mark bitmap", heap // 512: "block offsets"}
+    sizes = {heap // 32: _MARKS, heap // 64: _MARKS, heap // 512: "block offsets"}
     for pointer in structs.pointers():
-        for low, high in _spaces(_words(structs, pointer + 8, _SPACE_WORDS)):
+        for low, high in _spaces(_words(structs, pointer + 8, _SPACE_WORDS + _PAGE_SIZE_WORDS)):
             if name := _table(low, high, sizes):
                 yield Place(low, high, "gc", name)
     # Its ObjectStartArray is a part of it; since JDK 24 an object of its own that begins with a pointer.

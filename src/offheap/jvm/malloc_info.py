@@ -39,8 +39,7 @@ def parse(text: str) -> MallocInfo | None:
     for match in _TOTAL.finditer(sums if closed else ""):
         name = match[1] or match[4]
         found.setdefault(name, (int(match[2] or 0), int(match[3] or match[6])))
-    if not {"fast", "rest", "mmap", "current"} <= found.keys():
+    if not {"rest", "mmap", "current"} <= found.keys():
         return None
-    return MallocInfo(
-        found["current"][1], found["fast"][1] + found["rest"][1], found["mmap"][1], found["mmap"][0]
-    )
+    fast = found.get("fast", (0, 0))[1]  # glibc 2.43 has no fastbins
+    return MallocInfo(found["current"][1], fast + found["rest"][1], found["mmap"][1], found["mmap"][0])

@@ -33,11 +33,12 @@ _ROW = np.dtype(
         ("address", "<u8"),
     ]
 )
+_STATIC = "static "
 _MOST_ROWS = 1 << 14
 _MOST_NAMES = 16 << 20  # bytes from the first to the last name
 _MOST_DATA_PAGES = 4096  # of libjvm's writable data: it has some 350
 _HIGHEST = 1 << 57
-# {type.field}; the value: an offset, or the address of a static field less libjvm's.
+# {type.field: offset} and {static type.field: address less libjvm's}: JDK 27 made some an object's own.
 Fields = dict[str, int]
 
 
@@ -72,7 +73,7 @@ class Structs:
 
     def static(self, field: str) -> int:
         """The pointer in a static field; 0 when this JVM does not have it."""
-        offset = self._fields.get(field)
+        offset = self._fields.get(_STATIC + field)
         return 0 if offset is None else self.pointer(self._base + offset)
 
     def at(self, holder: int, field: str) -> int:
@@ -198,7 +199,7 @@ def _read_fields(path: Path, memory: int, base: int) -> _Layout | None:
     for type_at, field_at, _, static, _, offset, address in rows.tolist():
         name = f"{_name(names, type_at - low)}.{_name(names, field_at - low)}"
         if name in _WANTED:
-            found[name] = address - base if static else offset
+            found[_STATIC + name if static else name] = address - base if static else offset
     writable = loads[loads["flags"] & SEGMENT_WRITE != 0]
     start = int(writable["address"].min()) if len(writable) else 0
     end = max((int(row["address"]) + int(row["memory_size"]) for row in writable), default=0)
