@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,14 @@ from elf_images import shared_library
 from offheap import checkout
 from waiting_jvm import compile_waiting
 
-pytest_plugins = ["report_pages", "skip_summary", "leftovers"]
+pytest_plugins = ["report_pages", "skip_summary", "leftovers", "jdks"]
 
 # Its deadline is one of wall time, and the machine may be anybody's.
 settings.register_profile("offheap", deadline=None)
 settings.load_profile("offheap")
+
+# pyproject.toml makes warnings errors here; so are they in every `offheap` that a test starts.
+os.environ.setdefault("PYTHONWARNINGS", "error")
 
 # A shell starts what it puts into the background with these ignored, and every child would inherit that:
 # Ctrl-C would end none of the commands that are tested.

@@ -12,11 +12,12 @@ import pytest
 from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
 from waiting_jvm import waiting_jvm
+from zoo import JRE_VERSIONS
 
 CANNOT_CREATE = 104
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_an_agent_without_a_live_file_lets_the_jvm_start(
     version: int, jre: Callable[[int], Path], probe_library: Path
 ) -> None:
@@ -31,7 +32,7 @@ def test_an_agent_without_a_live_file_lets_the_jvm_start(
     assert "offheap: the live file cannot be made; nothing is recorded\n" in outcome.stderr
 
 
-@pytest.mark.parametrize("version", [17, 21, 25])
+@pytest.mark.parametrize("version", [version for version in JRE_VERSIONS if version >= 17])
 def test_a_failed_attach_leaves_the_library(
     version: int, jre: Callable[[int], Path], waiting_classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:

@@ -21,8 +21,9 @@ from offheap.jvm import attach
 from offheap.jvm.attach import AttachedVM, AttachError, TargetGone
 from offheap.proc import maps
 from waiting_jvm import NOBODY, waiting_jvm
+from zoo import JRE_VERSIONS
 
-VERSIONS = [11, 17, 21, 25]
+VERSIONS = JRE_VERSIONS
 AGENT = Path(__file__).parent / "agents" / "result_agent.c"
 
 

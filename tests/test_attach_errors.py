@@ -21,6 +21,7 @@ from offheap.jvm import library, probe, target
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import executable, maps, status
 from waiting_jvm import NOBODY, waiting_jvm
+from zoo import JRE_VERSIONS
 
 PAUSE = Path(__file__).parent / "agents" / "pause.c"
 
@@ -92,7 +93,7 @@ def test_attach_disabled(jre: Callable[[int], Path], waiting_classes: Path, tmp_
         assert jvm.answers()
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_agents_disabled(
     version: int, jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:

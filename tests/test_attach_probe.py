@@ -25,6 +25,7 @@ from offheap.jvm import discovery, library, probe
 from offheap.jvm.attach_listener import TargetGone
 from offheap.proc import maps, status
 from waiting_jvm import NOBODY, read_line, waiting_jvm
+from zoo import JRE_VERSIONS
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 
@@ -50,7 +51,7 @@ def wait_until(what: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_attach_records_and_leaves(
     version: int, jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:
@@ -224,7 +225,7 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
         assert jvm.answers()
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_small_java_threads_may_have_the_stack_of_the_probes(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
@@ -235,7 +236,7 @@ def test_small_java_threads_may_have_the_stack_of_the_probes(
             assert jvm.answers(), f"it ended: {jvm.process.wait(10)}"
 
 
-@pytest.mark.parametrize("version", [21, 25])
+@pytest.mark.parametrize("version", [version for version in JRE_VERSIONS if version >= 21])
 def test_newer_jvms_warn_of_the_probe_once(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
@@ -247,7 +248,7 @@ def test_newer_jvms_warn_of_the_probe_once(
         assert jvm.stderr().count("A JVM TI agent has been loaded dynamically") == 1
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:

@@ -24,6 +24,7 @@ from offheap.jvm import nmt, probe
 from offheap.jvm.attach import AttachedVM
 from offheap.recording.model import Recording
 from turns import by_day
+from zoo import JRE_VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -223,7 +224,7 @@ def async_profiler() -> Path:
     return library
 
 
-@pytest.mark.parametrize(("preloaded", "version"), by_day((True, False), (11, 17, 21, 25)))
+@pytest.mark.parametrize(("preloaded", "version"), by_day((True, False), JRE_VERSIONS))
 def test_async_profiler_and_mimalloc(
     version: int,
     preloaded: bool,

@@ -69,6 +69,8 @@ def test_help_loads_nothing_heavy() -> None:
         "duckdb",
         "rich",
         "textual",
+        "symbolic",
+        "cffi",
         "offheap.recording.model",
         "importlib.metadata",
         "subprocess",

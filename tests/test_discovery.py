@@ -17,6 +17,7 @@ import needs
 from offheap.errors import UserError
 from offheap.jvm import command, discovery
 from waiting_jvm import NOBODY, waiting_jvm
+from zoo import JRE_VERSIONS
 
 
 def _ps(*wrapper: str) -> list[dict[str, object]]:
@@ -33,7 +34,7 @@ def _ps(*wrapper: str) -> list[dict[str, object]]:
     return jvms
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_a_jvm_is_listed(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         (found,) = [row for row in _ps() if row["pid"] == jvm.pid]

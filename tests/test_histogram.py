@@ -18,6 +18,7 @@ from offheap.jvm import histogram
 from offheap.jvm.histogram import ClassCount, Histogram
 from turns import one_by_day
 from waiting_jvm import waiting_jvm
+from zoo import JRE_VERSIONS
 
 MIB = 1 << 20
 TEXT = """ num     #instances         #bytes  class name (module)
@@ -80,7 +81,7 @@ def test_native_memory_that_objects_hold() -> None:
     assert heap_growth(at(0, 20), at(10, 30), None).dump
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
 def test_a_jvm_whose_objects_hold_native_memory(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
@@ -94,7 +95,7 @@ def test_a_jvm_whose_objects_hold_native_memory(
         assert f"jcmd {jvm.pid} GC.heap_dump" in text
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
 def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as jvm:

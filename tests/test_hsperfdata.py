@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from offheap.jvm import hsperfdata
 from offheap.proc import maps
 from waiting_jvm import waiting_jvm
+from zoo import JRE_VERSIONS
 
 SAMPLES = {
     path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes())
@@ -37,7 +38,7 @@ def test_sample_of_a_jvm(name: str) -> None:
     assert int(found.values["java.threads.live"]) > 12
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_a_jvm_says_what_it_is(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
     with waiting_jvm(jre(version), waiting_classes, "-Dsome.property=a b") as jvm:
         found = hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid))

@@ -26,7 +26,7 @@ from offheap.recording.model import Frame, Recording
 from turns import by_day
 
 SOURCES = Path(__file__).parent / "java"
-VERSIONS = (11, 17, 21, 25)
+VERSIONS = zoo_programs.JRE_VERSIONS
 TIMES = 40
 
 # enum probe_error of probe/probe.h
@@ -319,7 +319,7 @@ def test_inlined_methods_are_in_the_stack(
     }
 
 
-@pytest.mark.parametrize("version", [21, 25])
+@pytest.mark.parametrize("version", [version for version in zoo_programs.JRE_VERSIONS if version >= 21])
 def test_stacks_of_virtual_threads(
     version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from offheap.look import look
 from offheap.proc import glibc_heap, smaps, status
 from turns import one_by_day
 from waiting_jvm import read_line
-from zoo import Running, Zoo, programs
+from zoo import JRE_VERSIONS, Running, Zoo, programs
 
 MIB = 1 << 20
 DATA = Path(__file__).parent / "data" / "malloc_info"
@@ -183,7 +183,7 @@ def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
         assert sizes(plain)[1008].blocks - sizes(told)[1008].blocks == 7
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
 def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo: Zoo) -> None:
     """External malloc is within 2 % of the truth: what grew over the same program before it leaked."""
     program = programs()["jni-malloc"]
@@ -208,7 +208,7 @@ def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo
     assert after.coverage > 0.99
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
 def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     classes = compile_footprint(jdk)
     with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=summary") as jvm:

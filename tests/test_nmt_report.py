@@ -25,6 +25,7 @@ from offheap.report import nmt_json, nmt_text
 from offheap.report.json import dumps
 from recordings import Leak, Process, inflater, jvm, native
 from turns import one_by_day
+from zoo import JRE_VERSIONS
 
 DATA = Path(__file__).parent / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")
@@ -105,7 +106,7 @@ def test_nothing_changed(jvm: str) -> None:
     assert printed.count("External") == 1
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
 def test_a_diff_is_the_jvm_s_own(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     """Categories that do not change from one question to the next must be as jcmd's summary.diff has them."""
     options = ("-XX:NativeMemoryTracking=summary",)

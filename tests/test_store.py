@@ -470,7 +470,8 @@ if arguments[0] == "load":
 else:
     assert main(arguments) == 0
 used = resource.getrusage(resource.RUSAGE_SELF)
-peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+with open("/proc/self/status") as status:
+    peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
 print(used.ru_utime + used.ru_stime, int(peak) / 1024, file=sys.stderr)
 """
 

@@ -25,9 +25,10 @@ from offheap.proc import cgroup
 from offheap.proc.pagemap import PAGE
 from turns import by_day
 from waiting_jvm import NOBODY, waiting_jvm
+from zoo import JRE_VERSIONS
 
 MIB = 1 << 20
-VERSIONS = (11, 17, 21, 25)
+VERSIONS = JRE_VERSIONS
 CLOSED, WITH_NMT = 0.0025, 0.0005  # shares of RSS
 
 

