@@ -44,7 +44,7 @@ def pip(*arguments: str | Path, python: str = sys.executable, **environment: str
         [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONWARNINGS": "default", **environment},  # what pip warns of is pip's own
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
