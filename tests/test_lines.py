@@ -59,9 +59,19 @@ def test_without_lines_the_function_still_has_its_name(inlined: Path) -> None:
 
 def test_lines_asked_for_and_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "available", lambda: False)
-    with pytest.raises(UserError, match=r"offheap\[dwarf\]"):
+    with pytest.raises(UserError, match="pip install symbolic"):
         Symbolizer(dwarf=True)
-    Symbolizer()
+
+
+def test_without_symbolic_it_says_what_would_have_names(
+    inlined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "available", lambda: False)
+    address = symbols(inlined)["allocation_site"][0]
+    symbolizer = Symbolizer(debug_directories=NOWHERE)
+    (chain,) = symbolizer.resolve(str(inlined), build_id(inlined), [address])
+    assert chain == (Symbol("deep::outer(unsigned long)"),)
+    assert "pip install symbolic" in symbolizer.problems[str(inlined)]
 
 
 @needs_symbolic

@@ -81,7 +81,7 @@ class Symbolizer:
     def __post_init__(self) -> None:
         if self.dwarf and not lines.available():
             raise UserError(
-                "files and lines need the Python package `symbolic`", "run `pip install 'offheap[dwarf]'`"
+                "files and lines need the Python package `symbolic`", "run `pip install symbolic`"
             )
 
     def resolve(self, path: str, build_id: str, addresses: Sequence[int]) -> list[tuple[Symbol, ...]]:
@@ -177,6 +177,10 @@ class Symbolizer:
 
     def _lines(self, path: str, images: Sequence[tuple[Path, ElfImage]]) -> lines.LineTable | None:
         if not self._wants_lines():
+            if self.dwarf is None and any(_has_lines(image) for _, image in images):
+                self.problems[path] = (
+                    "its files, lines and inlined functions have no names: run `pip install symbolic`"
+                )
             return None
         for file, image in images:
             if _has_lines(image):
