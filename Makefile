@@ -34,6 +34,16 @@ test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs,
 	$(BIN)/python benchmarks/zoo.py --runs 10
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
+.PHONY: test-pythons test-jdks sid
+test-pythons: $(VENV)/.test ## the wheel on every CPython 3.10+ that is here, newest and lowest dependencies, 5 minutes (PYTHONS_ARGS=--short: 3)
+	@$(BIN)/python -m harness.installs pythons $(PYTHONS_ARGS)
+
+test-jdks: $(VENV)/.test jres ## every command on every JDK, the JVM tests on those of .sid and OFFHEAP_JDKS=HOME:HOME, 15 minutes
+	@$(BIN)/python -m harness.installs jdks $(PYTEST_ARGS)
+
+sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 3.14 and JDK 26 and 27 (1.2 GB)
+	@$(BIN)/python -m harness.sid create
+
 BENCH_ARGS ?= --write
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 80 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
 	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, accuracy 3, footprint 7, application 10 and its profile 4, budget 9; --quick: 6 in all."
@@ -108,7 +118,7 @@ $(BIN)/python:
 $(VENV)/.installed: $(BIN)/python pyproject.toml hatch_build.py $(WEB)
 	@echo "installing offheap and building the probe (the first time takes a minute or two)"
 	@$(PIP) install "hatchling>=1.27" editables "ziglang>=0.13" $(if $(NODE),"$(NODE)")
-	@$(PIP) install --no-build-isolation --editable '.[dwarf]'
+	@$(PIP) install --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

@@ -37,7 +37,8 @@ static bool has_periodic_thread(void) {
         snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task->d_name);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) continue;
-        if (read(fd, name, sizeof name) == sizeof name) found = memcmp(name, "VM Periodic Tas", 15) == 0 || memcmp(name, "VM Peri..Thread", 15) == 0;
+        if (read(fd, name, sizeof name) == sizeof name)
+            found = memcmp(name, "VM Periodic Tas", 15) == 0 || memcmp(name, "VM Peri..Thread", 15) == 0;
         close(fd);
     }
     closedir(tasks);

@@ -14,6 +14,7 @@ import needs
 from native import compile_c
 from offheap import recording
 from offheap.recording.model import Frame, Recording
+from zoo import JRE_VERSIONS
 
 HERE = Path(__file__).parent
 WAYS = ("instances", "bytes", "references", "grids", "copies", "strings", "lambdas", "reflected")
@@ -84,7 +85,7 @@ def test_a_downcall_is_made_by_its_caller(
         (25, "-XX:-TieredCompilation"),
         *(
             pytest.param(version, options, marks=pytest.mark.slow)
-            for version in (11, 17, 21, 25)
+            for version in JRE_VERSIONS
             for options in (
                 "-XX:+TieredCompilation",
                 "-XX:-TieredCompilation",
