@@ -207,6 +207,7 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
             server.stdin.close()
             server.kill()
             server.wait()
+            server.stdout.close()
     assert snapshots > 20
 
 
