@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from harness import installs, sid
 
+import needs
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -33,7 +35,7 @@ def test_sid_says_why_it_cannot_be_entered(monkeypatch: pytest.MonkeyPatch, tmp_
     assert sid.reason_against() == ""
 
 
-@pytest.mark.skipif(sid.reason_against() != "", reason=sid.reason_against())
+@needs.unless(not sid.reason_against(), "a Debian sid in .sid", "make sid as root")
 def test_nothing_of_a_command_in_sid_survives_it() -> None:
     before = Path("/proc/mounts").read_text()
     script = (
