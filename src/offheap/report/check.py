@@ -49,7 +49,7 @@ def site_lines(suspect: Suspect, most: int) -> list[str]:
     grows = f"grows by {PER_MINUTE.format(growth.estimate)}, " if growth.low > 0 else ""
     live = format_size(suspect.site.live_bytes.estimate)
     lines = [f"{suspect.verdict}{confidence}: {grows}{live} live"]
-    stack = suspect.site.stack
+    stack = suspect.site.stack or (suspect.blamed,)  # its stack was lost: "no stack"
     marked = next((i for i, frame in enumerate(stack) if frame.name == suspect.blamed.name), 0)
     inner = frames.boundary(stack)
     entry = frames.allocating(stack) if inner is None else inner
