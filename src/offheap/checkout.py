@@ -2,24 +2,31 @@
 
 An editable install runs straight from the checkout, where no packaging step runs again when a C file
 changes.  Whoever is about to load the probe calls `refresh_probe()` first: it compares the sources with
-the stamp beside the library (about a millisecond) and rebuilds only when they differ.  In an installed
-wheel there is no probe/build.py and it does nothing.
+the stamp beside the library (about a millisecond) and rebuilds only when they differ.
+
+Only the checkout that pip recorded as an editable install is built, and only where nobody else may write
+to it: an installation below /tmp must not run a /tmp/probe/build.py of another user's.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import stat
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote, urlsplit
 
 from offheap.errors import UserError
 
-_BUILD_SCRIPT = Path(__file__).resolve().parents[2] / "probe" / "build.py"
+_ROOT = Path(__file__).resolve().parents[2]
+_BUILD_SCRIPT = _ROOT / "probe" / "build.py"
 
 
 def refresh_probe() -> None:
     """Rebuilds src/offheap/_lib/liboffheap.so if a source changed; UserError with zig's words if not."""
-    if not _BUILD_SCRIPT.is_file():
+    if not _BUILD_SCRIPT.is_file() or not is_editable():
         return
     script = build_script()
     try:
@@ -28,6 +35,30 @@ def refresh_probe() -> None:
         raise UserError(
             f"the probe of this checkout cannot be built: {error}", f"see `python {_BUILD_SCRIPT}`"
         ) from error
+
+
+def is_editable() -> bool:
+    """Whether pip installed this very checkout as editable, and nobody else may change what it runs."""
+    from importlib import metadata
+
+    try:
+        # PEP 610; absent where nothing is installed.
+        origin = json.loads(metadata.distribution("offheap").read_text("direct_url.json") or "{}")
+        editable = origin["dir_info"]["editable"] is True
+        recorded = Path(unquote(urlsplit(origin["url"]).path)).resolve()
+    except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+        return False
+    return editable and recorded == _ROOT and all(map(_ours, (_ROOT, _BUILD_SCRIPT.parent, _BUILD_SCRIPT)))
+
+
+def _ours(path: Path) -> bool:
+    """Whether the file or folder belongs to this user or root, and no other may write it."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+        return False
+    # A group of the user's own may write, as distributions with a umask of 002 have it.
+    own_group = status.st_gid == os.getegid()
+    return not status.st_mode & (stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP)
 
 
 def build_script() -> ModuleType:

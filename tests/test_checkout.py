@@ -1,0 +1,47 @@
+"""Only the checkout that was installed as editable builds its probe; nobody else's code runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from offheap import checkout
+
+PACKAGE = Path(checkout.__file__).parent
+REFRESH = "from offheap import checkout; print(checkout.__file__); checkout.refresh_probe()"
+
+
+def test_an_installation_runs_no_build_script_beside_it(tmp_path: Path) -> None:
+    """GIVEN `pip --target TMP/tool` WHEN it wants its probe THEN it does not run TMP/probe/build.py."""
+    tool, planted = tmp_path / "tool", tmp_path / "probe"
+    shutil.copytree(PACKAGE, tool / "offheap", ignore=shutil.ignore_patterns("__pycache__"))
+    planted.mkdir()
+    (planted / "build.py").write_text(f"open({os.fspath(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n")
+    environment = {**os.environ, "PYTHONPATH": str(tool)}
+    outcome = subprocess.run(
+        [sys.executable, "-c", REFRESH], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert outcome.stdout.startswith(str(tool)), outcome.stdout
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_editable_install_of_the_tests_builds() -> None:
+    assert checkout.is_editable()
+
+
+@pytest.mark.parametrize("mode", [0o702, 0o772])
+def test_a_checkout_that_others_may_write_to_does_not_build(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(mode)
+    monkeypatch.setattr(checkout, "_BUILD_SCRIPT", tmp_path / "build.py")
+    (tmp_path / "build.py").touch(mode=0o600)
+    assert not checkout.is_editable()
+    tmp_path.chmod(0o700)
+    assert checkout.is_editable()
