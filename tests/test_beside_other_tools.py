@@ -208,6 +208,9 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
                 one.kill()
                 one.wait()
             debugging.join()
+            assert debugger.stdin
+            with suppress(BrokenPipeError):
+                debugger.stdin.close()
     assert process.returncode == 0, complaints
     assert rest == soak.printed(50)
     assert not list(tmp_path.glob("hs_err*"))

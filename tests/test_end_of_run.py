@@ -26,7 +26,13 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *keep, *options, "test_it.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(temporary), "PYTEST_ADDOPTS": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(TESTS),
+            "TMPDIR": str(temporary),
+            "PYTEST_ADDOPTS": "",
+            "PYTHONWARNINGS": "",
+        },
         capture_output=True,
         text=True,
         timeout=120,

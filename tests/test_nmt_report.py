@@ -219,7 +219,7 @@ def test_the_command(jre: Callable[[int], Path], jdk: Path, tmp_path: Path) -> N
         assert "Java Heap (reserved=192MB, committed=192MB)" in printed
         assert "External (reserved=16MB, committed=16MB)" in printed
         assert "has no details" in offheap_nmt(running.pid, "--detail", status=2)
-        assert "no report" in offheap_nmt(running.pid, "--diff", __file__, status=2)
+        assert "is not a report" in offheap_nmt(running.pid, "--diff", __file__, status=2)
         assert "cannot read" in offheap_nmt(running.pid, "--diff", tmp_path / "none", status=2)
         assert "none of B, KB" in offheap_nmt(running.pid, "--scale", "parsec", status=2)
         assert running.answers()

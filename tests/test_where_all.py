@@ -68,6 +68,7 @@ def test_a_scrape(jre: Callable[[int], Path], waiting_classes: Path) -> None:
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(request, timeout=60)
             assert refused.value.code == 405
+            refused.value.close()
             assert jvm.answers()
         finally:
             server.send_signal(signal.SIGINT)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.output_name import refuse_other_format
-from offheap.recording.layout import META
 
 
 def check_output(output: Path) -> None:
@@ -27,7 +26,7 @@ def check_output(output: Path) -> None:
 def try_output(output: Path) -> None:
     """The same of a place alone: it may exist, as the name that is taken in the end may be another.
 
-    Makes a recording with a first page in it and removes it again: permissions alone do not tell of
+    Makes a folder with a page in it and removes it again: permissions alone do not tell of
     read-only and full file systems, quotas, or names that are too long.
     """
     folder = output.parent
@@ -40,7 +39,8 @@ def try_output(output: Path) -> None:
     except OSError as error:
         raise _cannot_create(output, error) from None
     try:
-        (output / META).write_bytes(bytes(4096))
+        # Not a name of a recording's: whoever waits for one must not take this for it.
+        (output / ".trial").write_bytes(bytes(4096))
     except OSError as error:
         raise _cannot_create(output, error) from None
     finally:
