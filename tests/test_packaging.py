@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -148,6 +149,12 @@ def test_changed_source_rebuilds_the_probe_and_unchanged_does_not(tree: Path, tm
     checkout_tree = tmp_path / "checkout"
     shutil.copytree(tree / "probe", checkout_tree / "probe")
     shutil.copytree(tree / "src", checkout_tree / "src")
+    # As pip records an editable install (PEP 610); no other checkout is built.
+    record = checkout_tree / "src" / "offheap-0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: offheap\nVersion: 0\n")
+    origin = {"url": checkout_tree.as_uri(), "dir_info": {"editable": True}}
+    (record / "direct_url.json").write_text(json.dumps(origin))
     program = "from offheap import checkout; checkout.refresh_probe()"
     library = checkout_tree / "src" / "offheap" / "_lib" / "liboffheap.so"
 
