@@ -227,6 +227,10 @@ static void *run(void *unused) {
         futex_wait(&agent.bell, heard, pause_ms);
         atomic_store(&agent.asleep, false);
     }
+    /* Stopped before this thread had run: what attach_start set up is to be undone all the same, or the next recording
+     * would find it done and have no Java frames; and this one has no properties yet. */
+    if (!env && atomic_load(&agent.phase) == VM_LIVE) env = attach();
+    if (env && atomic_load(&agent.phase) == VM_LIVE && introduced != agent.recording) introduce(env);
     if (env) leave_vm(env);
     atomic_store(&agent.running, 0);
     futex_wake(&agent.running);
