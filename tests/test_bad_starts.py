@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from left_live_files import left
 from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
@@ -79,12 +79,8 @@ def test_nor_for_a_working_directory_that_cannot_be_written(tmp_path: Path) -> N
 
 
 def test_a_full_file_system_is_found_before_the_start(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
     for options in ("size=4k,nr_inodes=2", "ro"):
-        mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(tmp_path)]
-        if subprocess.run(mount, capture_output=True).returncode != 0:
-            pytest.skip("no small file system can be mounted here")
+        needs.mounted(["mount", "-t", "tmpfs", "-o", options, "tmpfs", tmp_path])
         try:
             line = refused("run", "-o", tmp_path / "a.offheap", "--", "true", folder=Path("/"))
             assert re.search("No space left on device|Read-only file system", line)
@@ -147,8 +143,7 @@ def test_a_time_to_wait_is_above_zero() -> None:
 
 
 def test_a_python_that_is_not_there_is_named() -> None:
-    if not shutil.which("make"):
-        pytest.skip("make is not installed")
+    needs.program("make")
     # Below another make it would say which folder it enters.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     for target in ("help", "test"):

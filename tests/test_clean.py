@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from left_live_files import left, writing
 from offheap.cli import main as cli
 from offheap.errors import UserError
@@ -133,8 +134,7 @@ def test_age_and_other_users(place: Path, stale: Path) -> None:
     os.utime(path, (time.time() - 7200,) * 2)
     assert not judged(Wish(seconds=3600))[path.name].kept
     assert path.exists()
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a file of another user's")
+    needs.root("to make a file of another user's")
     os.chown(path, 65534, 65534)
     assert "--all-users" in judged(Wish(remove=True))[path.name].kept
     assert judged(Wish(remove=True, everybody=True))[path.name].removed
@@ -188,13 +188,10 @@ def test_ps_and_a_full_file_system_name_them(
 def test_an_attach_names_what_fills_shared_memory(
     jdk: Path, waiting_classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make a mount namespace")
+    needs.namespaces("mount")
     fill = f': > /dev/shm/{NAME.format(7)} && exec "$0" "$@"'
     wrapper = ("unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=1m none /dev/shm && {fill}")
-    with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=wrapper, ready=False) as jvm:
-        if jvm.process.stdout is None or jvm.process.stdout.readline() != b"ready\n":
-            pytest.skip("no mount namespace can be made here")
+    with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=wrapper) as jvm:
         command = [sys.executable, "-m", "offheap", "attach", str(jvm.pid), "--duration", "0.2s"]
         outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
         assert outcome.returncode == 0, outcome.stderr
@@ -215,7 +212,7 @@ def test_who_writes_and_who_locks_a_file(tmp_path: Path) -> None:
     )
     with path.open("rb") as file:
         if locks.is_written(file.fileno()) is None:
-            pytest.skip("this file system grants no leases")
+            needs.skip("leases on files", "set TMPDIR to a folder on ext4, XFS or tmpfs")
         assert locks.is_written(file.fileno()) is False
         assert locks.holder(file.fileno()) is None
         process = subprocess.Popen(

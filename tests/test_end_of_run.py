@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,14 +73,20 @@ def test_a_remedy_is_said_once() -> None:
     ]
 
 
+def test_every_skip_says_what_it_needs() -> None:
+    words = re.compile(r"pytest\.(skip|importorskip|mark\.skip)")
+    asking = [path.name for path in TESTS.glob("*.py") if words.search(path.read_text())]
+    assert asking == ["needs.py"], "ask tests/needs.py"
+
+
 def test_what_is_left_behind_fails_the_run(tmp_path: Path) -> None:
     source = f"""
-import pathlib, subprocess, tempfile
+import os, pathlib, tempfile
 def test_leaves(tmp_path):
     tempfile.mkdtemp(prefix="offheap-waiting-")
     pathlib.Path(tempfile.gettempdir(), ".java_pid4194305").touch()
-    process = subprocess.Popen(["sleep", "600"])
-    pathlib.Path({str(tmp_path / "pid")!r}).write_text(str(process.pid))
+    pid = os.posix_spawnp("sleep", ["sleep", "600"], os.environ)
+    pathlib.Path({str(tmp_path / "pid")!r}).write_text(str(pid))
 """
     outcome = pytest_run(tmp_path, source, "--leftovers", "1")
     sleeping = int((tmp_path / "pid").read_text())
