@@ -66,8 +66,10 @@ while True:
     count += 100
     print(count, flush=True)
 """
-    in_memory = tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-")
-    with memory_cgroup() as group, in_memory as folder:
+    with (
+        memory_cgroup() as group,
+        tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-") as folder,
+    ):
         group.limit(96 << 20)
         outcome = subprocess.run(
             [sys.executable, "-c", script],
