@@ -21,6 +21,7 @@ from native import compile_c
 from offheap import recording
 from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
+from offheap.recording.contract import Section
 from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Frame, Recording
 from turns import by_day
@@ -455,6 +456,34 @@ def test_attach_hardly_stops_the_program(
             assert probe.ask(vm, str(probe_library), "stop") == OK
     print(f"JDK {version}: {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms")
     assert statistics.median(delays) < 20
+
+
+def test_a_recording_that_stops_at_once_is_whole_and_harms_no_other(
+    jre: Callable[[int], Path], zoo: zoo_programs.Zoo, probe_library: Path, tmp_path: Path
+) -> None:
+    """WHEN a stop comes before the agent thread has attached itself, as one of ten does here."""
+    command = zoo.command(zoo_programs.programs()["churn"], jre(17))
+    with zoo_programs.Running(command) as running:
+        running.truths(1)
+        vm = AttachedVM(running.pid)
+
+        def agent(options: str) -> int:
+            return probe.ask(vm, str(probe_library), options)
+
+        for turn in range(60):
+            first, second = tmp_path / f"{turn}.first.live", tmp_path / f"{turn}.second.live"
+            assert agent(f"start,interval=0,file={first}") == OK
+            assert agent("stop") == OK
+            assert agent(f"start,interval=0,file={second}") == OK
+            time.sleep(0.03)
+            assert agent("stop") == OK
+            with LiveFile(second) as live_file:
+                methods = live_file.used(Section.METHODS)
+            assert methods > 0, turn
+            with LiveFile(first) as live_file:
+                assert live_file.properties()["java.version"].startswith("17.")
+            first.unlink()
+            second.unlink()
 
 
 def test_methods_of_the_very_first_samples_are_named(
