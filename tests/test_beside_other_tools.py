@@ -240,7 +240,8 @@ def test_async_profiler_and_mimalloc(
     """Its signals come in the middle of a walk of ours, and ask the JVM for the same stacks."""
     mimalloc = needs.shared_library("mimalloc")
     java, jar, profile = jre(version), soak.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
-    agent = f"-agentpath:{async_profiler}=start,event=cpu,interval=1ms,quiet,collapsed,file={profile}"
+    # A timer of the process: perf events are for root alone, and timers of threads miss short-lived ones.
+    agent = f"-agentpath:{async_profiler}=start,event=itimer,interval=1ms,quiet,collapsed,file={profile}"
     command: list[str | Path] = [
         java,
         "-Xmx192m",
@@ -249,7 +250,7 @@ def test_async_profiler_and_mimalloc(
         "-cp",
         jar,
         "Stress",
-        "50",
+        "12",
         "return" if preloaded else "told",
     ]
     before = f"{probe_library} " if preloaded else ""
@@ -261,9 +262,10 @@ def test_async_profiler_and_mimalloc(
         process.kill()
         process.wait()
     assert process.returncode == 0, complaints
-    assert said == soak.printed(50)
+    assert said == soak.printed(12)
     assert not list(tmp_path.glob("hs_err*"))
-    assert len(profile.read_text().splitlines()) > 100
+    samples = sum(int(line.rpartition(" ")[2]) for line in profile.read_text().splitlines())
+    assert samples > 100
     if preloaded:
         found = recording.load(next(tmp_path.glob("*.live")))
         assert any("mimalloc" in Path(module.path).name for module in found.modules)
