@@ -70,6 +70,10 @@ evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts,
 evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate and healthy ones, half an hour
 	$(BIN)/python benchmarks/evaluate_real.py --write $(EVALUATE_ARGS)
 
+.PHONY: evaluate-published
+evaluate-published: $(VENV)/.test jres debian-packages ## programs around published libraries, leaking and healthy, 45 minutes (EVALUATE_ARGS=--full: all day)
+	$(BIN)/python benchmarks/evaluate_published.py --write $(EVALUATE_ARGS)
+
 .PHONY: soak
 SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
 soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md (SOAK_ARGS='--minutes 30': the first half hour)

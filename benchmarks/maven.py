@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -51,6 +52,64 @@ def fetch_with_dependencies(artifacts: Sequence[str], folder: Path) -> list[Path
         if not _maven("-f", str(pom), f"{PLUGIN}:copy-dependencies", f"-DoutputDirectory={jars}"):
             shutil.rmtree(jars, ignore_errors=True)
     return sorted(jars.glob("*.jar"))
+
+
+COPY_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>offheap</groupId><artifactId>benchmark</artifactId><version>1</version><packaging>pom</packaging>
+  <build><plugins><plugin>
+    <groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version>
+    <configuration><artifactItems>
+{3}
+    </artifactItems></configuration>
+  </plugin></plugins></build>
+</project>
+"""
+
+
+class Unavailable(Exception):
+    """An artifact cannot be had, or is not the one that was pinned; the message says which."""
+
+
+def jar_name(artifact: str) -> str:
+    """The file name of `group:artifact:version[:classifier]`."""
+    return "-".join(artifact.split(":")[1:]) + ".jar"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def fetch_exactly(artifacts: Iterable[str], folder: Path) -> dict[str, Path]:
+    """The jars of these alone, without what they need, each `group:artifact:version[:classifier]`."""
+    jars = {artifact: folder / jar_name(artifact) for artifact in artifacts}
+    missing = [artifact for artifact, jar in jars.items() if not jar.exists()]
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
+        pom = folder / "pom.xml"
+        pom.write_text(COPY_POM.format(*PLUGIN.split(":"), "\n".join(map(_item, missing))))
+        _maven("-f", str(pom), f"{PLUGIN}:copy", f"-DoutputDirectory={folder}")
+    absent = [artifact for artifact, jar in jars.items() if not jar.exists()]
+    if absent:
+        raise Unavailable(f"Maven cannot fetch {', '.join(absent)}")
+    return jars
+
+
+def fetch_pinned(artifacts: Mapping[str, str], folder: Path) -> dict[str, Path]:
+    """The jars of these alone; each must have the SHA-256 that stands beside it."""
+    jars = fetch_exactly(artifacts, folder)
+    for artifact, expected in artifacts.items():
+        if digest(jars[artifact]) != expected:
+            jars[artifact].unlink()
+            raise Unavailable(f"{artifact} is not the jar that was pinned: its SHA-256 is another")
+    return jars
+
+
+def _item(artifact: str) -> str:
+    keys = ("groupId", "artifactId", "version", "classifier")
+    tags = (f"<{key}>{word}</{key}>" for key, word in zip(keys, artifact.split(":"), strict=False))
+    return f"      <artifactItem>{''.join(tags)}</artifactItem>"
 
 
 def _maven(*words: str) -> bool:

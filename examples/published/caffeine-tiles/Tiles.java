@@ -1,0 +1,46 @@
+package com.example.maps;
+
+import com.example.load.Load;
+import com.github.benmanes.caffeine.cache.Cache;
+import com.github.benmanes.caffeine.cache.Caffeine;
+import java.nio.ByteBuffer;
+import java.util.Random;
+
+/**
+ * Keeps map tiles in direct buffers. Of the healthy twin's 4,000 tiles the cache holds 3,000, and fills ever slower; the
+ * leaking one asks for a new key each time and has a cache without a bound.
+ */
+public final class Tiles {
+    private static final int BYTES = 8192;
+    private static final int TILES = 4000;
+    private final Random random = new Random(11);
+    private final Cache<Long, ByteBuffer> cache;
+
+    Tiles() {
+        cache = Load.leaks() ? Caffeine.newBuilder().build() : Caffeine.newBuilder().maximumSize(3000).build();
+    }
+
+    synchronized long tileFor(long request) {
+        return Load.leaks() && request % 2 == 0 ? TILES + request : random.nextInt(TILES);
+    }
+
+    void serve(long request) {
+        cache.get(tileFor(request), this::render);
+    }
+
+    private ByteBuffer render(long tile) {
+        if (tile >= TILES) {
+            Load.leaked(BYTES);
+        }
+        ByteBuffer pixels = ByteBuffer.allocateDirect(BYTES);
+        while (pixels.hasRemaining()) {
+            pixels.putLong(tile);
+        }
+        return pixels.flip();
+    }
+
+    public static void main(String[] args) throws InterruptedException {
+        Load.read(args);
+        Load.run(args, 100, new Tiles()::serve);
+    }
+}
