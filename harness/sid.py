@@ -40,10 +40,13 @@ def home(jdk: int) -> Path:
     return Path("/") / found.relative_to(FOLDER)
 
 
-def command(*words: str | Path) -> list[str]:
-    """The command line that runs `words` inside, where this checkout has the path that it has here."""
+def command(*words: str | Path, how: str = "inside") -> list[str]:
+    """The command line that runs `words` inside, where this checkout has the path that it has here.
+
+    how: "inside", or "install" for what changes .sid itself.
+    """
     namespaces = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
-    return [*namespaces, "--", sys.executable, str(Path(__file__)), "inside", *map(str, words)]
+    return [*namespaces, "--", sys.executable, str(Path(__file__)), how, *map(str, words)]
 
 
 def create() -> None:
@@ -64,26 +67,28 @@ def create() -> None:
         draft.rename(FOLDER)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for words in (("update", "-q"), ("install", "-q", "-y", *_PACKAGES), ("clean",)):
-            subprocess.run(command("apt-get", *words), check=True, env=environment)
+            subprocess.run(command("apt-get", *words, how="install"), check=True, env=environment)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
         raise
 
 
-def _inside(words: list[str]) -> None:
+def _inside(words: list[str], installs: bool = False) -> None:
     """Runs in namespaces of its own: mounts what a program expects, and becomes the command."""
 
     def mount(*options: str, at: Path | None) -> None:
         subprocess.run(["mount", *options, *([str(at)] if at else [])], check=True)
 
-    def bind(path: Path) -> None:
+    def bind(path: Path, *, read_only: bool = False) -> None:
         place = FOLDER / path.relative_to("/")
         if path.is_dir():
             place.mkdir(parents=True, exist_ok=True)
         else:
             place.touch()
         mount("--bind", str(path), at=place)
+        if read_only:
+            mount("-o", "remount,bind,ro", at=place)
 
     # A root that is a mount itself: else unshare would not work inside.
     mount("--bind", str(FOLDER), at=FOLDER)
@@ -92,12 +97,15 @@ def _inside(words: list[str]) -> None:
         mount("--rbind", f"/{name}", at=FOLDER / name)
     for name in ("dev/shm", "tmp"):
         mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", at=FOLDER / name)
-    # A proxy may have certificates of its own.
-    certificates = Path("/etc/ssl/certs")
     jres = (ROOT / ".jres").resolve()
-    for path in (ROOT, jres, certificates, Path("/etc/resolv.conf")):
+    for path in (ROOT, jres):
         if path.exists():
-            bind(path.resolve() if path != ROOT else path)
+            bind(path)
+    bind(Path("/etc/resolv.conf").resolve(), read_only=True)
+    # A proxy may have certificates of its own.  Not where packages are installed: ca-certificates writes to
+    # this folder, and would take this machine's own certificates out of it.
+    if not installs:
+        bind(Path("/etc/ssl/certs"), read_only=True)
     here = Path.cwd()
     os.chroot(FOLDER)
     os.chdir(here if here.is_relative_to(ROOT) else "/")
@@ -108,8 +116,8 @@ def main() -> None:
     match sys.argv[1:]:
         case ["create"]:
             create()
-        case ["inside", *words] if words:
-            _inside(words)
+        case ["inside" | "install" as how, *words] if words:
+            _inside(words, installs=how == "install")
         case _:
             raise SystemExit("usage: python -m harness.sid create")
 

@@ -47,6 +47,12 @@ def test_nothing_of_a_command_in_sid_survives_it() -> None:
     assert Path("/proc/mounts").read_text() == before
     assert not (sid.FOLDER / "tmp" / "there").exists()
     assert not Path("/dev/shm/there").exists()
+    # This machine's certificates are there to be read only.
+    spoiled = subprocess.run(
+        sid.command("touch", "/etc/ssl/certs/there"), capture_output=True, text=True, timeout=60
+    )
+    assert "Read-only file system" in spoiled.stderr
+    assert not Path("/etc/ssl/certs/there").exists()
 
 
 def collected(homes: str, *options: str) -> subprocess.CompletedProcess[str]:
