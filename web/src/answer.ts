@@ -2,8 +2,8 @@
 
 import { h, nameOf } from "./dom.ts";
 import { apart } from "./namesakes.ts";
-import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence } from "./format.ts";
-import { frameAt, samePlace, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
+import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence, visible } from "./format.ts";
+import { frameAt, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
 
 /** How bad: the colour of the answer and of the badges. */
 export type Severity = "bad" | "warn" | "info" | "good";
@@ -66,7 +66,6 @@ function untilFull({ limit_bytes: limit, seconds_to_limit: seconds }: Payload): 
 function about(payload: Payload, suspect: Suspect): HTMLElement {
   const blamed = frameAt(payload.frames, suspect.blamed);
   const place = formatPlace(blamed);
-  const callee = calleeOf(payload.frames, suspect);
   // A site without suspicion is not on the reader's mind.
   const namesake = payload.suspects.some(
     (each) => each !== suspect && ["leak", "growing"].includes(each.verdict) && frameAt(payload.frames, each.blamed).short === blamed.short,
@@ -79,11 +78,12 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
     "p",
     {},
     "What ",
-    nameOf(blamed.short, "subject", blamed.name),
+    nameOf(suspect.callback || blamed.short, "subject", blamed.name),
     place && ` (${place})`,
     " allocates",
-    callee !== undefined && " through ",
-    callee !== undefined && shortNameOf(payload.frames, callee),
+    suspect.called !== null && " through ",
+    suspect.called !== null && shortNameOf(payload.frames, suspect.called),
+    suspect.triggered && `, ${visible(suspect.triggered)},`,
     told && ", ",
     told && told,
     told && ",",
@@ -100,12 +100,6 @@ function about(payload: Payload, suspect: Suspect): HTMLElement {
 function shortNameOf(frames: FrameColumns, index: number): HTMLElement {
   const { name, short } = frameAt(frames, index);
   return nameOf(short, "", name);
-}
-
-/** The frame that the blamed one called: what it used that allocates. */
-export function calleeOf(frames: FrameColumns, suspect: Suspect): number | undefined {
-  const position = suspect.stack.findIndex((index) => samePlace(frames, index, suspect.blamed));
-  return position > 0 ? suspect.stack[position - 1] : undefined;
 }
 
 function noSuspect(payload: Payload): HTMLElement {

@@ -1,6 +1,6 @@
 /** The JSON that src/offheap/report/diff_payload.py writes into the page of a diff. */
 
-import type { Estimate, FrameColumns, Info, Mark } from "./payload.ts";
+import type { Estimate, Fold, FrameColumns, Info, Mark } from "./payload.ts";
 
 export const DIFF_SCHEMA = "offheap.diff-page/2";
 
@@ -28,6 +28,7 @@ export interface SiteChange {
   blamed: number;
   apart: Mark[];
   stack: number[];
+  folds: Fold[];
   live_bytes: Difference;
   live_blocks: Difference;
   allocated_bytes: Difference;

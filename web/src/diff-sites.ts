@@ -102,7 +102,7 @@ function details(payload: DiffPayload, site: SiteChange, name: string, find: (na
   const held = payload.old.time === null ? payload.unit : "";
   const both = (label: string, { old, new: now }: Difference, format: (quantity: number | null) => string): string =>
     `${label} ${format(old.estimate)} → ${format(now.estimate)}`;
-  const list = stackList(payload.frames, site.stack, site.blamed);
+  const list = stackList(payload.frames, site.stack, site.blamed, site.folds);
   list.append(button);
   const facts = [
     site.kind,

@@ -91,6 +91,9 @@ export interface Mark {
   frame: number;
 }
 
+/** Frames that a short view of a stack leaves out: from the first index to before the second; and what stands for them. */
+export type Fold = [number, number, string];
+
 export interface Suspect {
   rank: number;
   verdict: Verdict;
@@ -100,7 +103,14 @@ export interface Suspect {
   /** Indices into the frame columns. */
   blamed: number;
   apart: Mark[];
+  /** The library's outermost method that it called; null where it called none. */
+  called: number | null;
+  /** The name of an agent's callback that allocated, else "". */
+  callback: string;
+  /** What ran when that was called: `triggered by allocations in ...`, else "". */
+  triggered: string;
   stack: number[];
+  folds: Fold[];
   /** Indices into the stack columns. */
   stacks: number[];
   threads: string[];

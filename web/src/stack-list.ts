@@ -1,14 +1,18 @@
-/** A whole stack, innermost first, to read and to copy. */
+/** A stack, innermost first, to read and to copy; what is folded away can be shown. */
 
 import { h, nameOf } from "./dom.ts";
 import { formatPlace, visible } from "./format.ts";
 import { kindChip } from "./kinds.ts";
-import { frameAt, samePlace, type Frame, type FrameColumns } from "./payload.ts";
+import { frameAt, samePlace, type Fold, type Frame, type FrameColumns } from "./payload.ts";
 
-export function stackList(frames: FrameColumns, stack: number[], blamed: number): HTMLElement {
+export function stackList(frames: FrameColumns, stack: number[], blamed: number, folds: Fold[]): HTMLElement {
   const look = stack.findIndex((index) => samePlace(frames, index, blamed));
   const items = (full: boolean): HTMLElement[] =>
-    stack.map((index, position) => {
+    stack.flatMap((index, position) => {
+      const fold = full ? undefined : folds.find(([start, stop]) => start <= position && position < stop);
+      if (fold) {
+        return position === fold[0] ? [h("li", { class: "left-out" }, visible(fold[2]))] : [];
+      }
       const here = position === look;
       const frame = frameAt(frames, index);
       const place = formatPlace(frame);
@@ -28,13 +32,13 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number)
     });
   const list = h("ol", { class: "stack" }, ...items(false));
   const text = stack.map((index) => stackLine(frameAt(frames, index))).join("\n");
-  const folded = stack.some((index) => frameAt(frames, index).short !== frameAt(frames, index).name);
-  return h("div", { class: "stack-box" }, list, copyButton("Copy stack", text, list), folded && foldButton((full) => list.replaceChildren(...items(full))));
+  const folded = folds.length > 0 || stack.some((index) => frameAt(frames, index).short !== frameAt(frames, index).name);
+  return h("div", { class: "stack-box" }, list, copyButton("Copy stack", text, list), folded && foldButton(folds.length > 0 ? "Whole stack" : "Full names", (full) => list.replaceChildren(...items(full))));
 }
 
-/** Names whole, C++ arguments and all, or folded again. */
-function foldButton(show: (full: boolean) => void): HTMLElement {
-  const button = h("button", { type: "button", class: "fold", "aria-pressed": "false" }, "Full names");
+/** Every frame, and names whole, C++ arguments and all; or folded again. */
+function foldButton(label: string, show: (full: boolean) => void): HTMLElement {
+  const button = h("button", { type: "button", class: "fold", "aria-pressed": "false" }, label);
   button.addEventListener("click", () => {
     const full = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(full));

@@ -1,6 +1,6 @@
 /** The table of suspects: one row each, which opens to the reason, the ages of its blocks and the whole stack. */
 
-import { calleeOf, percent, SEVERITY } from "./answer.ts";
+import { percent, SEVERITY } from "./answer.ts";
 import { h, nameOf, section } from "./dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "./format.ts";
 import { ageHistogram, sparkline } from "./graphics.ts";
@@ -134,10 +134,9 @@ class Row {
     this.scope = model.scope;
     const blamed = frameAt(payload.frames, suspect.blamed);
     const id = `suspect-${suspect.rank}`;
-    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
-    const callee = calleeOf(payload.frames, suspect);
-    const through = callee === undefined ? "" : frameAt(payload.frames, callee).short;
-    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`].filter(Boolean).join(" · ");
+    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(suspect.callback || blamed.short, "", blamed.name));
+    const through = suspect.called === null ? "" : frameAt(payload.frames, suspect.called).short;
+    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.triggered)].filter(Boolean).join(" · ");
     const told = apart(payload.frames, suspect.apart);
     this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
     this.button.addEventListener("click", () => {
@@ -235,7 +234,7 @@ function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[
     `old blocks hold ${formatSize(suspect.old_bytes.estimate)}`,
     suspect.threads.length > 0 && `threads: ${some(suspect.threads)}`,
   ].filter(Boolean);
-  const list = stackList(payload.frames, suspect.stack, suspect.blamed);
+  const list = stackList(payload.frames, suspect.stack, suspect.blamed, suspect.folds);
   list.append(button("Find in the flame graph", links.find), button("Its callers and callees", links.sandwich));
   return [
     h("p", {}, sentence(suspect.why)),

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { calleeOf, headline } from "../src/answer.ts";
+import { headline } from "../src/answer.ts";
 import { byteRange, liveLines, tickLabels } from "../src/charts.ts";
-import type { Conclusion, FrameColumns, Payload, Suspect, Verdict } from "../src/payload.ts";
+import type { Conclusion, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
 const suspect = (verdict: Verdict, live: number): Suspect => ({
-  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, apart: [], stack: [], stacks: [0], part_shown: null, threads: [], births: [], live_error: [], allocated_error: [],
+  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, apart: [], called: null, callback: "", triggered: "", folds: [], stack: [], stacks: [0], part_shown: null, threads: [], births: [], live_error: [], allocated_error: [],
   live_bytes: estimate(live), live_blocks: estimate(1), old_bytes: estimate(0), growth_bytes_per_second: estimate(0),
 });
 const payload = (kind: Conclusion["kind"], place: number | null, ...suspects: Suspect[]): Payload =>
@@ -22,16 +22,6 @@ describe("headline", () => {
     expect(headline(given).severity).toBe(severity);
     expect(headline(given).text.startsWith(start)).toBe(true);
     expect(headline(given).suspect).toBe(given.suspects[given.conclusion.place ?? -1]);
-  });
-});
-
-describe("calleeOf", () => {
-  const frames = { name: ["malloc", "init", "app"], module: [0, 0, 0], file: [0, 0, 0], line: [0, 0, 5] } as unknown as FrameColumns;
-
-  it("is the frame below the blamed one, if there is one", () => {
-    expect(calleeOf(frames, { ...suspect("leak", 1), stack: [0, 1, 2], blamed: 2 })).toBe(1);
-    expect(calleeOf(frames, { ...suspect("leak", 1), stack: [0, 1, 2], blamed: 0 })).toBeUndefined();
-    expect(calleeOf(frames, { ...suspect("leak", 1), stack: [0, 1], blamed: 2 })).toBeUndefined();
   });
 });
 

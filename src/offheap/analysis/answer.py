@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from offheap import cxx_names
-from offheap.analysis import frames
+from offheap.analysis.blame import short, through
+from offheap.analysis.callbacks import callback
 from offheap.analysis.conclusion import advice, conclude, without_suspect
 from offheap.quantities import RateUnit, format_duration, format_size
-from offheap.recording.model import Frame
 
 if TYPE_CHECKING:
     # The diff names frames as the answer does, and need not load what judges leaks.
@@ -56,19 +54,21 @@ def _until(ranked: Ranking) -> str:
 
 
 def describe(suspect: Suspect, unit: RateUnit) -> str:
-    """`1.2 MiB/min through java.util.zip.Inflater.init, called by com.example.Foo.bar`."""
+    """`1.2 MiB/min through java.util.zip.Inflater.<init>, called by com.example.Foo.bar`."""
     rate = unit.format(suspect.growth_bytes_per_second.estimate)
-    called = through(suspect.site.stack, suspect.blamed)
-    return f"{rate} through {called}" if ", called by " in called else f"{rate} allocated by {called}"
+    return f"{rate} {'allocated by' if suspect.called is None else 'through'} {headline(suspect)}"
 
 
-def through(stack: Sequence[Frame], blamed: Frame) -> str:
-    """`java.util.zip.Inflater.init, called by com.example.Foo.bar`; one name where the two are one."""
-    inner = frames.boundary(stack)
-    entry = short(stack[inner]) if inner is not None else short(blamed)
-    return entry if entry == short(blamed) else f"{entry}, called by {short(blamed)}"
+def headline(suspect: Suspect) -> str:
+    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; of an agent's callback, what triggered it."""
+    return ", ".join(filter(None, (through(suspect.site.stack, suspect.blamed), triggered(suspect))))
 
 
-def short(frame: Frame) -> str:
-    """The frame's name as a sentence can bear it."""
-    return frame.name if frame.kind == "java" else cxx_names.short(frame.name)
+def triggered(suspect: Suspect) -> str:
+    """`triggered by allocations in com.example.Foo.bar and 3 others`; "" of what is no agent's callback."""
+    inside = callback(suspect.site.stack) if suspect.triggers else None
+    if inside is None:
+        return ""
+    first, *more = suspect.triggers
+    others = f" and {len(more)} other{'' if len(more) == 1 else 's'}" if more else ""
+    return f"triggered by {'allocations' if inside.of_allocation else 'what ran'} in {short(first)}{others}"

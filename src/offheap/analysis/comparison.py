@@ -23,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import estimates, frames, moments
+from offheap.analysis.blame import blamed
 from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.moments import Members, Sums
+from offheap.analysis.packages import Application
 from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Side, SiteChange
 from offheap.analysis.sites import holdings, latest_rows, unmet_paths
 from offheap.recording.model import MMAP, Frame, Recording
@@ -129,7 +131,7 @@ class Comparison:
                     significant=bool(significant[number]),
                     kind="mmap" if recording.stack_kinds[stack] == MMAP else "malloc",
                     stack=shown,
-                    blamed=frames.blamed(shown),
+                    blamed=blamed(shown, Application.of(recording.info)),
                     live_bytes=live.at(number),
                     live_blocks=blocks.at(number),
                     allocated_bytes=allocated.at(number),

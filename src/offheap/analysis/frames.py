@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from offheap import cxx_names
+from offheap.analysis import packages
 from offheap.recording.model import Frame
 
 # Functions that allocate for their caller, whatever the caller wants: C, C++, Rust and GLib
@@ -49,11 +50,14 @@ _JDK_MODULE = re.compile(
     r"lib(?:jvm|jli|java|jimage|verify|zip|net|nio|extnet|instrument|management(?:_ext|_agent)?|prefs|awt\w*|"
     r"fontmanager|freetype|jdwp|dt_socket|jaas|j2\w+|rmi|sctp|attach|saproc|syslookup|lcms|mlib_image|javajpeg)\.so"
 )
-_JDK_CLASS = re.compile(r"(?:java|javax|jdk|sun|com\.sun|sunw)\.")
+
+# Functions of JVMTI, as libjvm calls them: Allocate, and those that return memory which the agent frees.
+_JVMTI_FUNCTION = re.compile(r"jvmti_|JvmtiEnv(?:Base)?::")
 
 # Glue that the JVM generates and renames as it warms up: the same call site shows different ones.
 _GLUE = re.compile(
-    r"(?:jdk\.internal|sun)\.reflect\.|java\.lang\.reflect\.Method\.invoke|java\.lang\.invoke\."
+    r"(?:jdk\.internal|sun)\.reflect\.|java\.lang\.reflect\.Method\.invoke|java\.lang\.invoke\.|"
+    r"jdk\.internal\.foreign\.abi\."
 )
 _HIDDEN = re.compile(r"(\$\$Lambda)[$/.]?\w*(?:[/.+]0x[0-9a-f]+)?|[/+]0x[0-9a-f]+(?=\.|$)")
 
@@ -99,7 +103,12 @@ def is_glue(frame: Frame) -> bool:
 
 def is_jdk(frame: Frame) -> bool:
     """Whether the function is a Java method of the JDK's own packages."""
-    return frame.kind == "java" and _JDK_CLASS.match(frame.name) is not None
+    return frame.kind == "java" and packages.is_jdk(frame.name)
+
+
+def of_jdk_library(frame: Frame) -> bool:
+    """Whether the function is of one of the JDK's own native libraries."""
+    return frame.kind == "native" and _JDK_MODULE.match(frame.module) is not None
 
 
 def stable_name(frame: Frame) -> str:
@@ -126,15 +135,24 @@ def by_jvm(stack: Sequence[Frame]) -> bool:
     """Whether HotSpot itself wanted the memory: for classes, compiled code, its threads, its heap."""
     if not stack:
         return False
-    for frame in stack[allocating(stack) :]:
+    for index, frame in enumerate(stack[allocating(stack) :], allocating(stack)):
         if frame.kind in ("java", "unknown") or is_unsafe(frame):
             return False
         if frame.kind == "jvm":
-            return True
-        if not _is_runtime(frame):
+            return not asked_by_agent(stack, index)
+        if not is_runtime(frame):
             # The JDK's libraries act for the application when Java called them.
-            return boundary(stack) is None and _JDK_MODULE.match(frame.module) is not None
+            return boundary(stack) is None and of_jdk_library(frame)
     return False
+
+
+def asked_by_agent(stack: Sequence[Frame], index: int) -> bool:
+    """Whether the function of libjvm's there, or a caller of it in libjvm, is one of JVMTI that an agent called."""
+    outer = index
+    while outer + 1 < len(stack) and stack[outer + 1].kind == "jvm":
+        outer += 1
+    calls = outer + 1 < len(stack) and stack[outer + 1].kind == "native"
+    return calls and _JVMTI_FUNCTION.match(stack[outer].name) is not None
 
 
 def unasked(stack: Sequence[Frame]) -> bool:
@@ -142,28 +160,8 @@ def unasked(stack: Sequence[Frame]) -> bool:
     return boundary(stack) is None and by_jvm(stack)
 
 
-def blamed(stack: Sequence[Frame]) -> Frame:
-    """The frame a person should look at: the application's, else the JVM's, else the best there is.
-
-    In a stack with Java frames the innermost outside the JDK's packages; otherwise the innermost
-    native function outside the C and C++ run times.
-    """
-    if not stack:
-        return Frame("no stack", "unknown")
-    java = [frame for frame in stack if frame.kind == "java"]
-    if java:
-        own = (frame for frame in java if not is_jdk(frame))
-        return next(own, java[0])
-    candidates = [frame for frame in stack[allocating(stack) :] if frame.kind != "unknown"]
-    for frame in candidates:
-        if not _is_runtime(frame):
-            if frame.kind == "native" and _JDK_MODULE.match(frame.module):
-                return Frame(frame.name, "jvm", frame.module, frame.file, frame.line, frame.inlined)
-            return frame
-    return candidates[0] if candidates else stack[0]
-
-
-def _is_runtime(frame: Frame) -> bool:
+def is_runtime(frame: Frame) -> bool:
+    """Whether the function belongs to the C and C++ run times, or allocates for its caller."""
     if frame.kind != "native":
         return False
     return (

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from offheap.analysis import estimates
 from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.sites import Grouping, latest_rows
+from offheap.analysis.grouping import Grouping
+from offheap.analysis.sites import latest_rows
 from offheap.recording.model import Recording
 
 ERAS = 24

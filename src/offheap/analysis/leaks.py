@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import frames, totals
+from offheap.analysis.blame import blamed, called, nobody_called
+from offheap.analysis.callbacks import callback
 from offheap.analysis.history import histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
 from offheap.analysis.limit import Room, room
+from offheap.analysis.packages import Application
 from offheap.analysis.power import Power, growth_limits, new_site_limit
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites import SiteTable, table
 from offheap.analysis.stats import lost_samples
 from offheap.analysis.survival import Survival, survival
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
-from offheap.recording.model import Recording
+from offheap.recording.model import Frame, Recording
 
 _MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
 
@@ -194,6 +197,7 @@ class Ranking(Sequence[Suspect]):
         judged = self._judgements
         verdict = self.verdicts[place]
         growth = judged.growth.at(number)
+        look = blamed(site.stack, self._application)
         owned = verdict in ("leak", "growing") and frames.owned_by_object(site.stack)
         waits, survived = self._collected(number) if owned else (False, "")
         return Suspect(
@@ -201,16 +205,44 @@ class Ranking(Sequence[Suspect]):
             verdict=verdict,
             confidence=float(judged.confidence[number]),
             site=site,
-            blamed=frames.blamed(site.stack),
+            blamed=look,
+            called=called(site.stack, look),
+            triggers=self._triggers(number, site.stack),
             growth_bytes_per_second=growth,
             grown_bytes_per_second=judged.grown.at(number),
             old_bytes=judged.old.at(number),
-            why="; ".join(filter(None, (self._why(number), survived, self._kept(number)))),
+            why="; ".join(
+                filter(
+                    None,
+                    (
+                        self._why(number),
+                        survived,
+                        self._kept(number),
+                        nobody_called(site.stack, self._application),
+                    ),
+                )
+            ),
             waits_for_gc=waits,
             seconds_to_limit=self.room.seconds(growth)
             if self.room and verdict in ("leak", "growing")
             else None,
         )
+
+    @cached_property
+    def _application(self) -> Application:
+        return Application.of(self.sites.recording.info)
+
+    def _triggers(self, number: int, stack: Sequence[Frame]) -> tuple[Frame, ...]:
+        """The Java methods that ran when an agent's callback was called, most live bytes first."""
+        if callback(stack) is None:
+            return ()
+        recording, held = self.sites.recording, self.sites.held_by_stack(number)
+        found: dict[Frame, None] = {}
+        for member in sorted(held, key=lambda each: -held[each]):
+            java = [frame for frame in recording.stack(member) if frame.kind == "java"]
+            if java:
+                found.setdefault(blamed(java, self._application))
+        return tuple(found)
 
     def _collected(self, number: int) -> tuple[bool, str]:
         """Whether a collection might still free a site that Java objects own, and why."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from offheap.analysis import frames
-from offheap.analysis.answer import short
+from offheap.analysis.blame import short
 from offheap.recording.model import Frame
 
 MOST_MARKS = 3

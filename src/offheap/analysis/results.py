@@ -75,7 +75,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A site with its verdict.  `why` is one sentence with the figures behind the verdict."""
+    """A site with its verdict.  `why` is one sentence with the figures behind the verdict.
+
+    called    the library's outermost method that `blamed` called, None where it called none
+    triggers  of an agent's callback: the Java methods that ran when it was called, most live bytes first
+    """
 
     rank: int
     verdict: Verdict
@@ -89,4 +93,6 @@ class Suspect:
     why: str
     # A Java object owns it and frees it when collected, and no whole collection is known to have run since.
     waits_for_gc: bool = False
+    called: Frame | None = None
+    triggers: tuple[Frame, ...] = ()
     seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth

@@ -1,15 +1,8 @@
 """Sites: stacks that share the caller that allocates, with what is live and what was allocated.
 
-One JNI call asks for memory several times (inflateInit2_ calls zcalloc, then malloc itself) and one
-C++ container through several layers: people mean the call.  Two stacks belong to one site if they
-are of one kind (malloc, mmap) and agree
-
-- with Java frames: in the native function that Java called and in all Java frames outside it (and
-  all native frames outside those), by name and line;
-- without: in everything outside the allocator's wrappers.
-
-Frames that the JVM generates as it warms up (reflection, method handles) and the numbers of hidden
-classes do not count.
+One JNI call asks for memory several times (inflateInit2_ calls zcalloc, then malloc itself), one C++ container
+through several layers, one object of a library's at several places: people mean the call.  `grouping` has which
+stacks are one by their frames, `born_together` which of these by their blocks.
 """
 
 from __future__ import annotations
@@ -20,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates, frames
+from offheap.analysis import estimates
+from offheap.analysis.born_together import joined
+from offheap.analysis.callbacks import callback
 from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.grouping import Grouping, Traits, by_frames
 from offheap.analysis.results import CallPath, Estimate, Site
 from offheap.recording.model import MMAP, Recording
 
@@ -29,60 +25,12 @@ Rows = NDArray[Any]
 
 MOST_PATHS = 8
 
-_Key = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Which stack belongs to which site.
-
-    of_stack  site number by stack number
-    members   stack numbers by site number
-    """
-
-    of_stack: NDArray[np.int64]
-    members: list[list[int]]
-
 
 def group(recording: Recording) -> Grouping:
-    """Sort the stacks into sites; one pass over the frames of each stack."""
-    names: dict[tuple[str, int, str], int] = {}
-    identity: list[int] = []
-    # Once per distinct frame, not per occurrence: 10,000 stacks share a few thousand frames.
-    for frame in recording.frames:
-        key = (frames.stable_name(frame), frame.line, "" if frame.kind == "java" else frame.module)
-        identity.append(names.setdefault(key, len(names)))
-    # A JNI function or wrapper is one function whatever the line within it that called the allocator.
-    functions: dict[tuple[str, str], int] = {}
-    function = [-1 - functions.setdefault((f.name, f.module), len(functions)) for f in recording.frames]
-    java = [frame.kind == "java" for frame in recording.frames]
-    glue = [frames.is_glue(frame) for frame in recording.frames]
-    wrapper = [frames.is_wrapper(frame) for frame in recording.frames]
-
-    numbers: dict[_Key, int] = {}
-    members: list[list[int]] = []
-    stacks = len(recording.stack_offsets) - 1
-    of_stack = np.zeros(stacks, np.int64)
-    indices = recording.stack_frames.tolist()
-    offsets = recording.stack_offsets.tolist()
-    kinds = recording.stack_kinds.tolist()
-    for stack in range(stacks):
-        own = indices[offsets[stack] : offsets[stack + 1]]
-        inner = next((i for i, index in enumerate(own) if java[index]), None)
-        if inner is None:
-            start = next((i for i, index in enumerate(own) if not wrapper[index]), max(len(own) - 1, 0))
-            # The innermost function may call the allocator at several places: one site.
-            outer = [function[own[start]]] if own else []
-            outer += [identity[index] for index in own[start + 1 :]]
-        else:
-            outer = [function[own[inner - 1]]] if inner else []
-            outer += [identity[index] for index in own[inner:] if not glue[index]]
-        number = numbers.setdefault((kinds[stack], *outer), len(numbers))
-        if number == len(members):
-            members.append([])
-        members[number].append(stack)
-        of_stack[stack] = number
-    return Grouping(of_stack, members)
+    """Sort the stacks into sites."""
+    traits = Traits.of(recording)
+    latest = latest_rows(recording, recording.info.live_time or np.inf)
+    return joined(recording, by_frames(recording, traits), traits, latest)
 
 
 @dataclass(frozen=True)
@@ -137,6 +85,13 @@ class SiteTable:
             paths=paths,
         )
 
+    def held_by_stack(self, number: int) -> dict[int, float]:
+        """Live bytes by stack number, of the site's stacks that hold something."""
+        stacks = self.recording.live["stack"][self.live_order[self._span(number)]]
+        found, at = np.unique(stacks, return_inverse=True)
+        held = np.bincount(at, weights=self.live_bytes_of[self._span(number)], minlength=len(found))
+        return dict(zip(found.tolist(), held.tolist(), strict=True))
+
     def _span(self, number: int) -> slice:
         return slice(self.live_offsets.item(number), self.live_offsets.item(number + 1))
 
@@ -153,11 +108,15 @@ class SiteTable:
                 break
             outer += 1
         found = []
+        # Whatever ran when an agent's callback was called is no part of its path.
+        inside = callback(frames_of[0]) is not None
         # The stack shown is the first even where another holds as much.
         ranked = np.lexsort((-in_bytes.estimate, stacks != self.shown[number]))
         for at in ranked[:MOST_PATHS].tolist():
             stack = self.recording.stack(int(stacks[at]))
-            found.append(CallPath(tuple(stack[: len(stack) - outer + 1]), in_bytes.at(at), blocks.at(at)))
+            called = callback(stack) if inside else None
+            inner = tuple(stack[: called.at + 1] if called else stack[: len(stack) - outer + 1])
+            found.append(CallPath(inner, in_bytes.at(at), blocks.at(at)))
         return tuple(found)
 
     def _threads(self, number: int, most: int = 8) -> tuple[str, ...]:

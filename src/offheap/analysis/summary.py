@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offheap.analysis import frames, totals
+from offheap.analysis import totals
+from offheap.analysis.blame import blamed
 from offheap.analysis.namesakes import Mark, apart
+from offheap.analysis.packages import Application
 from offheap.analysis.results import Estimate, Live, Site
 from offheap.analysis.sites import sites
 from offheap.recording.model import Frame, Info, Recording
@@ -42,7 +44,8 @@ def summary(recording: Recording) -> Summary:
     known = [site for site in sites(recording) if site.live_bytes.high or site.allocated_bytes.high]
     known.sort(key=lambda site: (-site.live_bytes.estimate, -site.allocated_bytes.estimate))
     whole = live_bytes.estimate
-    blamed = [frames.blamed(site.stack) for site in known]
+    application = Application.of(recording.info)
+    looked_at = [blamed(site.stack, application) for site in known]
     return Summary(
         info=recording.info,
         live_bytes=live_bytes,
@@ -51,6 +54,6 @@ def summary(recording: Recording) -> Summary:
         allocated_bytes=totals.allocated(recording)[0],
         held=tuple(
             Held(site, frame, site.live_bytes.estimate / whole if whole else 0.0, marks)
-            for site, frame, marks in zip(known, blamed, apart(known, blamed), strict=True)
+            for site, frame, marks in zip(known, looked_at, apart(known, looked_at), strict=True)
         ),
     )

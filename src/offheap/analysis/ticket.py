@@ -9,12 +9,13 @@ from itertools import islice
 
 import numpy as np
 
-from offheap.analysis import frames
 from offheap.analysis.answer import answer
+from offheap.analysis.blame import blamed
 from offheap.analysis.conclusion import Conclusion, conclude
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.owners_growth import growth
+from offheap.analysis.packages import Application
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats, stats
@@ -114,7 +115,10 @@ def _held(ranked: Ranking) -> tuple[Held, ...]:
     whole = float(live.sum())
     largest = (n for n in np.argsort(-live, kind="stable").tolist() if live[n] > 0)
     chosen = [sites.site(number) for number in islice(largest, MOST_HELD)]
-    return tuple(Held(site, frames.blamed(site.stack), site.live_bytes.estimate / whole) for site in chosen)
+    application = Application.of(sites.recording.info)
+    return tuple(
+        Held(site, blamed(site.stack, application), site.live_bytes.estimate / whole) for site in chosen
+    )
 
 
 def _steps(info: Info, counts: Counter[Verdict], found: Conclusion) -> tuple[Step, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offheap.cli import run as run_command
-from offheap.cli.reading import read
+from offheap.cli.reading import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_rate, parse_size
 from offheap.signals import held
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--ignore", metavar="FILE", help="sites to ignore: LeakSanitizer suppressions (leak:PATTERN)"
     )
+    add_application(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     output.add_argument("--github", action="store_true", help="print GitHub annotations")
@@ -119,14 +120,14 @@ def run(args: argparse.Namespace) -> int:
     # Before the command runs: a wrong path must not cost an hour of recording.
     ignore = suppressions.read(args.ignore) if args.ignore is not None else ()
     with held():
-        baseline = read(args.baseline) if args.baseline is not None else None
+        baseline = read(args.baseline, args.app) if args.baseline is not None else None
     limits = _limits(args)
     launched = run_command.record(args, args.command, _sampling(args, limits)) if args.command else None
     paths = args.recordings if launched is None else _recorded(launched)
 
     from offheap.analysis.gate import gate
 
-    gates = [gate(read(path), limits, baseline=baseline, suppressions=ignore) for path in paths]
+    gates = [gate(read(path, args.app), limits, baseline=baseline, suppressions=ignore) for path in paths]
     outcomes = {result.outcome for result in gates}
     outcome: Outcome = next((o for o in ("failed", "cannot tell") if o in outcomes), "passed")
     used = frozenset[int]().union(*(result.used for result in gates))

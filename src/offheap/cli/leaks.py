@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from offheap.cli.reading import read
+from offheap.cli.reading import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="say when the leaks fill SIZE of memory (default: the container's limit)",
     )
+    add_application(parser)
     parser.add_argument(
         "--gc",
         action="store_true",
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.limit == 0:
         raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
     survived = args.gc and _collected(args.recording)
-    recording = read(args.recording)
+    recording = read(args.recording, args.app)
     if survived:
         recording = replace(recording, info=replace(recording.info, after_collection=True))
     found = ranking(recording, args.limit)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from offheap.report.text import printable
@@ -13,8 +16,34 @@ if TYPE_CHECKING:
     from offheap.recording.model import Recording
 
 
-def read(path: str) -> Recording:
-    """Load a recording for a command that reports on it and ends.
+def add_application(parser: argparse.ArgumentParser) -> None:
+    """The option that says whose packages are the application's."""
+    parser.add_argument(
+        "--app",
+        action="append",
+        type=_package,
+        metavar="PACKAGE",
+        help="look for the application's code in PACKAGE, such as com.acme; may be given again "
+        "(default: the main class's, else what is neither the library's nor a known framework's)",
+    )
+
+
+def _package(text: str) -> str:
+    name = text.removesuffix(".*").removesuffix(".")
+    if not all(part.isidentifier() for part in name.replace("$", "_").split(".")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no Java package, such as com.acme")
+    return name
+
+
+def with_application(recording: Recording, packages: Sequence[str] | None) -> Recording:
+    """The recording, its application's code being in these packages; None: nobody said."""
+    if not packages:
+        return recording
+    return replace(recording, info=replace(recording.info, application=tuple(packages)))
+
+
+def read(path: str, application: Sequence[str] | None = None) -> Recording:
+    """Load a recording for a command that reports on it and ends; `application`: what --app says.
 
     Such a command makes a million small objects, none in a cycle and none to be freed before the end:
     the collector would go through all of them again and again, for a third of the command's time.
@@ -24,7 +53,7 @@ def read(path: str) -> Recording:
     from offheap.recording import load
 
     gc.disable()
-    return load(path)
+    return with_application(load(path), application)
 
 
 def process_or_recording(text: str) -> int | Path:

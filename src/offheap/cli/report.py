@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offheap.cli.reading import add_application, with_application
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="say when the leaks fill SIZE of memory (default: the container's limit)",
     )
+    add_application(parser)
     parser.add_argument("--open", action="store_true", help="open the HTML file in the browser")
     parser.add_argument("--json", action="store_true", help="print the name and size of the report as JSON")
 
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         endings = [ending for ending, its in _FORMATS.items() if its == kind]
         refuse_other_format(output, endings, "name a file .html, .md, .json or .txt, the formats of a report")
         check(output)
-    loaded = recording.load(args.recording)
+    loaded = with_application(recording.load(args.recording), args.app)
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from offheap.cli.leaks import positive
-from offheap.cli.reading import read
+from offheap.cli.reading import add_application, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
     parser.add_argument("--top", type=positive, metavar="N", help="show at most N sites (default: 20)")
     parser.add_argument("-v", "--full", action="store_true", help="show each site's whole stack")
+    add_application(parser)
     parser.add_argument(
         "--json", action="store_true", help="print JSON (schema offheap.summary/1), every site"
     )
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.summary import summary
 
-    recording = read(args.recording)
+    recording = read(args.recording, args.app)
     result = summary(recording)
     if args.json:
         from offheap.report import json

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from offheap.analysis.answer import through
+from offheap.analysis.blame import through
 from offheap.analysis.results_gate import Gate
 from offheap.recording.model import Frame
 from offheap.report.check import site_lines

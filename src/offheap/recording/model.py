@@ -101,6 +101,7 @@ class Info:
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
+    application: tuple[str, ...] = ()  # packages that the reader says are the application's; not stored
 
 
 # One row a live block or live mapping.

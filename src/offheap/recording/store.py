@@ -130,7 +130,8 @@ class RecordingWriter:
     def replace_info(self, info: Info) -> None:
         """meta.json: what there is to know about the recording as a whole."""
         # What is not known is left out: JSON has no infinity.
-        known = {k: v for k, v in dataclasses.asdict(info).items() if k != "path" and v != math.inf}
+        asked = {"path", "application"}  # by who reads it
+        known = {k: v for k, v in dataclasses.asdict(info).items() if k not in asked and v != math.inf}
         meta = {"schema": SCHEMA, **known}
         hidden = self.path / f".{META}.writing"
         text = json.dumps(meta, indent=1, ensure_ascii=False)

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from offheap.analysis import frames
-from offheap.analysis.answer import short
+from offheap.analysis.blame import entry, position, short
+from offheap.analysis.folding import folds
 from offheap.analysis.results import Suspect
 from offheap.analysis.results_gate import Gate, Outcome
 from offheap.quantities import PER_MINUTE, format_size
@@ -50,10 +51,12 @@ def site_lines(suspect: Suspect, most: int) -> list[str]:
     live = format_size(suspect.site.live_bytes.estimate)
     lines = [f"{suspect.verdict}{confidence}: {grows}{live} live"]
     stack = suspect.site.stack or (suspect.blamed,)  # its stack was lost: "no stack"
-    marked = next((i for i, frame in enumerate(stack) if frame.name == suspect.blamed.name), 0)
-    inner = frames.boundary(stack)
-    entry = frames.allocating(stack) if inner is None else inner
-    chosen = sorted({min(entry, marked), marked, *range(marked + 1, len(stack))})[: most - 1]
+    marked = position(stack, suspect.blamed) or 0
+    called = entry(stack, suspect.blamed)
+    inside = min(frames.allocating(stack), marked) if called is None else called
+    left_out = {index for fold in folds(stack, suspect.blamed) for index in range(fold.start, fold.stop)}
+    outside = [index for index in range(marked + 1, len(stack)) if index not in left_out]
+    chosen = sorted({inside, marked, *outside})[: most - 1]
     for index in chosen:
         where = printable(place(stack[index]))
         mark = ">" if index == marked else " "

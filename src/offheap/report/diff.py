@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.answer import short, through
+from offheap.analysis.blame import short, through
 from offheap.analysis.results_diff import Change, Diff, Difference, Side
 from offheap.quantities import PER_SECOND, format_count, format_duration, format_size
 from offheap.recording.model import Frame

@@ -45,6 +45,7 @@ def payload(diff: Diff) -> dict[str, Any]:
                 "blamed": frames.number(site.blamed),
                 "apart": [{"how": mark.how, "frame": frames.number(mark.frame)} for mark in marks],
                 "stack": [frames.number(frame) for frame in site.stack],
+                "folds": folded(site.stack, site.blamed),
                 "live_bytes": _difference(site.live_bytes),
                 "live_blocks": _difference(site.live_blocks),
                 "allocated_bytes": _difference(site.allocated_bytes),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, get_args
 
+from offheap.analysis.answer import headline
 from offheap.analysis.conclusion import Conclusion
 from offheap.analysis.power import BLOCK_BYTES, PROBABILITY
 from offheap.analysis.results import Estimate, Live, Site, Suspect, Verdict
@@ -20,6 +21,8 @@ from offheap.analysis.tree import Node, Tree
 from offheap.recording.model import Budget, Frame, Info
 
 Value = dict[str, Any]
+
+_MOST_TRIGGERS = 10  # of an agent's callback: it may have been called anywhere
 
 
 def dumps(value: Value) -> str:
@@ -87,7 +90,10 @@ def suspect(value: Suspect) -> Value:
         "growth_bytes_per_second": quantity(value.growth_bytes_per_second, 3),
         "seconds_to_limit": seconds(value.seconds_to_limit),
         "waits_for_gc": value.waits_for_gc,
+        "headline": headline(value),
         "blamed": frame(value.blamed),
+        "called": frame(value.called) if value.called else None,
+        "triggers": [frame(trigger) for trigger in value.triggers[:_MOST_TRIGGERS]],
         "threads": list(value.site.threads),
         "stack": stack(value.site),
         "paths": [

@@ -97,7 +97,7 @@ class SiteScreen(Overlay):
         self.key = key
         self._view = view
         self.keys = _SITE_KEYS
-        self._full = False  # whether C++ names are shown with their template arguments
+        self._full = False  # whether whole stacks and names are shown
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -117,7 +117,7 @@ class SiteScreen(Overlay):
         lines += [(line, BOLD if line[:1] == ">" else PLAIN) for line in stack]
         self.query_one(Pager).show(lines)
         folded = (
-            f"  {'f fold names' if self._full else 'f full names'}" if live_text.folds(row.suspect) else ""
+            f"  {'f fold' if self._full else 'f full'}" if live_text.folds(row.suspect) else ""
         )
         if self.keys != _SITE_KEYS + folded:  # else what `say` told stays
             self.keys = _SITE_KEYS + folded

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from offheap.analysis import folding
+from offheap.analysis.blame import position
 from offheap.analysis.namesakes import brief
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.watched import Row, Sort, View
@@ -106,8 +108,8 @@ def label(suspect: Suspect) -> str:
 def called(suspect: Suspect) -> str:
     """` ← ` and the caller of the blamed frame: several sites may blame one function."""
     stack = suspect.site.stack
-    place = next((n for n, frame in enumerate(stack) if frame.name == suspect.blamed.name), len(stack))
-    return f" ← {_short(stack[place + 1])}" if place + 1 < len(stack) else ""
+    at = position(stack, suspect.blamed)
+    return f" ← {_short(stack[at + 1])}" if at is not None and at + 1 < len(stack) else ""
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -264,15 +266,26 @@ def site_lines(row: Row, view: View, site: int) -> list[str]:
 
 
 def stack_lines(suspect: Suspect, full: bool = False) -> list[str]:
-    """The whole stack, innermost first, `>` at the frame to look at; `full`: C++ names are not folded."""
+    """The stack, innermost first, `>` at the frame to look at; `full`: nothing of it is folded."""
     stack = suspect.site.stack
-    blamed = wording.marked(stack, suspect.blamed)
-    return [_frame_line(frame, number == blamed, full) for number, frame in enumerate(stack)]
+    blamed = position(stack, suspect.blamed)
+    left_out = {} if full else {fold.start: fold for fold in folding.folds(stack, suspect.blamed)}
+    lines, resume = [], 0
+    for number, frame in enumerate(stack):
+        if number in left_out:
+            lines.append(f"  {printable(left_out[number].text)}")
+            resume = left_out[number].stop
+        if number >= resume:
+            lines.append(_frame_line(frame, number == blamed, full))
+    return lines
 
 
 def folds(suspect: Suspect) -> bool:
-    """Whether a name in the stack is longer than it is shown."""
-    return any(wording.name(frame) != frame.name for frame in suspect.site.stack)
+    """Whether the stack is longer than it is shown, or a name in it is."""
+    stack = suspect.site.stack
+    return bool(folding.folds(stack, suspect.blamed)) or any(
+        wording.name(frame) != frame.name for frame in stack
+    )
 
 
 def table_csv(view: View, order: Sequence[int]) -> str:

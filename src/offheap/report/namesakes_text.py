@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from offheap.analysis.answer import short
+from offheap.analysis.blame import short
 from offheap.analysis.namesakes import Mark, brief
 from offheap.recording.model import Frame
 from offheap.report.text import place

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from offheap import __version__
 from offheap.analysis import totals as whole
 from offheap.analysis.accounts import TITLES
-from offheap.analysis.answer import short
+from offheap.analysis.answer import triggered
+from offheap.analysis.blame import short, through
+from offheap.analysis.callbacks import callback
 from offheap.analysis.conclusion import advice, conclude, without_suspect
 from offheap.analysis.courses import site_courses
+from offheap.analysis.folding import folds
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import apart
 from offheap.analysis.results import Estimate, Suspect
@@ -194,6 +197,10 @@ def _suspects(
                 "kind": site.kind,
                 "why": suspect.why,
                 "blamed": frames.number(suspect.blamed),
+                "called": frames.number(suspect.called) if suspect.called else None,
+                "callback": through(site.stack, suspect.blamed) if callback(site.stack) else "",
+                "triggered": triggered(suspect),
+                "folds": folded(site.stack, suspect.blamed),
                 "apart": [
                     {"how": mark.how, "frame": frames.number(mark.frame)} for mark in namesakes[number]
                 ],
@@ -216,6 +223,11 @@ def _suspects(
             }
         )
     return result
+
+
+def folded(stack: Sequence[Frame], blamed: Frame) -> list[list[int | str]]:
+    """What a short view of the stack leaves out: start, stop and the words that stand for it."""
+    return [[fold.start, fold.stop, fold.text] for fold in folds(stack, blamed)]
 
 
 def _errors(variances: Any) -> list[float]:

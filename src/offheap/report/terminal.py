@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
+from offheap.analysis.blame import position
+from offheap.analysis.folding import folds
 from offheap.analysis.namesakes import Mark
 from offheap.analysis.results import Live, Suspect, Verdict
 from offheap.analysis.stats import Stats
@@ -165,14 +167,16 @@ def _print_suspect(
 
 
 def _print_stack(out: Console, stack: Sequence[Frame], blamed: Frame, full: bool, indent: int) -> None:
-    """Innermost first; `>` marks the frame to look at; the middle of a long stack is folded to a count."""
-    marked = wording.marked(stack, blamed)
-    left_out = range(0) if full else wording.folded(stack, blamed)
+    """Innermost first; `>` marks the frame to look at; what a long stack leaves out is a line a run."""
+    marked = position(stack, blamed)
+    left_out = {} if full else {fold.start: fold for fold in folds(stack, blamed)}
     margin = " " * indent
+    resume = 0
     for index, frame in enumerate(stack):
         if index in left_out:
-            if index == left_out.start:
-                put(out, (f"{margin}  ... {len(left_out)} more frames (--full)", "dim"))
+            put(out, (f"{margin}  {printable(left_out[index].text)} (--full)", "dim"))
+            resume = left_out[index].stop
+        if index < resume:
             continue
         if index == marked:
             put(

@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from offheap.analysis.accounts import TITLES
+from offheap.analysis.blame import position
+from offheap.analysis.folding import folds
 from offheap.analysis.results import Suspect
 from offheap.analysis.results_owners import OwnerGrowth
 from offheap.analysis.stats import Stats
@@ -67,16 +69,18 @@ def document(ticket: Ticket) -> list[Block]:
 def stack(suspect: Suspect) -> list[str]:
     """A line a frame, innermost first, `>` at the one to look at; the middle of a long one is left out."""
     frames = suspect.site.stack
-    marked = wording.marked(frames, suspect.blamed)
-    left_out = wording.folded(frames, suspect.blamed)
+    marked = position(frames, suspect.blamed)
+    left_out = {fold.start: fold for fold in folds(frames, suspect.blamed)}
     lines = []
+    resume = 0
     for index, frame in enumerate(frames):
-        if index not in left_out:
+        if index in left_out:
+            lines.append(f"  {printable(left_out[index].text)}")
+            resume = left_out[index].stop
+        if index >= resume:
             mark = ">" if index == marked else " "
             text = f"{mark} {frame.kind:<7} {wording.name(frame)}  {wording.where(frame)}".rstrip()
             lines.append(printable(f"{text}  inlined" if frame.inlined else text))
-        elif index == left_out.start:
-            lines.append(f"  ... {len(left_out)} more frames")
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from offheap import cxx_names
 from offheap.analysis.results import Estimate, Live, Site
@@ -11,7 +11,6 @@ from offheap.quantities import RateUnit, format_count, format_duration, format_s
 from offheap.recording.model import Budget, Frame, Info
 from offheap.report.text import place
 
-_INNER, _OUTER = 12, 3  # frames that a folded stack keeps at its ends, and after the blamed one
 _SIZES = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB")))
 
 
@@ -127,18 +126,6 @@ def where(frame: Frame) -> str:
     """The frame's place, "" where the name says it already (`libfoo.so+0x12`)."""
     found = place(frame)
     return "" if frame.kind in ("native", "jvm") and frame.name.startswith(found) else found
-
-
-def marked(stack: Sequence[Frame], blamed: Frame) -> int:
-    """The index of the blamed frame; -1 if it is not in the stack."""
-    return next((index for index, frame in enumerate(stack) if frame.name == blamed.name), -1)
-
-
-def folded(stack: Sequence[Frame], blamed: Frame) -> range:
-    """Indices of the frames that a folded stack leaves out: neither its ends nor around the blamed one."""
-    inner = max(_INNER, marked(stack, blamed) + _OUTER + 1)
-    left_out = len(stack) - inner - _OUTER
-    return range(inner, inner + left_out) if left_out > 1 else range(0)
 
 
 def _short(value: Estimate, per: str) -> str:

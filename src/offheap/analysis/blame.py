@@ -1,0 +1,141 @@
+"""Which frame of a stack a person should look at, and which function of a library it called.
+
+The innermost method outside the JDK is mostly a library's: a driver, a codec, a pool.  Who forgot to free is
+further out.  The library is what the innermost methods outside the JDK belong to, by the packages they share;
+the application is what called it and is no framework (`packages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offheap import cxx_names
+from offheap.analysis import frames, packages
+from offheap.analysis.callbacks import callback
+from offheap.analysis.packages import Application
+from offheap.recording.model import Frame
+
+NOBODY = Application()
+
+
+def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
+    """The frame to look at: the application's that called the library, else the best there is.
+
+    In a callback of an agent's that is the agent's function.  Without Java frames it is the innermost native
+    function outside the C and C++ run times.
+    """
+    if not stack:
+        return Frame("no stack", "unknown")
+    if inside := callback(stack):
+        return inside.frame
+    at = _java(stack, application)
+    if at is not None:
+        return stack[at]
+    candidates = [frame for frame in stack[frames.allocating(stack) :] if frame.kind != "unknown"]
+    for frame in candidates:
+        if not frames.is_runtime(frame):
+            if frames.of_jdk_library(frame):
+                return frame._replace(kind="jvm")
+            return frame
+    return candidates[0] if candidates else stack[0]
+
+
+def _java(stack: Sequence[Frame], application: Application) -> int | None:
+    """The index of the Java method to look at; None without Java frames."""
+    java = [index for index, frame in enumerate(stack) if frame.kind == "java"]
+    if not java:
+        return None
+    certain = next((index for index in java if application.has(stack[index])), None)
+    if certain is not None:
+        return certain
+    others = [index for index in java if not packages.is_jdk(stack[index].name)]
+    if not others:
+        return java[0]
+    library = packages.project(stack[others[0]].name)
+    own = [index for index in others if application.may_have(stack[index])]
+    outside = (index for index in own if packages.project(stack[index].name) != library)
+    # Without a caller of another project the library is the application itself, or runs by itself.
+    return next(outside, own[0] if own else others[0])
+
+
+def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
+    """Says that no application code is on a stack that has Java frames; "" where some may be, or in a callback."""
+    java = [frame for frame in stack if frame.kind == "java"]
+    if not java or callback(stack):
+        return ""
+    own = [frame for frame in java if application.may_have(frame)]
+    if not own:
+        runs = packages.framework(java[-1].name) or next(
+            (packages.framework(frame.name) for frame in reversed(java) if packages.framework(frame.name)), ""
+        )
+        return f"no application code is on the stack{f', {runs} runs it by itself' if runs else ''}"
+    known = application.packages and not any(application.has(frame) for frame in own)
+    projects = {packages.project(frame.name) for frame in own}
+    if known and len(projects) == 1:
+        return f"no code of {' or '.join(application.packages)} is on the stack"
+    return ""
+
+
+def entry(stack: Sequence[Frame], looked_at: Frame) -> int | None:
+    """The index of the library's outermost method inside the frame to look at.
+
+    None where that frame asked for the memory itself, by a native method or function of its own.
+    """
+    at = position(stack, looked_at)
+    if at is None or looked_at.kind != "java":
+        return None
+    inner = [index for index in range(at) if stack[index].kind == "java" and not frames.is_glue(stack[index])]
+    if not inner:
+        return None
+    others = [index for index in inner if not packages.is_jdk(stack[index].name)]
+    if not others:
+        return inner[-1]
+    library = packages.project(stack[others[0]].name)
+    if library == packages.project(looked_at.name) and not packages.framework(stack[others[0]].name):
+        return _jdk_entry(stack, inner)
+    of_library = [index for index in others if packages.project(stack[index].name) == library]
+    named = [index for index in of_library if not packages.is_synthetic(stack[index].name)]
+    return (named or of_library)[-1]
+
+
+def _jdk_entry(stack: Sequence[Frame], inner: Sequence[int]) -> int | None:
+    """The JDK's outermost method of those that no other Java method is inside of."""
+    last = None
+    for index in inner:
+        if not packages.is_jdk(stack[index].name):
+            break
+        last = index
+    return last
+
+
+def called(stack: Sequence[Frame], looked_at: Frame) -> Frame | None:
+    """`entry` as a frame."""
+    at = entry(stack, looked_at)
+    return None if at is None else stack[at]
+
+
+def position(stack: Sequence[Frame], frame: Frame) -> int | None:
+    """The index of this frame in the stack; by name where its line or kind differs there."""
+    by_name = None
+    for index, each in enumerate(stack):
+        if each == frame:
+            return index
+        if by_name is None and each.name == frame.name:
+            by_name = index
+    return by_name
+
+
+def through(stack: Sequence[Frame], looked_at: Frame) -> str:
+    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name where the two are one.
+
+    Of an agent's callback its name: `libfoo.so callback (SampledObjectAlloc)`.
+    """
+    if inside := callback(stack):
+        return inside.name
+    library, name = called(stack, looked_at), short(looked_at)
+    return name if library is None else f"{short(library)}, called by {name}"
+
+
+def short(frame: Frame) -> str:
+    """The frame's name as a sentence can bear it."""
+    return frame.name if frame.kind == "java" else cxx_names.short(frame.name)

@@ -1,0 +1,101 @@
+"""Which frames of a long stack may be left out, and whose they are.
+
+What stays tells the story: the function that allocates, where native code meets Java, the library's outermost
+method, the first frames of application code, the outermost frame.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from offheap.analysis import frames, packages
+from offheap.analysis.blame import entry, position
+from offheap.analysis.callbacks import callback
+from offheap.recording.model import Frame
+
+# Lines of a stack: with its figures a suspect fits a screen of 24 lines or so.
+_MOST = 16
+_OF_APPLICATION = 6  # its first frames: the caller's callers tell which request it was
+_INNERMOST = 2  # malloc, and what called it
+_MOST_NAMED = 2  # owners of the frames that are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Frames `start` to `stop` - 1 of a stack; `of`: `io.netty`, `io.netty and the JDK`."""
+
+    start: int
+    stop: int
+    of: str
+
+    @property
+    def text(self) -> str:
+        """`... 12 frames of io.netty`."""
+        return f"... {self.stop - self.start} frames{f' of {self.of}' if self.of else ''}"
+
+
+def folds(stack: Sequence[Frame], blamed: Frame) -> tuple[Fold, ...]:
+    """What a short view of the stack leaves out, innermost first; `blamed`: the frame to look at."""
+    if len(stack) <= _MOST:
+        return ()
+    kept = _essential(stack, blamed)
+    # There is room for more: first what is inside, then what is outside.
+    for index in range(len(stack)):
+        if len(kept) >= _MOST - 2:
+            break
+        kept.add(index)
+    left_out = [index for index in range(len(stack)) if index not in kept]
+    found = []
+    for _, run in itertools.groupby(enumerate(left_out), lambda pair: pair[1] - pair[0]):
+        indices = [index for _, index in run]
+        if len(indices) > 1:
+            of = _owners([stack[index] for index in indices])
+            found.append(Fold(indices[0], indices[-1] + 1, of))
+    return tuple(found)
+
+
+def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
+    last = len(stack) - 1
+    kept = {*range(_INNERMOST), frames.allocating(stack), last}
+    inside, inner = callback(stack), frames.boundary(stack)
+    if inner is not None:
+        kept |= {max(inner - 1, 0), inner}
+    if inside:
+        kept |= {inside.at, inside.at + 1}
+    at = inner if inside else position(stack, blamed)
+    if at is not None:
+        called = entry(stack, stack[at])
+        kept |= {at} if called is None else {at, called}
+        own = (index for index in range(at + 1, last) if _may_be_applications(stack[index], stack[at]))
+        kept |= set(itertools.islice(own, _OF_APPLICATION - 1))
+    return {index for index in kept if index <= last}
+
+
+def _may_be_applications(frame: Frame, blamed: Frame) -> bool:
+    """Whether it stands beside the frame to look at: of its project, or of one that nobody knows."""
+    if frame.kind != "java" or blamed.kind != "java":
+        return frame.kind == blamed.kind and frame.module == blamed.module
+    if packages.is_generated(frame.name):
+        return False
+    name = frame.name
+    same = packages.project(name) == packages.project(blamed.name)
+    return same or not (packages.is_jdk(name) or packages.framework(name))
+
+
+def _owners(some: Sequence[Frame]) -> str:
+    """Who most of them belong to, most frames first."""
+    ranked = [owner for owner, _ in Counter(filter(None, map(_owner, some))).most_common()]
+    if len(ranked) > _MOST_NAMED:
+        return f"{', '.join(ranked[:_MOST_NAMED])} and others"
+    return " and ".join(ranked)
+
+
+def _owner(frame: Frame) -> str:
+    if frame.kind != "java":
+        return frame.module
+    if packages.is_jdk(frame.name):
+        return "the JDK"
+    return packages.framework(frame.name) or packages.project(frame.name)

@@ -1,0 +1,117 @@
+"""Which stacks are one site, by their frames alone: `born_together` joins some of these sites.
+
+Two stacks belong together if they are of one kind (malloc, mmap) and
+
+- are inside the same callback of an agent's for the same event, whatever Java code ran just then
+- with Java frames: agree in all of these, and in all native frames outside them, by name and line, whatever
+  the native functions inside them; of what HotSpot wanted for itself also in the native function that Java
+  called
+- without: agree in everything outside the allocator's wrappers and the C++ run time, the innermost function
+  of that by name, its callers by line as well.
+
+Frames that the JVM generates as it warms up (reflection, method handles) and the numbers of hidden classes do
+not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import frames
+from offheap.analysis.callbacks import callback
+from offheap.recording.model import Recording
+
+_CALLBACK = "callback"
+
+_Key = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which stack belongs to which site.
+
+    of_stack  site number by stack number
+    members   stack numbers by site number
+    """
+
+    of_stack: NDArray[np.int64]
+    members: list[list[int]]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Of each frame of a recording: once per distinct frame, not per occurrence in 10,000 stacks.
+
+    identity  a number by name and line
+    function  a number by name alone
+    """
+
+    identity: list[int]
+    function: list[int]
+    java: list[bool]
+    jvm: list[bool]
+    glue: list[bool]
+    runtime: list[bool]
+
+    @classmethod
+    def of(cls, recording: Recording) -> Traits:
+        names: dict[tuple[str, int, str], int] = {}
+        functions: dict[tuple[str, str], int] = {}
+        identity, function = [], []
+        for frame in recording.frames:
+            module = "" if frame.kind == "java" else frame.module
+            name = frames.stable_name(frame)
+            identity.append(names.setdefault((name, frame.line, module), len(names)))
+            # Negative: never the number of an identity.
+            function.append(-1 - functions.setdefault((name, module), len(functions)))
+        return cls(
+            identity=identity,
+            function=function,
+            java=[frame.kind == "java" for frame in recording.frames],
+            jvm=[frame.kind == "jvm" for frame in recording.frames],
+            glue=[frames.is_glue(frame) for frame in recording.frames],
+            runtime=[frames.is_wrapper(frame) or frames.is_runtime(frame) for frame in recording.frames],
+        )
+
+
+def by_frames(recording: Recording, traits: Traits) -> Grouping:
+    """Sort the stacks into sites; one pass over the frames of each stack."""
+    numbers: dict[_Key, int] = {}
+    members: list[list[int]] = []
+    stacks = len(recording.stack_offsets) - 1
+    of_stack = np.zeros(stacks, np.int64)
+    indices = recording.stack_frames.tolist()
+    offsets = recording.stack_offsets.tolist()
+    kinds = recording.stack_kinds.tolist()
+    for stack in range(stacks):
+        own = indices[offsets[stack] : offsets[stack + 1]]
+        key = _key(recording, traits, stack, own)
+        number = numbers.setdefault((kinds[stack], *key), len(numbers))
+        if number == len(members):
+            members.append([])
+        members[number].append(stack)
+        of_stack[stack] = number
+    return Grouping(of_stack, members)
+
+
+def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> _Key:
+    inner = next((i for i, index in enumerate(own) if traits.java[index]), None)
+    native = own[:inner]
+    # Most stacks have no function of libjvm's inside: what follows takes longer.
+    jvm = any(traits.jvm[index] for index in native)
+    if jvm and (inside := callback(recording.stack(stack))):
+        return (_CALLBACK, traits.function[own[inside.at]], inside.event)
+    if inner is None:
+        start = next((i for i, index in enumerate(own) if not traits.runtime[index]), None)
+        if start is None:
+            start = max(len(own) - 1, 0)
+        # The innermost function may call the allocator at several places: one site.
+        innermost = (traits.function[own[start]],) if own else ()
+        return (*innermost, *(traits.identity[index] for index in own[start + 1 :]))
+    java = (traits.identity[index] for index in own[inner:] if not traits.glue[index])
+    if jvm and frames.by_jvm(recording.stack(stack)):
+        return (traits.function[own[inner - 1]], *java)
+    return tuple(java)
