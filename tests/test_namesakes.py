@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.analysis import frames
+from offheap.analysis import blame
 from offheap.analysis.namesakes import Mark, apart
 from offheap.analysis.results import Estimate, Site
 from offheap.recording.model import Frame
@@ -20,7 +20,7 @@ def site(stack: tuple[Frame, ...], kind: str = "malloc") -> Site:
 
 
 def marks(*stacks: tuple[Frame, ...]) -> list[list[tuple[str, str]]]:
-    found = apart([site(stack) for stack in stacks], [frames.blamed(stack) for stack in stacks])
+    found = apart([site(stack) for stack in stacks], [blame.blamed(stack) for stack in stacks])
     return [[(mark.how, mark.frame.name) for mark in its] for its in found]
 
 
@@ -37,13 +37,13 @@ def test_callers_tell_apart_and_only_those_that_differ() -> None:
 
 def test_of_three_each_shows_what_makes_it_the_only_one() -> None:
     assert marks(
-        inflater(OPEN, "a.A.one", "a.A.two"),
-        inflater(OPEN, "a.A.one", "a.A.three"),
-        inflater(OPEN, "a.B.one", "a.A.two"),
+        inflater(OPEN, "com.example.A.one", "com.example.A.two"),
+        inflater(OPEN, "com.example.A.one", "com.example.A.three"),
+        inflater(OPEN, "com.example.B.one", "com.example.A.two"),
     ) == [
-        [("caller", "a.A.one"), ("caller", "a.A.two")],
-        [("caller", "a.A.one"), ("caller", "a.A.three")],
-        [("caller", "a.B.one")],
+        [("caller", "com.example.A.one"), ("caller", "com.example.A.two")],
+        [("caller", "com.example.A.one"), ("caller", "com.example.A.three")],
+        [("caller", "com.example.B.one")],
     ]
 
 
@@ -74,7 +74,7 @@ def test_folded_names_tell_apart_in_full() -> None:
 
 def test_of_another_kind_is_no_namesake() -> None:
     stack = inflater(OPEN)
-    blamed = [frames.blamed(stack)] * 2
+    blamed = [blame.blamed(stack)] * 2
     assert apart([site(stack), site(stack, "mmap")], blamed) == [(), ()]
 
 
@@ -95,7 +95,7 @@ def test_of_recursion_few_frames_are_shown() -> None:
 @given(st.integers(20, 90))
 def test_a_line_keeps_some_of_the_name_and_of_what_tells_it_apart(room: int) -> None:
     stacks = [inflater(OPEN, "com.example.Retry.again", f"com.example.{'Long' * 9}.load{n}") for n in (1, 2)]
-    sites, blamed = [site(stack) for stack in stacks], [frames.blamed(stack) for stack in stacks]
+    sites, blamed = [site(stack) for stack in stacks], [blame.blamed(stack) for stack in stacks]
     line = fitted(blamed[0], apart(sites, blamed)[0], room)
     assert len(line) <= room
     assert line.startswith(("Feed.open ← ", "open ← "))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offheap.analysis import frames
+from offheap.analysis.blame import blamed
 from offheap.analysis.sites import group, sites
 from offheap.recording.model import Frame
 from recordings import MALLOC, Churn, Leak, Process, compiler, inflater, java, jvm, native, native_stack
@@ -35,7 +36,7 @@ def test_malloc_and_mmap_are_two_sites() -> None:
 
 def test_the_line_of_a_java_caller_makes_a_site() -> None:
     one, other = inflater(*CALLERS), list(inflater(*CALLERS))
-    other[5] = Frame(other[5].name, "java", other[5].module, other[5].file, 99)
+    other[6] = other[6]._replace(line=99)
     first, second = numbers(one, tuple(other))
     assert first != second
 
@@ -89,8 +90,8 @@ def test_reflection_glue_and_hidden_class_numbers_do_not_split_a_site() -> None:
     ],
 )
 def test_the_frame_to_look_at(stack: tuple[Frame, ...], name: str, kind: str) -> None:
-    blamed = frames.blamed(stack)
-    assert (blamed.name, blamed.kind) == (name, kind)
+    found = blamed(stack)
+    assert (found.name, found.kind) == (name, kind)
 
 
 UNSAFE = (

@@ -134,9 +134,9 @@ class Row {
     this.scope = model.scope;
     const blamed = frameAt(payload.frames, suspect.blamed);
     const id = `suspect-${suspect.rank}`;
-    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(suspect.callback || blamed.short, "", blamed.name));
+    this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
     const through = suspect.called === null ? "" : frameAt(payload.frames, suspect.called).short;
-    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.triggered)].filter(Boolean).join(" · ");
+    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.callback), visible(suspect.triggered)].filter(Boolean).join(" · ");
     const told = apart(payload.frames, suspect.apart);
     this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
     this.button.addEventListener("click", () => {

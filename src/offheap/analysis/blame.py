@@ -21,13 +21,13 @@ NOBODY = Application()
 def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     """The frame to look at: the application's that called the library, else the best there is.
 
-    In a callback of an agent's that is the agent's function.  Without Java frames it is the innermost native
+    In a callback of an agent's that is the agent's innermost function.  Without Java frames it is the innermost native
     function outside the C and C++ run times.
     """
     if not stack:
         return Frame("no stack", "unknown")
     if inside := callback(stack):
-        return inside.frame
+        return inside.inner
     at = _java(stack, application)
     if at is not None:
         return stack[at]
@@ -128,10 +128,10 @@ def position(stack: Sequence[Frame], frame: Frame) -> int | None:
 def through(stack: Sequence[Frame], looked_at: Frame) -> str:
     """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name where the two are one.
 
-    Of an agent's callback its name: `libfoo.so callback (SampledObjectAlloc)`.
+    Of an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
     """
     if inside := callback(stack):
-        return inside.name
+        return f"{inside.name}, in {short(looked_at)}"
     library, name = called(stack, looked_at), short(looked_at)
     return name if library is None else f"{short(library)}, called by {name}"
 

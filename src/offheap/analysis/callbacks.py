@@ -38,11 +38,13 @@ class Callback:
 
     at     its index in the stack
     frame  the function
+    inner  the agent's function that wanted the memory: itself, or one that it called
     event  JVMTI's name of the event, `SampledObjectAlloc`; "signal" for a signal's handler, "" if not known
     """
 
     at: int
     frame: Frame
+    inner: Frame
     event: str
 
     @property
@@ -69,7 +71,7 @@ def callback(stack: Sequence[Frame]) -> Callback | None:
     outer = start
     while outer < end and stack[outer].kind == "native":
         if _SIGNAL.match(stack[outer].name):
-            return Callback(outer - 1, stack[outer - 1], "signal") if _is_agents(stack[outer - 1]) else None
+            return Callback(outer - 1, stack[outer - 1], stack[start], "signal") if _is_agents(stack[outer - 1]) else None
         outer += 1
     callers = stack[outer:end]
     # Without Java frames libjvm may have called a library for other reasons than an event.
@@ -79,7 +81,7 @@ def callback(stack: Sequence[Frame]) -> Callback | None:
         return None
     if _START.match(stack[outer - 1].name):
         return None
-    return Callback(outer - 1, stack[outer - 1], _event(callers))
+    return Callback(outer - 1, stack[outer - 1], stack[start], _event(callers))
 
 
 def _is_agents(frame: Frame) -> bool:

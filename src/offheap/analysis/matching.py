@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from offheap import cxx_names
 from offheap.analysis import frames
+from offheap.analysis.grouping import Traits, by_frames
+from offheap.analysis.sites import group
 from offheap.recording.model import Frame, Recording
 
 _ADDRESS = re.compile(r"(.*?)\+?0x[0-9a-f]+$")
@@ -70,7 +72,35 @@ def match(recordings: Sequence[Recording]) -> Matching:
         of_frame.append(numbers)
         of_stack.append(_sites(recording, numbers, traits, sites, same_jdk))
         wrappers.append(traits & _WRAPPER > 0)
-    return Matching(of_stack, of_frame, wrappers, len(sites), len(functions))
+    # Blocks tell which sites are one; a diff is read beside the suspects of the newer recording.
+    groupings = [by_frames(recording, Traits.of(recording)) for recording in recordings[:-1]]
+    groupings.append(group(recordings[-1]))
+    count = _join(of_stack, [grouping.members for grouping in groupings])
+    return Matching(of_stack, of_frame, wrappers, count, len(functions))
+
+
+def _join(of_stack: list[NDArray[np.int64]], sites: Sequence[Sequence[Sequence[int]]]) -> int:
+    """Numbers alike, in place, what is one site of any of the recordings; how many numbers there are."""
+    leader: dict[int, int] = {}
+
+    def find(number: int) -> int:
+        while number in leader:
+            number = leader[number]
+        return number
+
+    for numbers, members in zip(of_stack, sites, strict=True):
+        for stacks in members:
+            first = find(int(numbers[stacks[0]]))
+            for stack in stacks[1:]:
+                other = find(int(numbers[stack]))
+                if other != first:
+                    leader[other] = first
+    known: dict[int, int] = {}
+    for numbers in of_stack:
+        numbers[:] = [
+            known.setdefault(find(number), len(known)) for number in numbers.tolist()
+        ]
+    return len(known)
 
 
 def feature_version(java_version: str) -> str:

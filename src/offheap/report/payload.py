@@ -18,7 +18,7 @@ from offheap import __version__
 from offheap.analysis import totals as whole
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.answer import triggered
-from offheap.analysis.blame import short, through
+from offheap.analysis.blame import short
 from offheap.analysis.callbacks import callback
 from offheap.analysis.conclusion import advice, conclude, without_suspect
 from offheap.analysis.courses import site_courses
@@ -198,7 +198,7 @@ def _suspects(
                 "why": suspect.why,
                 "blamed": frames.number(suspect.blamed),
                 "called": frames.number(suspect.called) if suspect.called else None,
-                "callback": through(site.stack, suspect.blamed) if callback(site.stack) else "",
+                "callback": _callback(site.stack),
                 "triggered": triggered(suspect),
                 "folds": folded(site.stack, suspect.blamed),
                 "apart": [
@@ -223,6 +223,11 @@ def _suspects(
             }
         )
     return result
+
+
+def _callback(stack: Sequence[Frame]) -> str:
+    inside = callback(stack)
+    return inside.name if inside else ""
 
 
 def folded(stack: Sequence[Frame], blamed: Frame) -> list[list[int | str]]:
