@@ -30,7 +30,10 @@ def test_a_library_is_called_by_the_application(application: Application) -> Non
     stack = (*ZSTD, java("com.acme.Archive.store"), java("com.acme.Main.main"))
     look = blamed(stack, application)
     assert look.name == "com.acme.Archive.store"
-    assert through(stack, look) == "com.github.luben.zstd.ZstdOutputStream.<init>, called by com.acme.Archive.store"
+    assert (
+        through(stack, look)
+        == "com.github.luben.zstd.ZstdOutputStream.<init>, called by com.acme.Archive.store"
+    )
 
 
 def test_streams_of_the_jdk_between_the_two_are_neither() -> None:
@@ -63,7 +66,12 @@ def test_frameworks_on_both_sides_of_the_application_are_passed_over() -> None:
 
 
 def test_of_two_projects_the_main_class_tells_which_is_the_application() -> None:
-    stack = (*ZSTD, java("org.shared.Cache.put"), java("com.acme.Orders.load"), java("org.unknown.Runner.run"))
+    stack = (
+        *ZSTD,
+        java("org.shared.Cache.put"),
+        java("com.acme.Orders.load"),
+        java("org.unknown.Runner.run"),
+    )
     assert blamed(stack, ACME).name == "com.acme.Orders.load"
     assert blamed(stack).name == "org.shared.Cache.put", "what called the library, where nobody tells more"
 
@@ -80,9 +88,9 @@ def test_the_application_alone_is_looked_at_innermost_first() -> None:
     stack = (MALLOC, native("decode"), java("com.acme.Codec.decode"), java("com.acme.Images.load"), *RUN)
     look = blamed(stack)
     assert (look.name, called(stack, look)) == ("com.acme.Codec.decode", None)
-    stack = inflater("com.acme.Images.load", "com.acme.Main.main")
-    look = blamed(stack)
-    assert through(stack, look) == "java.util.zip.Inflater.<init>, called by com.acme.Images.load"
+    zipped = inflater("com.acme.Images.load", "com.acme.Main.main")
+    look = blamed(zipped)
+    assert through(zipped, look) == "java.util.zip.Inflater.<init>, called by com.acme.Images.load"
 
 
 def test_a_class_without_a_package_is_the_applications() -> None:
@@ -92,7 +100,12 @@ def test_a_class_without_a_package_is_the_applications() -> None:
 
 def test_generated_classes_are_not_looked_at() -> None:
     lambda_ = java("com.acme.Archive$$Lambda/0x00007f0001001200.run")
-    stack = (*ZSTD, lambda_, java("org.springframework.cglib.proxy.MethodProxy.invoke"), java("com.acme.Jobs.run"))
+    stack = (
+        *ZSTD,
+        lambda_,
+        java("org.springframework.cglib.proxy.MethodProxy.invoke"),
+        java("com.acme.Jobs.run"),
+    )
     assert blamed(stack).name == "com.acme.Jobs.run"
 
 
@@ -120,9 +133,9 @@ def test_a_thread_without_application_code_says_so() -> None:
     look = blamed(stack, ACME)
     assert look.name == "io.netty.buffer.PoolArena.allocateDirect"
     assert nobody_called(stack, ACME) == "no application code is on the stack, io.netty runs it by itself"
-    stack = (*ZSTD, *RUN)
-    assert nobody_called(stack, ACME) == "no code of com.acme is on the stack"
-    assert nobody_called(stack) == "", "a library of its own may be the application"
+    background = (*ZSTD, *RUN)
+    assert nobody_called(background, ACME) == "no code of com.acme is on the stack"
+    assert nobody_called(background) == "", "a library of its own may be the application"
     assert nobody_called(inflater("com.acme.Images.load"), ACME) == ""
     assert nobody_called((MALLOC, native("work")), ACME) == ""
 
@@ -151,8 +164,14 @@ def test_each_framework_has_its_reason_and_is_named_once() -> None:
     assert len(packages) == len(set(packages))
 
 
-AGENTS = (native("on_sampled(_jvmtiEnv*)", "libwatch.so"), jvm("JvmtiExport::post_sampled_object_alloc(JavaThread*, oop)"))
-ALLOCATION = (jvm("MemAllocator::allocate() const"), jvm("OptoRuntime::new_array_C(Klass*, int, JavaThread*)"))
+AGENTS = (
+    native("on_sampled(_jvmtiEnv*)", "libwatch.so"),
+    jvm("JvmtiExport::post_sampled_object_alloc(JavaThread*, oop)"),
+)
+ALLOCATION = (
+    jvm("MemAllocator::allocate() const"),
+    jvm("OptoRuntime::new_array_C(Klass*, int, JavaThread*)"),
+)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +179,11 @@ ALLOCATION = (jvm("MemAllocator::allocate() const"), jvm("OptoRuntime::new_array
     [
         (AGENTS, "SampledObjectAlloc", "on_sampled(_jvmtiEnv*)"),
         (
-            (native("std::map<long, Birth>::operator[](long const&)", "libwatch.so"), native("remember", "libwatch.so"), *AGENTS),
+            (
+                native("std::map<long, Birth>::operator[](long const&)", "libwatch.so"),
+                native("remember", "libwatch.so"),
+                *AGENTS,
+            ),
             "SampledObjectAlloc",
             "remember",
         ),
@@ -174,9 +197,21 @@ ALLOCATION = (jvm("MemAllocator::allocate() const"), jvm("OptoRuntime::new_array
             "SampledObjectAlloc",
             "on_sampled(_jvmtiEnv*)",
         ),
-        ((AGENTS[0], jvm("JvmtiVMObjectAllocEventCollector::~JvmtiVMObjectAllocEventCollector()")), "VMObjectAlloc", "on_sampled(_jvmtiEnv*)"),
-        ((AGENTS[0], jvm("JvmtiClassFileLoadHookPoster::post_to_env(JvmtiEnv*, bool)")), "ClassFileLoadHook", "on_sampled(_jvmtiEnv*)"),
-        ((AGENTS[0], jvm("JvmtiExport::post_exception_throw(JavaThread*, Method*)")), "Exception", "on_sampled(_jvmtiEnv*)"),
+        (
+            (AGENTS[0], jvm("JvmtiVMObjectAllocEventCollector::~JvmtiVMObjectAllocEventCollector()")),
+            "VMObjectAlloc",
+            "on_sampled(_jvmtiEnv*)",
+        ),
+        (
+            (AGENTS[0], jvm("JvmtiClassFileLoadHookPoster::post_to_env(JvmtiEnv*, bool)")),
+            "ClassFileLoadHook",
+            "on_sampled(_jvmtiEnv*)",
+        ),
+        (
+            (AGENTS[0], jvm("JvmtiExport::post_exception_throw(JavaThread*, Method*)")),
+            "Exception",
+            "on_sampled(_jvmtiEnv*)",
+        ),
         ((AGENTS[0], jvm("libjvm.so+0x123456")), "", "on_sampled(_jvmtiEnv*)"),
         ((AGENTS[0], native("__restore_rt", "libc.so.6")), "signal", "on_sampled(_jvmtiEnv*)"),
     ],
@@ -203,8 +238,18 @@ def test_an_agents_callback_is_the_agents(inner: tuple[Frame, ...], event: str, 
             native("Java_java_lang_Runtime_load", "libjava.so"),
             java("java.lang.Runtime.load"),
         ),
-        (MALLOC, jvm("os::malloc(unsigned long, MEMFLAGS)"), jvm("SymbolTable::add(char*)"), java("com.acme.Main.main")),
-        (MALLOC, native("Agent_OnLoad", "libfoo.so"), jvm("JvmtiAgent::load(outputStream*)"), native("start_thread", "libc.so.6")),
+        (
+            MALLOC,
+            jvm("os::malloc(unsigned long, MEMFLAGS)"),
+            jvm("SymbolTable::add(char*)"),
+            java("com.acme.Main.main"),
+        ),
+        (
+            MALLOC,
+            native("Agent_OnLoad", "libfoo.so"),
+            jvm("JvmtiAgent::load(outputStream*)"),
+            native("start_thread", "libc.so.6"),
+        ),
         (MALLOC, native("loop", "libfoo.so"), native("start_thread", "libc.so.6")),
     ],
 )
@@ -246,7 +291,10 @@ def test_a_long_stack_keeps_what_tells_the_story() -> None:
         "java.lang.Thread.run",
     } <= set(shown)
     assert len(shown) <= 16
-    assert [fold.text for fold in found][-2:] == ["... 12 frames of io.netty", "... 13 frames of io.netty and the JDK"]
+    assert [fold.text for fold in found][-2:] == [
+        "... 12 frames of io.netty",
+        "... 13 frames of io.netty and the JDK",
+    ]
     assert len(shown) + sum(fold.stop - fold.start for fold in found) == len(stack)
 
 

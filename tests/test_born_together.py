@@ -1,4 +1,4 @@
-"""One leak is one suspect: sites below one call that are born and freed alike, an agent's callback, native layers."""
+"""One leak is one suspect: the parts of one object, an agent's callback, layers of the run time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def test_the_parts_of_one_object_are_one_suspect(exact: bool) -> None:
     (suspect,) = at(found)
     assert suspect.verdict == "leak"
     assert suspect.site.stacks == (one, other)
-    assert [path.inner[2].name for path in suspect.site.paths] == ["org.codec.Codec.init", "org.codec.Codec.buffer"]
+    assert [path.inner[2].name for path in suspect.site.paths] == [
+        "org.codec.Codec.init",
+        "org.codec.Codec.buffer",
+    ]
     assert suspect.called is not None
     assert suspect.called.name == "org.codec.Codec.open"
 
@@ -68,7 +71,13 @@ def test_the_parts_of_one_object_are_one_suspect(exact: bool) -> None:
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(
     "healthy",
-    [Churn(100, 4096, 1.0), Churn(2000, 512, 0.2), WarmUp(2000, 4096, 2.0), Cache(200, 4096, 500), Generations(50, 4096, 10.0)],
+    [
+        Churn(100, 4096, 1.0),
+        Churn(2000, 512, 0.2),
+        WarmUp(2000, 4096, 2.0),
+        Cache(200, 4096, 500),
+        Generations(50, 4096, 10.0),
+    ],
     ids=lambda behaviour: type(behaviour).__name__,
 )
 def test_a_healthy_part_hides_no_leak_and_is_not_called_one(healthy: Behaviour, exact: bool) -> None:
@@ -122,10 +131,20 @@ EVENT = (
 
 def test_an_agents_callback_is_one_suspect_whatever_java_code_ran() -> None:
     inner = (
-        (native("std::map<long, Birth>::operator[](long const&)", "libwatch.so"), native("remember", "libwatch.so")),
-        (native("std::string::_M_create(unsigned long&, unsigned long)", "libstdc++.so.6"), native("remember", "libwatch.so")),
+        (
+            native("std::map<long, Birth>::operator[](long const&)", "libwatch.so"),
+            native("remember", "libwatch.so"),
+        ),
+        (
+            native("std::string::_M_create(unsigned long&, unsigned long)", "libstdc++.so.6"),
+            native("remember", "libwatch.so"),
+        ),
     )
-    places = [java("com.example.Feed.open", 10), java("com.example.Orders.load", 7), java("java.util.HashMap.put", 9)]
+    places = [
+        java("com.example.Feed.open", 10),
+        java("com.example.Orders.load", 7),
+        java("java.util.HashMap.put", 9),
+    ]
     stacks = [
         (MALLOC, *its, *EVENT, place, java("java.lang.Thread.run", 840)) for place in places for its in inner
     ]
@@ -138,7 +157,9 @@ def test_an_agents_callback_is_one_suspect_whatever_java_code_ran() -> None:
     assert not at(found), "no Java method is blamed for what the agent keeps"
     from offheap.analysis.answer import answer, headline
 
-    assert headline(suspect).startswith("libwatch.so callback (SampledObjectAlloc), in remember, triggered by allocations in ")
+    assert headline(suspect).startswith(
+        "libwatch.so callback (SampledObjectAlloc), in remember, triggered by allocations in "
+    )
     assert f"allocated by {headline(suspect)}" in answer(found)
 
 
@@ -155,8 +176,16 @@ def test_layers_of_the_run_time_do_not_split_a_native_site() -> None:
 
 
 def test_what_hotspot_wants_below_a_java_method_is_not_joined_with_what_it_allocates() -> None:
-    own = (MALLOC, jvm("os::malloc(unsigned long, MEMFLAGS)"), jvm("SymbolTable::add(char*)"), jvm("JVM_DefineClass"), *CALLERS)
-    found = ranked((own, Leak(50, 4096)), ((MALLOC, native("Java_com_example_Feed_open"), *CALLERS), Leak(50, 4096)))
+    own = (
+        MALLOC,
+        jvm("os::malloc(unsigned long, MEMFLAGS)"),
+        jvm("SymbolTable::add(char*)"),
+        jvm("JVM_DefineClass"),
+        *CALLERS,
+    )
+    found = ranked(
+        (own, Leak(50, 4096)), ((MALLOC, native("Java_com_example_Feed_open"), *CALLERS), Leak(50, 4096))
+    )
     assert len(at(found)) == 2
 
 

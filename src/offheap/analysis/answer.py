@@ -60,7 +60,7 @@ def describe(suspect: Suspect, unit: RateUnit) -> str:
 
 
 def headline(suspect: Suspect) -> str:
-    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; of an agent's callback, what triggered it."""
+    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; of an agent's callback, also its trigger."""
     return ", ".join(filter(None, (through(suspect.site.stack, suspect.blamed), triggered(suspect))))
 
 

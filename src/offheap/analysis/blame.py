@@ -21,8 +21,8 @@ NOBODY = Application()
 def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     """The frame to look at: the application's that called the library, else the best there is.
 
-    In a callback of an agent's that is the agent's innermost function.  Without Java frames it is the innermost native
-    function outside the C and C++ run times.
+    In a callback of an agent's that is the agent's innermost function.  Without Java frames it is the
+    innermost native function outside the C and C++ run times.
     """
     if not stack:
         return Frame("no stack", "unknown")
@@ -59,7 +59,7 @@ def _java(stack: Sequence[Frame], application: Application) -> int | None:
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
-    """Says that no application code is on a stack that has Java frames; "" where some may be, or in a callback."""
+    """Says that no application code is on a stack of Java frames; "" where some may be, or in a callback."""
     java = [frame for frame in stack if frame.kind == "java"]
     if not java or callback(stack):
         return ""

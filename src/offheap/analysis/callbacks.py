@@ -71,7 +71,11 @@ def callback(stack: Sequence[Frame]) -> Callback | None:
     outer = start
     while outer < end and stack[outer].kind == "native":
         if _SIGNAL.match(stack[outer].name):
-            return Callback(outer - 1, stack[outer - 1], stack[start], "signal") if _is_agents(stack[outer - 1]) else None
+            return (
+                Callback(outer - 1, stack[outer - 1], stack[start], "signal")
+                if _is_agents(stack[outer - 1])
+                else None
+            )
         outer += 1
     callers = stack[outer:end]
     # Without Java frames libjvm may have called a library for other reasons than an event.

@@ -147,7 +147,7 @@ def by_jvm(stack: Sequence[Frame]) -> bool:
 
 
 def asked_by_agent(stack: Sequence[Frame], index: int) -> bool:
-    """Whether the function of libjvm's there, or a caller of it in libjvm, is one of JVMTI that an agent called."""
+    """Whether a function of libjvm's is one of JVMTI that an agent called, or is called by such a one."""
     outer = index
     while outer + 1 < len(stack) and stack[outer + 1].kind == "jvm":
         outer += 1

@@ -97,9 +97,7 @@ def _join(of_stack: list[NDArray[np.int64]], sites: Sequence[Sequence[Sequence[i
                     leader[other] = first
     known: dict[int, int] = {}
     for numbers in of_stack:
-        numbers[:] = [
-            known.setdefault(find(number), len(known)) for number in numbers.tolist()
-        ]
+        numbers[:] = [known.setdefault(find(number), len(known)) for number in numbers.tolist()]
     return len(known)
 
 

@@ -1,4 +1,4 @@
-"""Whose a Java method is, by its package: the JDK's, a framework's that calls the application, or another's."""
+"""Whose a Java method is, by its package: the JDK's, a framework's that calls applications, or another's."""
 
 from __future__ import annotations
 
@@ -180,7 +180,9 @@ _HOSTS = frozenset(
 )
 
 # Classes that the JVM or a library makes as the program runs: their names are no one's code.
-_GENERATED = re.compile(r"\$\$Lambda|\$Proxy\d*\.|LambdaForm|\$\$(?:Enhancer|FastClass|ByteBuddy|Spring)|CGLIB\$\$")
+_GENERATED = re.compile(
+    r"\$\$Lambda|\$Proxy\d*\.|LambdaForm|\$\$(?:Enhancer|FastClass|ByteBuddy|Spring)|CGLIB\$\$"
+)
 _SYNTHETIC = re.compile(r"\.(?:access\$\d+|lambda\$[^.]*)$")
 
 
@@ -228,7 +230,7 @@ class Application:
     """Whose code a person can change.
 
     packages   of the application, `com.acme`
-    told       they were given; else they are those of the main class, and others may be the application's, too
+    told       they were given; else they are those of the main class, and others may be the application's
     """
 
     packages: tuple[str, ...] = ()

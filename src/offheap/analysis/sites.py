@@ -1,8 +1,8 @@
 """Sites: stacks that share the caller that allocates, with what is live and what was allocated.
 
-One JNI call asks for memory several times (inflateInit2_ calls zcalloc, then malloc itself), one C++ container
-through several layers, one object of a library's at several places: people mean the call.  `grouping` has which
-stacks are one by their frames, `born_together` which of these by their blocks.
+One JNI call asks for memory several times (inflateInit2_ calls zcalloc, then malloc itself), one C++
+container through several layers, one object of a library's at several places: people mean the call.
+`grouping` has which stacks are one by their frames, `born_together` which of these by their blocks.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offheap.analysis import totals
-from offheap.analysis.results import Estimate, Live
 from offheap.analysis.grouping import Grouping
+from offheap.analysis.results import Estimate, Live
 from offheap.analysis.sites import group
 from offheap.quantities import format_count
 from offheap.recording.model import Info, Recording

@@ -8,7 +8,7 @@ from offheap import __version__
 from offheap.analysis.namesakes import apart
 from offheap.analysis.results_diff import Diff, Difference, Side
 from offheap.report.diff import headline, hint
-from offheap.report.payload import Frames, estimate, info
+from offheap.report.payload import Frames, estimate, folded, info
 
 SCHEMA = "offheap.diff-page/2"
 

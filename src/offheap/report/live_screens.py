@@ -116,9 +116,7 @@ class SiteScreen(Overlay):
         stack = live_text.stack_lines(row.suspect, self._full)
         lines += [(line, BOLD if line[:1] == ">" else PLAIN) for line in stack]
         self.query_one(Pager).show(lines)
-        folded = (
-            f"  {'f fold' if self._full else 'f full'}" if live_text.folds(row.suspect) else ""
-        )
+        folded = f"  {'f fold' if self._full else 'f full'}" if live_text.folds(row.suspect) else ""
         if self.keys != _SITE_KEYS + folded:  # else what `say` told stays
             self.keys = _SITE_KEYS + folded
             self.paint_keys()
