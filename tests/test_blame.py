@@ -312,3 +312,18 @@ def test_recorded_application_frames_reach_the_suspect() -> None:
     assert first.blamed.name == "com.example.Archive.store"
     assert first.called is not None
     assert first.called.name == "com.github.luben.zstd.ZstdOutputStream.<init>"
+
+
+GAP = Frame("inlined Java methods missing: no debug record at the call", "unknown")
+
+
+def test_a_method_that_others_were_inlined_in_is_not_blamed() -> None:
+    inexact = (MALLOC, native("Java_x"), GAP, java("com.acme.Codec.decode"))
+    stack = (*inexact, java("com.acme.Images.load"), *RUN)
+    look = blamed(stack)
+    assert look.name == "com.acme.Images.load"
+    assert through(stack, look) == "a method inlined into com.acme.Codec.decode, called by com.acme.Images.load"
+    alone = (*inexact, *RUN)
+    assert through(alone, blamed(alone, ACME)) == "a method inlined into com.acme.Codec.decode"
+    library = (MALLOC, native("Java_x"), GAP, java("org.codec.Codec.open"), java("com.acme.Images.load"), *RUN)
+    assert through(library, blamed(library)) == "org.codec.Codec.open, called by com.acme.Images.load"

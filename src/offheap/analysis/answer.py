@@ -60,7 +60,7 @@ def describe(suspect: Suspect, unit: RateUnit) -> str:
 
 
 def headline(suspect: Suspect) -> str:
-    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; of an agent's callback, also its trigger."""
+    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; of an agent, also its trigger."""
     return ", ".join(filter(None, (through(suspect.site.stack, suspect.blamed), triggered(suspect))))
 
 

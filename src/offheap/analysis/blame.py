@@ -45,17 +45,22 @@ def _java(stack: Sequence[Frame], application: Application) -> int | None:
     java = [index for index, frame in enumerate(stack) if frame.kind == "java"]
     if not java:
         return None
-    certain = next((index for index in java if application.has(stack[index])), None)
-    if certain is not None:
-        return certain
     others = [index for index in java if not packages.is_jdk(stack[index].name)]
     if not others:
         return java[0]
     library = packages.project(stack[others[0]].name)
-    own = [index for index in others if application.may_have(stack[index])]
-    outside = (index for index in own if packages.project(stack[index].name) != library)
-    # Without a caller of another project the library is the application itself, or runs by itself.
-    return next(outside, own[0] if own else others[0])
+    # Of a method that others were inlined into it is not known which of them called.
+    exact = [index for index in others if not frames.is_inexact(stack, index)]
+    for some in (exact, others):
+        certain = next((index for index in some if application.has(stack[index])), None)
+        if certain is not None:
+            return certain
+        own = [index for index in some if application.may_have(stack[index])]
+        outside = (index for index in own if packages.project(stack[index].name) != library)
+        # Without a caller of another project the library is the application itself, or runs by itself.
+        if own:
+            return next(outside, own[0])
+    return others[0]
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
@@ -133,7 +138,15 @@ def through(stack: Sequence[Frame], looked_at: Frame) -> str:
     if inside := callback(stack):
         return f"{inside.name}, in {short(looked_at)}"
     library, name = called(stack, looked_at), short(looked_at)
-    return name if library is None else f"{short(library)}, called by {name}"
+    if library is not None:
+        return f"{short(library)}, called by {name}"
+    at = position(stack, looked_at)
+    if at is None:
+        return name
+    if frames.is_inexact(stack, at):
+        return f"a method inlined into {name}"
+    inside = next((index for index in range(at) if frames.is_inexact(stack, index)), None)
+    return name if inside is None else f"a method inlined into {short(stack[inside])}, called by {name}"
 
 
 def short(frame: Frame) -> str:

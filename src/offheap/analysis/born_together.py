@@ -1,8 +1,8 @@
 """Sites that are one: below one call of a library by one method of the application, born and freed alike.
 
-An object of a library's allocates at several places: a struct, its buffer, its string.  To a person that is
-one leak.  Two sites of `grouping` are joined if they name the same method of the application and the same method
-of a library that it called, agree in all frames outside, and nothing tells their blocks apart: the share that
+An object of a library's allocates at several places: a struct, its buffer, its string.  That is one leak.
+Two sites of `grouping` are joined if they name the same method of the application and the same method of a
+library that it called, agree in all frames outside, and nothing tells their blocks apart: the share that
 survives, and when the survivors were born.  A healthy site beside a leaking one keeps its own verdict.
 """
 

@@ -54,6 +54,9 @@ _JDK_MODULE = re.compile(
 # Functions of JVMTI, as libjvm calls them: Allocate, and those that return memory which the agent frees.
 _JVMTI_FUNCTION = re.compile(r"jvmti_|JvmtiEnv(?:Base)?::")
 
+# The gap inside a compiled method whose inlined methods are not known, as recording.naming has it.
+_INLINED = "inlined Java methods missing"
+
 # Glue that the JVM generates and renames as it warms up: the same call site shows different ones.
 _GLUE = re.compile(
     r"(?:jdk\.internal|sun)\.reflect\.|java\.lang\.reflect\.Method\.invoke|java\.lang\.invoke\.|"
@@ -121,6 +124,11 @@ def stable_name(frame: Frame) -> str:
 def boundary(stack: Sequence[Frame]) -> int | None:
     """Index of the innermost Java frame; None for a stack without any."""
     return next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
+
+
+def is_inexact(stack: Sequence[Frame], index: int) -> bool:
+    """Whether a compiled method stands for others, unknown, that the compiler inlined into it."""
+    return index > 0 and stack[index - 1].kind == "unknown" and stack[index - 1].name.startswith(_INLINED)
 
 
 def allocating(stack: Sequence[Frame]) -> int:
