@@ -226,7 +226,7 @@ def test_annotations_point_at_the_source_and_keep_to_a_line(tmp_path: Path) -> N
     assert line.startswith(
         "::error file=core/src/main/java/com/example/App.java,line=10,title=offheap no-leaks::"
     )
-    assert "java.util.zip.Inflater.init, called by com.example.App.leak" in line
+    assert "java.util.zip.Inflater.<init>, called by com.example.App.leak" in line
     (warning,) = workflow_commands([gate(recording(1, duration=2), Limits())], tmp_path)
     assert warning.startswith("::warning title=offheap no-leaks::only 2.0 s were recorded")
     for line in workflow_commands([gate(hostile(), Limits())], tmp_path):

@@ -317,7 +317,7 @@ def test_the_text_says_what_changed_first() -> None:
     assert "Sites: 1 new, 1 gone; 4 within what chance explains (--all shows them)." in " ".join(
         text.split("\n")
     )
-    assert "java.util.zip.Inflater.init, called by com.example.App.after  App.java:10" in text
+    assert "java.util.zip.Inflater.<init>, called by com.example.App.after  App.java:10" in text
     assert text.index("NEW") < text.index("Functions")
     assert "com.example.App.leak" not in text
     assert "com.example.App.leak" in written(result, everything=True)
@@ -431,7 +431,7 @@ def test_two_real_programs(command: Run) -> None:
     assert "inflateInit2_" in names
     assert first["blamed"]["name"] == "leaks.Inflaters.openInflater"
     text = command("churn.offheap", "leak.offheap").stdout
-    assert "java.util.zip.Inflater.init, called by leaks.Inflaters.openInflater" in text
+    assert "java.util.zip.Inflater.<init>, called by leaks.Inflaters.openInflater" in text
     assert "\x1b" not in text
 
 

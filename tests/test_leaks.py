@@ -394,7 +394,7 @@ def test_the_answer_names_the_leak_and_its_caller() -> None:
     recording = zoo().record()
     text = answer(ranking(recording))
     assert text.startswith("Leaking: ")
-    assert "through java.util.zip.Inflater.init, called by com.example.Fast.leak; confidence 9" in text
+    assert "through java.util.zip.Inflater.<init>, called by com.example.Fast.leak; confidence 9" in text
     assert "2 more sites leak" in text
 
 

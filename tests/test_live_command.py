@@ -45,7 +45,7 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
 
         async def steps(app: Driven) -> None:
             await app.see(lambda: app.rows[0].startswith(">!") and "Inflaters." in app.rows[0])
-            assert "Inflater.init" in " ".join(app.head.split())
+            assert "Inflater.<init>" in " ".join(app.head.split())
             await app.press("enter")
             await app.press("end")
             assert "leaks.Inflaters.handleUpload" in app.app.screen.query_one(Pager).text

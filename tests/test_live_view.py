@@ -249,10 +249,10 @@ def test_cpp_names_are_folded_and_whole_at_a_key(tmp_path: Path) -> None:
         assert "std::_Rb_tree<…>::emplace" in pager.text
         assert "std::less" not in pager.text
         assert "app::remember(" not in pager.text
-        assert "f full names" in app.keys
+        assert "f full" in app.keys
         await app.press("f")
         assert whole in pager.text
-        assert "f fold names" in app.keys
+        assert "f fold" in app.keys
         await app.press("e")
         (exported,) = app.folder.glob("live-4711-*.txt")
         assert whole in exported.read_text()

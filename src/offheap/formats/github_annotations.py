@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from offheap.analysis.blame import through
+from offheap.analysis.answer import headline
 from offheap.analysis.results_gate import Gate
 from offheap.recording.model import Frame
 from offheap.report.check import site_lines
@@ -39,7 +39,7 @@ def workflow_commands(gates: Sequence[Gate], root: Path) -> Iterator[str]:
                 yield f"::{command} title={title}::{_data(check.why)}"
                 continue
             for suspect in check.suspects[:left]:
-                called = through(suspect.site.stack, suspect.blamed)
+                called = headline(suspect)
                 message = _data("; ".join([check.why, site_lines(suspect, 1)[0], called]))
                 yield f"::{command} {_position(suspect.blamed, root)}title={title}::{message}"
             left = max(left - len(check.suspects), 0)

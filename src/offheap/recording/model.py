@@ -101,8 +101,11 @@ class Info:
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
-    application: tuple[str, ...] = ()  # packages that the reader says are the application's; not stored
+    application: tuple[str, ...] = ()  # packages that the reader says are the application's
 
+
+# Fields of Info that whoever reads a recording gives.
+NOT_STORED = frozenset({"path", "application"})
 
 # One row a live block or live mapping.
 LIVE = np.dtype(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
-from offheap.recording.model import Chain, Info, Module
+from offheap.recording.model import NOT_STORED, Chain, Info, Module
 from offheap.recording.parts import PartWriter, columns, connect, write_parquet
 
 Rows = NDArray[Any]
@@ -130,8 +130,7 @@ class RecordingWriter:
     def replace_info(self, info: Info) -> None:
         """meta.json: what there is to know about the recording as a whole."""
         # What is not known is left out: JSON has no infinity.
-        asked = {"path", "application"}  # by who reads it
-        known = {k: v for k, v in dataclasses.asdict(info).items() if k not in asked and v != math.inf}
+        known = {k: v for k, v in dataclasses.asdict(info).items() if k not in NOT_STORED and v != math.inf}
         meta = {"schema": SCHEMA, **known}
         hidden = self.path / f".{META}.writing"
         text = json.dumps(meta, indent=1, ensure_ascii=False)

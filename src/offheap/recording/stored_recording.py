@@ -21,6 +21,7 @@ from offheap.recording.assembly import Named, Stacks, assemble, looks
 from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
 from offheap.recording.model import (
     LIVE,
+    NOT_STORED,
     PROCESS,
     SERIES,
     Budget,
@@ -218,10 +219,10 @@ def _budget(value: Any) -> tuple[bool, Any]:
 
 
 def _values(of: type[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a class of model, but for `path`, from JSON values, each of the type that it declares."""
+    """The fields of a class of model, but for NOT_STORED, from JSON values, each of the type that it declares."""
     values: dict[str, Any] = {}
     for name, hint in get_type_hints(of).items():
-        if name == "path" or (name in _LATER and name not in meta):
+        if name in NOT_STORED or (name in _LATER and name not in meta):
             continue
         value = meta[name]
         text = str(hint)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from offheap.analysis import frames
+from offheap.analysis.answer import headline
 from offheap.analysis.blame import entry, position, short
 from offheap.analysis.folding import folds
 from offheap.analysis.results import Suspect
@@ -86,6 +87,7 @@ def value(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[str, A
                                 "confidence": round(suspect.confidence, 3),
                                 "live_bytes": json.quantity(suspect.site.live_bytes),
                                 "growth_bytes_per_second": json.quantity(suspect.growth_bytes_per_second, 3),
+                                "headline": headline(suspect),
                                 "blamed": json.frame(suspect.blamed),
                                 "stack": json.stack(suspect.site),
                             }
