@@ -322,8 +322,17 @@ def test_a_method_that_others_were_inlined_in_is_not_blamed() -> None:
     stack = (*inexact, java("com.acme.Images.load"), *RUN)
     look = blamed(stack)
     assert look.name == "com.acme.Images.load"
-    assert through(stack, look) == "a method inlined into com.acme.Codec.decode, called by com.acme.Images.load"
+    assert (
+        through(stack, look) == "a method inlined into com.acme.Codec.decode, called by com.acme.Images.load"
+    )
     alone = (*inexact, *RUN)
     assert through(alone, blamed(alone, ACME)) == "a method inlined into com.acme.Codec.decode"
-    library = (MALLOC, native("Java_x"), GAP, java("org.codec.Codec.open"), java("com.acme.Images.load"), *RUN)
+    library = (
+        MALLOC,
+        native("Java_x"),
+        GAP,
+        java("org.codec.Codec.open"),
+        java("com.acme.Images.load"),
+        *RUN,
+    )
     assert through(library, blamed(library)) == "org.codec.Codec.open, called by com.acme.Images.load"

@@ -145,8 +145,8 @@ def through(stack: Sequence[Frame], looked_at: Frame) -> str:
         return name
     if frames.is_inexact(stack, at):
         return f"a method inlined into {name}"
-    inside = next((index for index in range(at) if frames.is_inexact(stack, index)), None)
-    return name if inside is None else f"a method inlined into {short(stack[inside])}, called by {name}"
+    inlined = next((index for index in range(at) if frames.is_inexact(stack, index)), None)
+    return name if inlined is None else f"a method inlined into {short(stack[inlined])}, called by {name}"
 
 
 def short(frame: Frame) -> str:
