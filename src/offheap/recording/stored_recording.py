@@ -219,7 +219,7 @@ def _budget(value: Any) -> tuple[bool, Any]:
 
 
 def _values(of: type[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a class of model, but for NOT_STORED, from JSON values, each of the type that it declares."""
+    """The fields of a class of model, but for NOT_STORED, from JSON values of the types that they declare."""
     values: dict[str, Any] = {}
     for name, hint in get_type_hints(of).items():
         if name in NOT_STORED or (name in _LATER and name not in meta):
