@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import needs
 from offheap.jvm import hsperfdata
 from offheap.proc import maps
 from waiting_jvm import waiting_jvm
@@ -52,6 +53,16 @@ def test_a_jvm_says_what_it_is(version: int, jre: Callable[[int], Path], waiting
         assert 0 < int(found.values["java.threads.live"]) < 100
         # A file of that name which the process does not write is not taken.
         assert hsperfdata.read(jvm.pid, jvm.pid + 1, maps.read(jvm.pid)) is None
+
+
+@needs.tracing
+def test_a_file_that_somebody_removed(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        (mapping,) = [m for m in maps.read(jvm.pid) if m.name == str(jvm.pid)]
+        Path(mapping.path).unlink()
+        found = hsperfdata.read(jvm.pid, jvm.pid, maps.read(jvm.pid))
+        assert found
+        assert found.java_command == "Waiting"
 
 
 @pytest.mark.parametrize("version", [11, 25])

@@ -8,6 +8,7 @@ variability, data offset} of which we take the longs ('J') and the strings ('B' 
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 
@@ -89,13 +90,25 @@ def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData
     name may be left from an earlier process, and jstat or jps map other JVMs' read-only.
     """
     for mapping in mappings:
-        if "/hsperfdata_" not in mapping.path or mapping.deleted or "w" not in mapping.permissions:
+        if "/hsperfdata_" not in mapping.path or "w" not in mapping.permissions:
             continue
         if mapping.name != str(namespace_pid):
             continue
         try:
+            if mapping.deleted:
+                # Cleaners of /tmp, and other JVMs, remove it; the JVM goes on counting.
+                return parse(_memory(pid, mapping))
             with root.mapped_file(pid, mapping).open("rb") as file:
                 return parse(file.read(_MAX_BYTES))
         except (OSError, ValueError):
             return None
     return None
+
+
+def _memory(pid: int, mapping: maps.Mapping) -> bytes:
+    """What is mapped there; it takes the right to trace the process."""
+    memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(memory, min(mapping.end - mapping.start, _MAX_BYTES), mapping.start)
+    finally:
+        os.close(memory)
