@@ -13,6 +13,7 @@ from offheap.analysis.accounting import Evidence, Piece
 from offheap.analysis.accounts import Holding
 from offheap.analysis.ranges import Claims, Range
 from offheap.jvm import nmt, system_map, vm_info
+from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.vm_info import MetaspaceUsage, Usage
 from offheap.proc import smaps
 from offheap.proc.maps import Mapping
@@ -255,6 +256,23 @@ def test_malloc_is_split_by_what_is_counted(direct: int, collector: int, expecte
     holdings, unattributed = accounting.account(evidence, accounting.divide(rows, Claims()), [100 * MIB])
     assert {holding.owner: holding.bytes // MIB for holding in holdings} == expected
     assert all(holding.counted for holding in holdings)
+    assert not unattributed
+
+
+@pytest.mark.parametrize(
+    ("direct", "expected"),
+    [
+        (30, {"direct-buffers": 30, "malloc": 70}),
+        (0, {"malloc": 100}),
+        (130, {"direct-buffers": 100}),
+    ],
+)
+def test_direct_buffers_without_native_memory_tracking(direct: int, expected: dict[str, int]) -> None:
+    rows = [row(BASE, 100 * MIB, path="[heap]")]
+    evidence = Evidence(rows, direct=DirectMemory(direct * MIB, direct * MIB, direct))
+    holdings, unattributed = accounting.account(evidence, accounting.divide(rows, Claims()), [100 * MIB])
+    assert {holding.owner: holding.bytes // MIB for holding in holdings} == expected
+    assert {holding.owner for holding in holdings if holding.counted} == {"direct-buffers"} & expected.keys()
     assert not unattributed
 
 

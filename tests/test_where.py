@@ -73,7 +73,11 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         check_program(accounts)
         assert accounts.unattributed_bytes <= CLOSED * accounts.memory.rss, accounts.unattributed
         # Direct buffers of 1 MiB are malloc's large blocks, the zip streams are in its arenas.
-        assert held(accounts)["malloc"].bytes >= DIRECT
+        owners = held(accounts)
+        direct = owners["direct-buffers"].bytes if "direct-buffers" in owners else 0
+        # ZGC may just have moved the counters.
+        assert direct == DIRECT or (collector == "z" and not direct)
+        assert owners["malloc"].bytes + direct >= DIRECT + 10 * MIB
         # The attach listener was started.
         assert 16 * PAGE <= accounts.cost_bytes < 2 * MIB
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
@@ -177,8 +181,9 @@ def test_another_allocator(
         check_program(accounts)
         assert accounts.allocator == allocator
         assert any(sentence.startswith(f"{allocator} has malloc's place") for sentence in accounts.missing)
-        # Direct buffers and zip streams.
-        assert held(accounts)["malloc"].bytes > DIRECT + 10 * MIB
+        # Zip streams, and direct buffers as the JDK counts them.
+        assert held(accounts)["malloc"].bytes > 10 * MIB
+        assert held(accounts)["direct-buffers"].bytes == DIRECT
         assert accounts.native_heap is None
         assert accounts.unattributed_bytes <= 0.005 * accounts.memory.rss, accounts.unattributed
 

@@ -16,9 +16,10 @@ from offheap.analysis.accounting import Evidence, Image
 from offheap.analysis.accounts import Accounts
 from offheap.analysis.results_native_heap import NativeHeap
 from offheap.errors import UserError
-from offheap.jvm import command, hsperfdata, nmt, system_map, target, vm_info, vm_places
+from offheap.jvm import command, direct_memory, hsperfdata, nmt, system_map, target, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM, AttachError
 from offheap.jvm.attach_listener import NoProcess, TargetGone
+from offheap.jvm.direct_memory import DirectMemory
 from offheap.proc import cgroup, glibc_chunks, glibc_heap, maps, root, smaps, status, threads
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
@@ -119,6 +120,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     if answers.sources and not _knows_tables(rows, answers):
         answers.missing.append(_TABLES)
     heads = _heads(pid, rows)
+    direct = _direct(pid, rows)
     evidence = Evidence(
         rows,
         found,
@@ -127,6 +129,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
         answers.metaspace,
         answers.report,
         answers.tags,
+        direct,
         heads,
     )
     claims = accounting.known(evidence)
@@ -170,6 +173,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
         seconds=time.monotonic() - began,
         cost_bytes=0,
         allocator=allocator,
+        direct=direct,
     )
 
 
@@ -185,6 +189,13 @@ def _found(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
         return vm_places.places(pid, [row.mapping for row in rows])
     except PermissionError:
         return []  # said where malloc's blocks are looked for
+
+
+def _direct(pid: int, rows: Sequence[Row]) -> DirectMemory | None:
+    try:
+        return direct_memory.read(pid, [row.mapping for row in rows])
+    except PermissionError:
+        return None  # said where malloc's blocks are looked for
 
 
 def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
@@ -287,7 +298,7 @@ def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers
         if answers.report is None:
             answers.sources = [name for name in answers.sources if name != "VM.native_memory"]
             answers.missing.append(
-                "direct buffers and the JVM's own malloc are not told from other malloc: "
+                "memory of Unsafe and FFM, and the JVM's own malloc, are not told from other malloc: "
                 "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
             )
     answers.places = vm_info.places(text)

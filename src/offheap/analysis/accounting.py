@@ -21,6 +21,7 @@ from offheap.analysis import malloc_split, shapes
 from offheap.analysis.accounts import Holding, Owner, Part, Placed
 from offheap.analysis.ranges import Claims, Range
 from offheap.analysis.results_native_heap import NativeHeap
+from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.nmt import Report
 from offheap.jvm.system_map import TaggedMapping
 from offheap.jvm.vm_info import MetaspaceUsage, Place
@@ -83,6 +84,7 @@ class Evidence:
     metaspace: MetaspaceUsage | None = None
     nmt: Report | None = None
     tags: list[TaggedMapping] = field(default_factory=list)
+    direct: DirectMemory | None = None
     heads: Collection[int] = ()  # where heaps of glibc's arenas begin, as far as their mappings do not tell
 
     @property
@@ -245,7 +247,7 @@ def account(
 ) -> tuple[tuple[Holding, ...], tuple[Part, ...]]:
     """(who holds how much, the largest first; what nobody holds): together exactly the RSS of the rows.
 
-    `heap` is what malloc's pages hold; without it only Native Memory Tracking can split them.
+    `heap` is what malloc's pages hold; without it only what the JVM counts can split them.
     """
     held: defaultdict[Owner | None, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for piece, size in zip(pieces, measured, strict=True):
@@ -258,7 +260,11 @@ def account(
         for owner, names in held.items()
         if owner and (parts := _parts(names))
     ]
-    holdings = [split for holding in holdings for split in malloc_split.split(holding, heap, evidence.nmt)]
+    holdings = [
+        split
+        for holding in holdings
+        for split in malloc_split.split(holding, heap, evidence.nmt, evidence.direct)
+    ]
     return tuple(sorted(holdings, key=lambda holding: -holding.bytes)), unattributed
 
 

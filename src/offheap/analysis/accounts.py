@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from offheap.analysis.results_native_heap import NativeHeap
+from offheap.jvm.direct_memory import DirectMemory
 from offheap.proc.cgroup import Cgroup
 from offheap.proc.smaps import Memory
 
@@ -65,8 +66,8 @@ class Part:
 class Holding:
     """What one owner holds of RSS.
 
-    counted  False: pages that were found; True: bytes that Native Memory Tracking counts
-             within malloc's pages, which are not found one by one
+    counted  False: pages that were found; True: bytes that the JVM counts within malloc's pages, which
+             are not found one by one: Native Memory Tracking, or java.nio.Bits of direct buffers
     """
 
     owner: Owner
@@ -101,6 +102,7 @@ class Accounts:
     sources       what told it, besides /proc
     allocator     the library that has malloc's place, such as jemalloc; "" for glibc's own
     missing       sentences: what could not be told, why, and what would tell it
+    direct        what the JDK counts of direct buffers; None where it could not be read
     cost_bytes    the pages that the JVM's threads which answered us brought into memory meanwhile
     """
 
@@ -118,6 +120,7 @@ class Accounts:
     seconds: float
     cost_bytes: int
     allocator: str = ""
+    direct: DirectMemory | None = None
 
     @property
     def unattributed_bytes(self) -> int:

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from offheap.analysis.accounts import Holding, Owner, Part
-from offheap.analysis.results_native_heap import NativeHeap
+from offheap.analysis.results_native_heap import BlockSize, NativeHeap
+from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.nmt import Report
 
 # allocateDirect, Unsafe.allocateMemory and FFM arenas: Other, and Internal before JDK 11.
 _DIRECT = "Other"
+_BUFFERS = "buffers of ByteBuffer.allocateDirect"
 _LEAST_COVERAGE = 0.9
 _SIZES = 8
 
 
-def split(holding: Holding, heap: NativeHeap | None, report: Report | None) -> list[Holding]:
-    """malloc's holding in parts; any other as it is."""
+def split(
+    holding: Holding, heap: NativeHeap | None, report: Report | None, direct: DirectMemory | None = None
+) -> list[Holding]:
+    """malloc's holding in parts; any other as it is.
+
+    `direct` is what the JDK counts: it tells direct buffers where the blocks themselves are not told apart.
+    """
     if holding.owner != "malloc":
         return [holding]
     if heap and (heap.estimated or heap.coverage >= _LEAST_COVERAGE):
-        return _found(holding, heap)
-    return _counted(holding, report) if report else [holding]
+        return _found(holding, heap, None if heap.told_apart else direct)
+    return _counted(holding, report) if report else _told(holding, direct)
+
+
+def _told(holding: Holding, direct: DirectMemory | None) -> list[Holding]:
+    """Direct buffers, as the JDK counts them, and the rest."""
+    size = min(direct.reserved, holding.bytes) if direct else 0
+    if not size:
+        return [holding]
+    left = _Left(holding.bytes - size)
+    rest = left.take([(part.name, part.bytes, part.ranges) for part in holding.parts])
+    buffers = Holding("direct-buffers", size, (Part(_BUFFERS, size, 0),), counted=True)
+    return [buffers, *([Holding("malloc", sum(part.bytes for part in rest), rest)] if rest else [])]
 
 
 class _Left:
@@ -39,13 +58,26 @@ class _Left:
         return tuple(parts)
 
 
-def _found(holding: Holding, heap: NativeHeap) -> list[Holding]:
+def _found(holding: Holding, heap: NativeHeap, counted: DirectMemory | None) -> list[Holding]:
     left = _Left(holding.bytes)
+    # Blocks that are not told apart hold the buffers, too.
+    blocks = sum(s.resident for s in heap.sizes)
+    buffers = min(counted.reserved, blocks, holding.bytes) if counted else 0
+    left.size -= buffers
+    found = _by_chunks(left, heap, buffers)
+    if buffers:
+        found.append(Holding("direct-buffers", buffers, (Part(_BUFFERS, buffers, 0),), counted=True))
+    return found
+
+
+def _by_chunks(left: _Left, heap: NativeHeap, buffers: int) -> list[Holding]:
+    """`buffers`: bytes among the blocks of `heap.sizes` that are another's."""
     direct = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name == _DIRECT]
     others = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name != _DIRECT]
     whose = "libraries' blocks" if heap.told_apart else "blocks"
-    sizes = [(f"{whose} in chunks of {s.size:,} bytes", s.resident, s.blocks) for s in heap.sizes[:_SIZES]]
-    smaller = heap.sizes[_SIZES:]
+    remaining = _without(heap.sizes, buffers)
+    sizes = [(f"{whose} in chunks of {s.size:,} bytes", s.resident, s.blocks) for s in remaining[:_SIZES]]
+    smaller = remaining[_SIZES:]
     sizes.append(
         (f"{whose} of other sizes", sum(s.resident for s in smaller), sum(s.blocks for s in smaller))
     )
@@ -60,6 +92,22 @@ def _found(holding: Holding, heap: NativeHeap) -> list[Holding]:
     if left.size:
         parts["malloc"] += (Part("malloc's own tables, and what changed meanwhile", left.size, 0),)
     return [Holding(owner, sum(part.bytes for part in some), some) for owner, some in parts.items() if some]
+
+
+def _without(sizes: Sequence[BlockSize], buffers: int) -> list[BlockSize]:
+    """The blocks less so many bytes of direct buffers, which are taken to be the largest."""
+    if not buffers:
+        return list(sizes)
+    left = []
+    for one in sorted(sizes, key=lambda one: -one.size):
+        taken = min(one.resident, buffers)
+        buffers -= taken
+        if taken < one.resident:
+            share = 1 - taken / one.resident
+            left.append(replace(one, resident=one.resident - taken, blocks=max(round(one.blocks * share), 1)))
+        elif not taken:
+            left.append(one)
+    return sorted(left, key=lambda one: (-one.resident, one.size))
 
 
 def _counted(holding: Holding, report: Report) -> list[Holding]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +33,23 @@ _ROW = np.dtype(
         ("address", "<u8"),
     ]
 )
+_TYPE_ROW = np.dtype(
+    [
+        ("type", "<u8"),
+        ("super", "<u8"),
+        ("flags", "<i4", 3),
+        ("_", "<i4"),
+        ("size", "<u8"),
+    ]
+)
 _STATIC = "static "
+_SIZE = "size of "
 _MOST_ROWS = 1 << 14
 _MOST_NAMES = 16 << 20  # bytes from the first to the last name
 _MOST_DATA_PAGES = 4096  # of libjvm's writable data: it has some 350
 _HIGHEST = 1 << 57
 # {type.field: offset} and {static type.field: address less libjvm's}: JDK 27 made some an object's own.
+# {size of type: bytes} likewise.
 Fields = dict[str, int]
 
 
@@ -71,6 +82,14 @@ class Structs:
         """Whether this JVM has that field."""
         return field in self._fields
 
+    def knows_static(self, field: str) -> bool:
+        """Whether this JVM has that static field."""
+        return _STATIC + field in self._fields
+
+    def offset(self, field: str) -> int | None:
+        """Where in its holder a field is; None when it is not known."""
+        return self._fields.get(field)
+
     def static(self, field: str) -> int:
         """The pointer in a static field; 0 when this JVM does not have it."""
         offset = self._fields.get(_STATIC + field)
@@ -81,6 +100,14 @@ class Structs:
         offset = self._fields.get(field)
         return 0 if not holder or offset is None else holder + offset
 
+    def size_of(self, type_name: str) -> int:
+        """The bytes of one of HotSpot's own types; 0 when this JVM does not say."""
+        return self._fields.get(_SIZE + type_name, 0)
+
+    def read(self, address: int, count: int) -> bytes:
+        """Up to `count` bytes from an address on; none where there can be none."""
+        return os.pread(self._memory, count, address) if 0 < address < _HIGHEST and count > 0 else b""
+
     def pointer(self, address: int) -> int:
         """The word at an address; 0 where none can be."""
         words = self.words(address, 1)
@@ -88,9 +115,7 @@ class Structs:
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Up to `count` words from an address on; fewer where the memory ends, none where there is none."""
-        if not 0 < address < _HIGHEST:
-            return ()
-        raw = os.pread(self._memory, 8 * count, address)
+        raw = self.read(address, 8 * count)
         return struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
 
     def version(self) -> int:
@@ -164,8 +189,40 @@ _WANTED = frozenset(
         "G1CollectedHeap._hrm",
         "ParallelScavengeHeap._old_gen",
         "Abstract_VM_Version._vm_major_version",
+        # A static field of a Java class: java_statics.py.
+        "ClassLoaderDataGraph._head",
+        "ClassLoaderData._the_null_class_loader_data",
+        "ClassLoaderData._next",
+        "ClassLoaderData._klasses",
+        "Klass._name",
+        "Klass._next_link",
+        "Klass._java_mirror",
+        "Symbol._length",
+        "Symbol._body[0]",
+        "InstanceKlass._constants",
+        "InstanceKlass._fields",
+        "InstanceKlass._java_fields_count",
+        "InstanceKlass._fieldinfo_stream",
+        "Array<int>._length",
+        "Array<u1>._data",
+        "Array<u2>._data",
+        "Universe._narrow_oop._base",
+        "Universe._narrow_oop._shift",
+        "Universe._narrow_klass._base",
+        "Universe._narrow_klass._shift",
+        "CompressedOops._narrow_oop._base",
+        "CompressedOops._narrow_oop._shift",
+        "CompressedOops._base",
+        "CompressedOops._shift",
+        "CompressedKlassPointers._narrow_klass._base",
+        "CompressedKlassPointers._narrow_klass._shift",
+        "CompressedKlassPointers._base",
+        "CompressedKlassPointers._shift",
+        "ZGlobalsForVMStructs._instance_p",
+        "ZGlobalsForVMStructs._ZPointerLoadGoodMask",
     }
 )
+_WANTED_SIZES = frozenset({"ConstantPool"})
 # By libjvm.so; with the fields where its writable data begins and ends, less its start.
 _Layout = tuple[Fields, tuple[int, int]]
 _cache: dict[tuple[int, int, int], _Layout | None] = {}
@@ -200,10 +257,25 @@ def _read_fields(path: Path, memory: int, base: int) -> _Layout | None:
         name = f"{_name(names, type_at - low)}.{_name(names, field_at - low)}"
         if name in _WANTED:
             found[_STATIC + name if static else name] = address - base if static else offset
+    found.update(_read_sizes(memory, symbols, bias, lambda at: _name(names, at - low)))
     writable = loads[loads["flags"] & SEGMENT_WRITE != 0]
     start = int(writable["address"].min()) if len(writable) else 0
     end = max((int(row["address"]) + int(row["memory_size"]) for row in writable), default=0)
     return found, (start + bias - base, end + bias - base)
+
+
+def _read_sizes(memory: int, symbols: dict[str, int], bias: int, name_at: Callable[[int], str]) -> Fields:
+    """gHotSpotVMTypes, whose rows are {type, its super type, three flags, size}; {} where it is not."""
+    at = [symbols.get(f"gHotSpotVMType{end}") for end in ("s", "EntryArrayStride")]
+    table, stride = (os.pread(memory, 8, bias + one) if one else b"" for one in at)
+    if len(table) < 8 or len(stride) < 8 or int.from_bytes(stride, "little") != _TYPE_ROW.itemsize:
+        return {}
+    raw = os.pread(memory, _MOST_ROWS * _TYPE_ROW.itemsize, int.from_bytes(table, "little"))
+    rows = np.frombuffer(raw[: len(raw) // _TYPE_ROW.itemsize * _TYPE_ROW.itemsize], _TYPE_ROW)
+    ends = np.flatnonzero(rows["type"] == 0)
+    rows = rows[: int(ends[0]) if len(ends) else 0]
+    pairs = zip(rows["type"].tolist(), rows["size"].tolist(), strict=True)
+    return {_SIZE + name: size for at, size in pairs if (name := name_at(at)) in _WANTED_SIZES}
 
 
 def _exported(image: ElfImage) -> dict[str, int]:
@@ -213,7 +285,9 @@ def _exported(image: ElfImage) -> dict[str, int]:
     return {
         name: int(entry["value"])
         for entry in table.entries
-        if (name := table.name(int(entry["name"])).decode("ascii", "replace")).startswith("gHotSpotVMStruct")
+        if (name := table.name(int(entry["name"])).decode("ascii", "replace")).startswith(
+            ("gHotSpotVMStruct", "gHotSpotVMType")
+        )
     }
 
 

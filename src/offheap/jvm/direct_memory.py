@@ -1,0 +1,136 @@
+"""How much direct buffers hold, by the JDK's own counters, read from outside without asking the JVM.
+
+java.nio.Bits counts what ByteBuffer.allocateDirect took and the buffers' Cleaners gave back, the buffers that
+NIO keeps for each thread among it: three AtomicLongs in static fields (JDK 11 to 27).  What Unsafe, FFM and
+Netty without Cleaners take is not counted there.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from offheap.jvm import java_statics, vm_structs
+from offheap.jvm.java_statics import Field
+from offheap.jvm.vm_structs import Structs
+from offheap.proc import status
+from offheap.proc.maps import Mapping
+
+_BITS, _COUNTER = b"java/nio/Bits", b"java/util/concurrent/atomic/AtomicLong"
+_ANY = b"java/lang/Object"  # which every JVM has
+_FIELDS = ("RESERVED_MEMORY", "TOTAL_CAPACITY", "COUNT")
+_ATTEMPTS, _PAUSE = 8, 0.02  # seconds: a collection may move what is read
+_MOST = 1 << 50  # bytes, or buffers
+_MOST_PROCESSES = 256  # whose classes are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMemory:
+    """Bytes that were taken from malloc, alignment included; bytes of the buffers; how many they are."""
+
+    reserved: int
+    capacity: int
+    count: int
+
+
+@dataclass
+class _Classes:
+    """Where a JVM has the two classes; 0 as long as they are not loaded.
+
+    any    whether java.lang.Object was found: if not, classes are not where they should be
+    until  the newest class when it was looked for them last: none older needs to be looked at again
+    last   what was read last.  Where ZGC has moved the counters, nobody finds them until a thread of the JVM
+           loads the reference to them; and as long as none does, none counts
+    """
+
+    bits: int = 0
+    counter: int = 0
+    any: bool = False
+    until: int = 0
+    last: DirectMemory | None = None
+
+
+_known: dict[tuple[int, int], _Classes] = {}  # by PID and time of start
+
+
+def read(pid: int, mappings: Sequence[Mapping]) -> DirectMemory | None:
+    """None where it cannot be told: no JVM, a layout that is not known, or an object that is on the move.
+
+    PermissionError when this user may not read the memory.
+    """
+    structs = vm_structs.find(pid, mappings)
+    if structs is None:
+        return None
+    with structs:
+        try:
+            classes = _classes(pid, structs)
+            classes.last = _read(structs, classes) or classes.last
+            return classes.last
+        except (OSError, struct.error, OverflowError):
+            return None
+
+
+def _classes(pid: int, structs: Structs) -> _Classes:
+    if len(_known) > _MOST_PROCESSES:
+        _known.clear()
+    found = _known.setdefault((pid, status.read(pid).start_ticks), _Classes())
+    if found.bits and found.counter:
+        return found
+    newest = 0
+    for klass, name in java_statics.boot_classes(structs, found.until):
+        newest = newest or klass
+        if not found.bits and java_statics.is_named(structs, name, _BITS):
+            found.bits = klass
+        elif not found.counter and java_statics.is_named(structs, name, _COUNTER):
+            found.counter = klass
+        elif not found.any:
+            found.any = java_statics.is_named(structs, name, _ANY)
+        if found.bits and found.counter:
+            break
+    found.until = newest or found.until
+    return found
+
+
+def _read(structs: Structs, classes: _Classes) -> DirectMemory | None:
+    if not classes.bits:
+        # Nobody has asked for a buffer yet.
+        return DirectMemory(0, 0, 0) if classes.any else None
+    if not classes.counter:
+        return None
+    known = java_statics.fields(structs, classes.bits)
+    value = java_statics.fields(structs, classes.counter).get("value")
+    statics = [known.get(name) for name in _FIELDS]
+    signature = f"L{_COUNTER.decode()};"
+    places = [one for one in statics if one and one.static and one.signature == signature]
+    if value is None or value.signature != "J" or len(places) < len(_FIELDS):
+        return None
+    before = None
+    for _ in range(_ATTEMPTS):
+        counters = _counters(structs, classes, places)
+        if counters is None or counters != before:
+            if counters is None:
+                time.sleep(_PAUSE)
+            before = counters
+            continue
+        if not any(counters):
+            return DirectMemory(0, 0, 0)  # the class is not initialised
+        raw = [structs.read(counter + value.offset, 8) for counter in counters]
+        if _counters(structs, classes, places) == counters and all(len(one) == 8 for one in raw):
+            reserved, capacity, count = (int.from_bytes(one, "little", signed=True) for one in raw)
+            if all(0 <= one < _MOST for one in (reserved, capacity, count)):
+                return DirectMemory(reserved, capacity, count)
+    return None
+
+
+def _counters(structs: Structs, classes: _Classes, places: Sequence[Field]) -> list[int] | None:
+    """The addresses of the AtomicLongs, or zeros; None if one is none."""
+    mirror = java_statics.mirror(structs, classes.bits)
+    # Three references lie side by side: of those that have 32 bits one at least is not at a multiple of 8.
+    narrow = any(place.offset % 8 for place in places)
+    found = [java_statics.referred(structs, mirror + place.offset, narrow=narrow) for place in places]
+    if not mirror:
+        return None
+    told = not any(found) or all(java_statics.is_instance(structs, one, classes.counter) for one in found)
+    return found if told else None
