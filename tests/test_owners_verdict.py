@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from offheap.analysis.conclusion import per_minute
-from offheap.analysis.owners_growth import after_collections, loaders_grown
+from offheap.analysis.owners_collections import after_collections
+from offheap.analysis.owners_growth import loaders_grown
 from offheap.analysis.owners_verdict import judge
 from offheap.analysis.power import DEFAULT_LIMIT
 from offheap.analysis.results_owners import Grown, WhereVerdict
 from offheap.jvm.class_loaders import Loaders
+from offheap.quantities import PER_SECOND
 from offheap.recording.model import OwnersOverTime
 
 MIB = 1 << 20
@@ -85,13 +86,13 @@ def test_stable_is_said_with_what_is_excluded() -> None:
     found = verdict(over())
     assert found.excluded is not None
     assert 0 < found.excluded < DEFAULT_LIMIT
-    assert f"no owner grew by more than {per_minute(found.excluded)}" in found.why
+    assert f"nothing above {PER_SECOND.format(found.excluded)}" in found.why
     # 6 MiB a minute, beside 2 GiB too little to count as growth: no owner may have grown by as much.
     slow = verdict(over(java_heap=np.full(60, 2048.0), malloc=line(20, 0.1)))
     assert slow.kind == "cannot tell yet"
     assert slow.excluded is not None
     assert slow.excluded > 0.1 * MIB
-    assert "malloc's memory may have grown by 6." in slow.why
+    assert "malloc's memory may have grown by 10" in slow.why
     assert slow.needs_seconds is not None
     assert 120 <= slow.needs_seconds <= 600
     assert slow.next == (f"offheap where 4711 --watch {slow.needs_seconds:.0f}s",)

@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.accounts import Accounts
-from offheap.analysis.owners_growth import ALLOCATOR, MAPPED, THREADS, loaders_grown
+from offheap.analysis.owners_growth import (
+    ALLOCATOR,
+    DIRECT_BUFFERS,
+    DIRECT_BYTES,
+    MAPPED,
+    THREADS,
+    loaders_grown,
+)
 from offheap.analysis.results_owners import Grown
+from offheap.analysis.warm_up import AGE
 from offheap.errors import UserError
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.attach_listener import NoProcess, TargetGone
@@ -96,13 +104,16 @@ def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = 
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
     try:
-        counted = _jvm_counters(pid)
+        counted = {AGE: status.read(pid).uptime_seconds, **_jvm_counters(pid)}
         names = _thread_names(pid)
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "looking at it") from None
     counted.update(_groups(THREADS, ((name, 1) for name in names)))
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
     counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
+    if accounts.direct:
+        counted[DIRECT_BYTES] = accounts.direct.reserved
+        counted[DIRECT_BUFFERS] = accounts.direct.count
     if accounts.allocator:
         counted[f"{ALLOCATOR}{accounts.allocator}"] = 1.0
     return Moment(accounts, owners, counted)

@@ -2,38 +2,55 @@
 
 Each candidate is judged on the series that tells most about it.  RSS is not always that: the Java heap's
 saw-tooth says nothing before a collection went over the old generation, metaspace nothing before classes
-could be unloaded, and a thread costs little RSS but is counted exactly.
+could be unloaded, native memory little before a collection could have freed what Java objects hold of it,
+and a thread costs little RSS but is counted exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from offheap.analysis import owners_collections, warm_up
+from offheap.analysis.owners_collections import after_collections
 from offheap.analysis.results_owners import Grown, Kind, OwnerGrowth
 from offheap.analysis.trend import Floats, Trend, trend
 from offheap.jvm.class_loaders import Loaders
 from offheap.recording.model import OwnersOverTime
 
 THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
+DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
 # The owners that each verdict is about, and the share of its middle third that its last third must grow.
-# What HotSpot itself fills grows as the logarithm of time for hours: it has to grow in a straight line.
+# What HotSpot itself fills grows as the logarithm of time for hours: it has to grow in a straight line (of a
+# watch that begins with the process, the logarithm's last third grows 0.6 as fast as the one before).
 # The JVM's own malloc stands for itself: its compilers' arenas would drown a library's blocks.
+# What malloc keeps free changes places with its blocks, and where there are too many to walk all, both are
+# estimates: their sum is exact.
 _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("java-heap", ("java-heap",), 0.5),
     ("direct-buffers", ("direct-buffers",), 0.5),
-    ("metaspace", ("metaspace", "class-space"), 0.6),
-    ("code-cache", ("code-cache",), 0.6),
+    ("metaspace", ("metaspace", "class-space"), 0.7),
+    ("code-cache", ("code-cache",), 0.7),
     ("threads", ("thread-stacks",), 0.5),
     ("native-malloc", ("malloc",), 0.5),
-    ("native-malloc", ("jvm-malloc",), 0.6),
+    ("native-malloc", ("jvm-malloc",), 0.7),
     ("allocator-retention", ("malloc-free",), 0.5),
     ("native-mmap", ("anonymous", "unattributed"), 0.5),
     ("mapped-files", ("mapped-files",), 0.5),
+)
+
+# Caches and pools fill slowly where the process is young: the last third must then grow by more.
+_YOUNG_SHARE = 0.7
+# Java objects may hold this memory, and collections free it.
+_HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
+    ("direct-buffers",),
+    ("malloc",),
+    ("anonymous", "unattributed"),
+    ("mapped-files",),
 )
 
 # Shares of RSS: growth below the first is nobody's worry yet; an interval that reaches the second leaves
@@ -41,20 +58,23 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
 MATERIAL, WIDE = 0.005, 0.05
 # What lies free between blocks wanders: threads that end leave some, others take it again.
 _MATERIAL_KEPT = 0.02
-_FEWEST_COLLECTIONS = 4
 _FEWEST_THREADS = 3
 _MOST_NAMED = 5
 
-State = Literal["grows", "slows", "open", "unjudged", "flat"]
+State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "flat"]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How one candidate stands; `bytes` as of the last look.
 
-    open      its interval holds both nothing and much
-    unjudged  its memory grows, but no collection has shown yet what of it is garbage
-    trend     of the series it was judged on: bytes, for "threads" threads
+    open         its interval holds both nothing and much
+    unjudged     its memory grows, but no collection has shown yet what of it is garbage
+    uncollected  it grows, but no collection ran that could have freed what Java objects hold of it, or those
+                 that ran freed much
+    warming      it grows as it does in every JVM of that age
+    trend        of the series it was judged on: bytes, for "threads" threads
+    collections  that ran while it was judged, where that counts
     """
 
     kind: Kind
@@ -63,6 +83,7 @@ class Standing:
     bytes: float
     rss: Trend  # of its RSS
     grown: tuple[Grown, ...] = ()
+    collections: int | None = None
 
 
 def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
@@ -71,13 +92,15 @@ def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
     return _growth("rss", over.times, over.rss), tuple(sorted(owners, key=lambda one: -one.bytes))
 
 
-def standings(over: OwnersOverTime) -> list[Standing] | None:
-    """None where there are too few looks to judge anyone."""
+def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Standing] | None:
+    """None where there are too few looks to judge anyone.  `loaders` as `loaders_grown` tells them."""
     whole = trend(over.times, over.rss)
     if whole is None:
         return None
+    young = warm_up.is_young(over)
     found = []
     for kind, owners, share in _CANDIDATES:
+        share = max(share, _YOUNG_SHARE) if young and owners in _HELD_BY_OBJECTS else share
         held = _held(over, owners)
         used = over.gauges.get("metaspace-used") if kind == "metaspace" else None
         if used is not None and _unloading(over):
@@ -98,28 +121,15 @@ def standings(over: OwnersOverTime) -> list[Standing] | None:
             or (kind == "native-mmap" and _may_be_metaspace(over))
         ):
             found.append(Standing(kind, "unjudged", one, last, one))
+        elif state == "grows" and warm_up.warms(over, kind, owners, one.gained.estimate, loaders):
+            found.append(Standing(kind, "warming", one, last, one))
+        elif owners in _HELD_BY_OBJECTS and state in ("grows", "open", "slows"):
+            found.append(
+                _held_by_objects(over, Standing(kind, state, one, last, one), held, share, whole.level)
+            )
         else:
-            grown = _grown(over, MAPPED, "bytes") if kind == "mapped-files" and state == "grows" else ()
-            found.append(Standing(kind, state, one, last, one, grown))
+            found.append(Standing(kind, state, one, last, one))
     return found
-
-
-def after_collections(over: OwnersOverTime) -> tuple[Floats, Floats]:
-    """(times, bytes of the Java heap) after each collection that went over the old generation.
-
-    The least that any collection left until the next of them: G1 frees what it marked in later ones.
-    """
-    counts, left = over.gauges.get("old-collections"), over.gauges.get("heap-after-collection")
-    if counts is None or left is None:
-        return np.zeros(0), np.zeros(0)
-    times, values = [], []
-    starts = [at for at in range(1, len(counts)) if counts[at] > counts[at - 1]]
-    for start, end in zip(starts, [*starts, len(counts)][1:], strict=True):
-        part = left[start:end]
-        if np.isfinite(part).any():
-            times.append(float(over.times[start + int(np.nanargmin(part))]))
-            values.append(float(np.nanmin(part)))
-    return np.array(times), np.array(values)
 
 
 def loaders_grown(before: Mapping[str, Loaders], after: Mapping[str, Loaders]) -> tuple[Grown, ...]:
@@ -146,6 +156,12 @@ def _growth(name: str, times: Floats, values: Floats) -> OwnerGrowth:
 def _held(over: OwnersOverTime, owners: Sequence[str]) -> Floats:
     chosen = [at for at, name in enumerate(over.names) if name in owners]
     held: Floats = over.bytes[:, chosen].sum(axis=1)
+    counted = over.gauges.get(DIRECT_BYTES)
+    if counted is not None and set(owners) & {"malloc", "direct-buffers"} and np.isfinite(counted).any():
+        # Looks that did not read the JDK's counters have the buffers among malloc's blocks.
+        direct = over.bytes[:, over.names.index("direct-buffers")] if "direct-buffers" in over.names else None
+        if direct is not None and direct.any():
+            held = np.where(np.isfinite(counted) | (direct > 0), held, np.nan)
     return held
 
 
@@ -162,13 +178,38 @@ def _state(one: Trend, share: float, rss: float, material: float = MATERIAL) -> 
 def _heap(
     over: OwnersOverTime, rss: Trend, state: State, share: float, whole: float, last: float
 ) -> Standing:
-    times, left = after_collections(over)
-    begin, end = over.times[0], over.times[-1]
-    after = trend(np.r_[begin, times, end], np.r_[np.nan, left, np.nan], _FEWEST_COLLECTIONS)
-    if after is None or times[-1] < begin + (end - begin) * 2 / 3:
-        # Heap that is touched for the first time may be garbage.
-        return Standing("java-heap", "flat" if state == "flat" else "unjudged", rss, last, rss)
-    return Standing("java-heap", _state(after, share, whole), after, last, rss)
+    for gauge in ("old-collections", "collections"):
+        after = owners_collections.trend_of_floors(over, *after_collections(over, gauge))
+        if after is None:
+            continue
+        judged = _state(after, share, whole)
+        # What collections of the young generation leave may be garbage in the old one, if it grows.
+        if gauge == "old-collections" or judged == "flat":
+            return Standing("java-heap", judged, after, last, rss)
+    # Heap that is touched for the first time may be garbage.
+    if state in ("grows", "slows"):
+        state = "unjudged" if rss.rate.low > 0 else "open"
+    return Standing("java-heap", state, rss, last, rss)
+
+
+def _held_by_objects(
+    over: OwnersOverTime, one: Standing, held: Floats, share: float, whole: float
+) -> Standing:
+    """The same judged on its floors, the least between two collections."""
+    count = owners_collections.ran(over)
+    one = replace(
+        one, grown=_grown(over, MAPPED, "bytes") if one.kind == "mapped-files" else (), collections=count
+    )
+    if count is None:
+        return one
+    if not count:
+        return replace(one, state="uncollected") if one.state == "grows" else one
+    if one.state == "grows" and not owners_collections.gave_back(over, held):
+        return one
+    after = owners_collections.trend_of_floors(over, *owners_collections.floors(over, held))
+    if after is not None:
+        return replace(one, state=_state(after, share, whole), trend=after)
+    return replace(one, state="uncollected") if one.state == "grows" else one
 
 
 def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last: float) -> Standing:
@@ -214,9 +255,4 @@ def _may_be_metaspace(over: OwnersOverTime) -> bool:
 
 def _unloading(over: OwnersOverTime) -> bool:
     """Whether a collection that could unload classes ran in the last two thirds."""
-    counts = over.gauges.get("old-collections")
-    if counts is None or not np.isfinite(counts).any():
-        return False
-    begin, end = over.times[0], over.times[-1]
-    judged = counts[(over.times >= begin + (end - begin) / 3) & np.isfinite(counts)]
-    return len(judged) > 1 and bool(judged[-1] > judged[0])
+    return bool(owners_collections.ran(over, "old-collections"))

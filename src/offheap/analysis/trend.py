@@ -5,6 +5,14 @@ outliers does not move (Sen 1968).  Its standard error is that of a line's slope
 leaves; n values that follow each other with the correlation r count as n (1-r)/(1+r) (Bartlett 1935),
 r being what neighbours show, plus (1+4r)/n, by which so few of them show too little (Kendall 1954).
 The 95 % interval takes Student's t with that many values.
+
+Where r is above 0.6 that fails both ways.  Growth in steps, or along a curve, leaves rests that follow each
+other for long, and the interval becomes wide although nothing ever falls; and noise that remembers more than
+half of the time is taken for growth.  There the levels of eight parts of the time (medians) are taken for a
+random walk with a drift, the worst that noise with a memory can be: the mean of its seven steps, with
+Student's t.  Simulated, with 40 looks: the interval holds zero in 91 to 96 % of series without growth,
+whatever r is, 0.98 and a random walk included; of leaks in 20 steps at random times 94 % are seen, where
+the line sees 39 %.
 """
 
 from __future__ import annotations
@@ -22,6 +30,9 @@ Floats = NDArray[np.float64]
 _DEVIATIONS = 1.96
 _MOST_POINTS = 600  # of n points there are n^2 / 2 pairs
 _MOST_CORRELATION = 0.9
+_SHORTEST = 1e-9  # seconds: looks that are taken at one time have no rate
+_WALKS = 0.6  # correlation of neighbours from which on the levels of parts of the time tell more than a line
+_PARTS, _FEWEST_PARTS = 8, 5  # of the time, of which the levels are compared; each has two looks
 # 97.5 % quantiles of Student's t by degrees of freedom.
 _T = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 
@@ -33,13 +44,13 @@ class Trend:
     rate    over the last two thirds of the time: the first holds the start-up
     middle  over the middle third
     last    over the last third
-    level   the median of the last third's values
+    levels  medians of the three thirds of what `rate` is taken over
     """
 
     rate: Estimate
     middle: float
     last: float
-    level: float
+    levels: tuple[float, float, float]
     seconds: float  # that `rate` is taken over
     points: int
 
@@ -50,9 +61,15 @@ class Trend:
         return Estimate(one.estimate * self.seconds, one.low * self.seconds, one.high * self.seconds)
 
     @property
+    def level(self) -> float:
+        """At the end."""
+        return self.levels[-1]
+
+    @property
     def grows(self) -> bool:
-        """Above zero with the whole interval, and in both of its thirds."""
-        return self.rate.low > 0 and self.middle > 0 and self.last > 0
+        """Above zero with the whole interval, and from level to level: a single step is no growth."""
+        first, second, third = self.levels
+        return self.rate.low > 0 and first < second < third
 
     def slows(self, share: float) -> bool:
         """Whether the last third grew less than `share` of what the middle third grew."""
@@ -70,13 +87,19 @@ def trend(times: Floats, values: Floats, fewest: int = 6) -> Trend | None:
     judged = times >= a
     if np.count_nonzero(judged) < max(fewest, 2):
         return None
+    rare = np.count_nonzero(judged) < 2 * _FEWEST_PARTS
     # Rare points: the last two may lie on both sides of the border.
     between, late = judged & (times <= b), times >= min(b, float(times[-2]))
+    middle, last = (
+        (_middle_slope(times[part], values[part]) for part in (between, late))
+        if rare
+        else _halves(times[judged], values[judged])
+    )
     return Trend(
         rate=slope(times[judged], values[judged]),
-        middle=_middle_slope(times[between], values[between]),
-        last=_middle_slope(times[late], values[late]),
-        level=float(np.median(values[late])),
+        middle=middle,
+        last=last,
+        levels=_thirds(values[judged]),
         seconds=end - a,
         points=int(np.count_nonzero(judged)),
     )
@@ -92,12 +115,57 @@ def slope(times: Floats, values: Floats) -> Estimate:
     estimate = float(np.median(slopes))
     rests = values - estimate * times
     rests = rests - rests.mean()
-    memory = _memory(rests)
+    correlation = _correlation(rests)
+    walk = _walk(times, values) if correlation > _WALKS else None
+    if walk:
+        return walk
+    correlation = min(max(correlation, 0.0), _MOST_CORRELATION)
+    memory = (1 + correlation) / (1 - correlation)
     spread = float(((times - times.mean()) ** 2).sum())
     error = math.sqrt(float((rests**2).sum()) / (count - 2) * memory / spread)
     freedom = int(max(count / memory - 2, 1))
-    reach = error * (_T[freedom] if freedom < len(_T) else _DEVIATIONS)
+    reach = error * _student(freedom)
     return Estimate(estimate, estimate - reach, estimate + reach)
+
+
+def _levels(times: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """(times, medians) of parts of the time: of as many as have two looks each, but no more than eight."""
+    parts = np.array_split(np.arange(len(times)), min(_PARTS, len(times) // 2))
+    return np.array([times[part].mean() for part in parts]), np.array(
+        [np.median(values[part]) for part in parts]
+    )
+
+
+def _walk(times: Floats, values: Floats) -> Estimate | None:
+    """The drift of the levels of parts of the time, taken for a random walk; None where they are too few."""
+    if len(times) < 2 * _FEWEST_PARTS:
+        return None
+    at, levels = _levels(times, values)
+    seconds = float(at[-1] - at[0])
+    if seconds <= 0:
+        return None
+    rate = float(levels[-1] - levels[0]) / seconds
+    steps = np.diff(levels) - rate * np.diff(at)
+    freedom = len(levels) - 2
+    error = math.sqrt(float((steps**2).sum()) / freedom * (len(levels) - 1)) / seconds
+    reach = error * _student(freedom)
+    return Estimate(rate, rate - reach, rate + reach)
+
+
+def _halves(times: Floats, values: Floats) -> tuple[float, float]:
+    """The rates over both halves, from the levels of their parts, which steps do not hide."""
+    at, levels = _levels(times, values)
+    half = len(at) // 2
+    middle, last = (
+        float(levels[end] - levels[start]) / max(float(at[end] - at[start]), _SHORTEST)
+        for start, end in ((0, half - 1), (-half, -1))
+    )
+    return middle, last
+
+
+def _student(freedom: int) -> float:
+    """The 97.5 % quantile."""
+    return _T[freedom] if freedom < len(_T) else _DEVIATIONS
 
 
 def seconds_needed(one: Trend) -> float:
@@ -108,6 +176,17 @@ def seconds_needed(one: Trend) -> float:
     error = (one.rate.high - one.rate.low) / 2
     ratio = error / abs(one.rate.estimate) if one.rate.estimate and math.isfinite(error) else math.inf
     return one.seconds * 1.5 * min(max(math.pow(ratio, 2 / 3), 2.0), 10.0)
+
+
+def _thirds(values: Floats) -> tuple[float, float, float]:
+    count = len(values)
+    borders = (0, -(-count // 3), -(-2 * count // 3))
+    ends = (borders[1], max(borders[2], borders[1] + 1), count)
+    first, second, third = (
+        float(np.median(values[min(start, count - 1) : max(end, 1)]))
+        for start, end in zip(borders, ends, strict=True)
+    )
+    return first, second, third
 
 
 def _middle_slope(times: Floats, values: Floats) -> float:
@@ -124,14 +203,11 @@ def _slopes(times: Floats, values: Floats) -> Floats:
     return slopes
 
 
-def _memory(rests: Floats) -> float:
-    """How many of these values tell as much as one that does not follow the one before."""
-    count, power = len(rests), float((rests**2).sum())
-    if not power:
-        return 1.0
-    found = float((rests[1:] * rests[:-1]).sum()) / power
-    correlation = min(max(found + (1 + 4 * found) / count, 0.0), _MOST_CORRELATION)
-    return (1 + correlation) / (1 - correlation)
+def _correlation(rests: Floats) -> float:
+    """Of neighbours, less what so few of them show too little."""
+    power = float((rests**2).sum())
+    found = float((rests[1:] * rests[:-1]).sum()) / power if power else 0.0
+    return found + (1 + 4 * found) / len(rests) if power else 0.0
 
 
 def _thinned(times: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.text import Text
 
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
-from offheap.quantities import PER_MINUTE, format_duration, format_size
+from offheap.quantities import PER_SECOND, format_duration, format_size
 from offheap.report.text import printable
 from offheap.report.width import NARROW, width
 
@@ -51,8 +52,10 @@ def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
         out.print(Text(line))
         return
     sure = growth.low > 0 or growth.high < 0
-    interval = f" ({PER_MINUTE.format(growth.low)} to {PER_MINUTE.format(growth.high)})" if sure else ""
-    rate = f"{PER_MINUTE.format(growth.estimate)}{interval}" if sure else "none beyond chance"
+    low, estimate, high = map(PER_SECOND.format, (growth.low, growth.estimate, growth.high))
+    # What may have gone unseen is as much of an answer as what was seen.
+    unseen = f"none above {high}" if math.isfinite(growth.high) else "not known"
+    rate = f"{estimate} ({low} to {high})" if sure else unseen
     out.print(Text.assemble(line, (rate, "" if sure else "dim")), soft_wrap=True)
 
 

@@ -1,0 +1,171 @@
+"""How often does `offheap where --watch` see a leak, how slow a one, and how often is it wrong?
+
+    .venv/bin/python benchmarks/where_power.py --write
+
+Real watches of healthy JVMs (tests/data/watches: NMT off, some with two busy processes on the two CPUs) are
+the noise.  Each run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for
+the verdict.  The leak comes in blocks of 64 B to 1 MiB at random times, of one size all along, in pages.
+
+right      a leak: native-malloc; none: stable, or nobody is blamed
+undecided  of a leak: "cannot tell yet"
+excluded   of a leak: "stable: nothing above X", and X is no less than its rate: true, and too slow to be seen
+wrong      anything else
+
+Prints the table and with --write puts it into docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import document
+import numpy as np
+
+from offheap.analysis.owners_verdict import judge
+from offheap.quantities import format_duration
+from offheap.recording.model import OwnersOverTime
+
+ROOT = Path(__file__).resolve().parent.parent
+WATCHES = ROOT / "tests" / "data" / "watches"
+DOCUMENT = ROOT / "docs" / "evaluation.md"
+RATES = (0, 3, 10, 30, 100, 300, 1000)  # KB/s
+SECONDS = (30, 60, 120, 300)
+BLOCKS = (64, 1 << 10, 16 << 10, 128 << 10, 1 << 20)
+PAGE = 4096
+OUTCOMES = ("right", "undecided", "excluded", "wrong")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A real watch of a program that does not leak.  busy: how many processes computed beside it."""
+
+    name: str
+    busy: int
+    over: OwnersOverTime
+
+
+def watches(folder: Path = WATCHES) -> list[Watch]:
+    found = []
+    for path in sorted(folder.glob("*.json.gz")):
+        with gzip.open(path, "rt") as file:
+            document = json.load(file)
+        owners = {
+            name: np.array(values, np.float64) * 1024 for name, values in document["owners_kib"].items()
+        }
+        names = sorted(owners)
+        table = np.stack([owners[name] for name in names], axis=1)
+        gauges = {name: np.array(values, np.float64) for name, values in document["gauges"].items()}
+        times = np.array(document["times"], np.float64)
+        found.append(
+            Watch(
+                document["name"],
+                document["busy"],
+                OwnersOverTime(times, names, table, table.sum(axis=1), gauges),
+            )
+        )
+    return found
+
+
+def window(over: OwnersOverTime, start: float, seconds: float) -> OwnersOverTime:
+    """The looks of these seconds, at most sixty as `where` takes them."""
+    chosen = np.flatnonzero((over.times >= start) & (over.times <= start + seconds))
+    every = max(seconds / 60, 1.0)
+    first = np.searchsorted(over.times[chosen], np.arange(start, start + seconds + every / 2, every))
+    chosen = chosen[np.unique(first[first < len(chosen)])]
+    return OwnersOverTime(
+        over.times[chosen] - start,
+        over.names,
+        over.bytes[chosen],
+        over.rss[chosen],
+        {name: values[chosen] for name, values in over.gauges.items()},
+    )
+
+
+def leaking(over: OwnersOverTime, rng: np.random.Generator, rate: float, block: int) -> OwnersOverTime:
+    """The same with a leak of so many bytes a second in malloc."""
+    seconds = float(over.times[-1] - over.times[0])
+    at = np.sort(rng.uniform(over.times[0], over.times[-1], rng.poisson(rate * seconds / block)))
+    leaked = np.searchsorted(at, over.times, "right") * float(block)
+    leaked = np.ceil(leaked / PAGE) * PAGE
+    table = over.bytes.copy()
+    table[:, over.names.index("malloc")] += leaked
+    return OwnersOverTime(over.times, over.names, table, over.rss + leaked, over.gauges)
+
+
+def outcome(over: OwnersOverTime, rate: float) -> str:
+    verdict = judge(over).verdict
+    if not rate:
+        return "right" if verdict.kind in ("stable", "cannot tell yet") else "wrong"
+    if verdict.kind == "native-malloc":
+        return "right"
+    if verdict.kind == "cannot tell yet":
+        return "undecided"
+    held = verdict.kind == "stable" and verdict.excluded is not None and verdict.excluded >= rate
+    return "excluded" if held else "wrong"
+
+
+def evaluate(
+    noise: list[Watch], rates: tuple[int, ...], spans: tuple[int, ...], runs: int, seed: int = 1
+) -> dict[tuple[int, int], Counter[str]]:
+    """Outcomes by (rate in KB/s, seconds)."""
+    rng = np.random.default_rng(seed)
+    found: dict[tuple[int, int], Counter[str]] = {}
+    for rate in rates:
+        for seconds in spans:
+            counts = found.setdefault((rate, seconds), Counter())
+            for run in range(runs):
+                one = noise[run % len(noise)].over
+                left = float(one.times[-1]) - seconds
+                if left < -1:
+                    continue
+                part = window(one, float(rng.uniform(0, max(left, 0.0))), seconds)
+                block = int(BLOCKS[rng.integers(len(BLOCKS))])
+                counts[
+                    outcome(leaking(part, rng, rate * 1000.0, block) if rate else part, rate * 1000.0)
+                ] += 1
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="How often is a leak seen, and how often is the verdict wrong?"
+    )
+    parser.add_argument("--runs", type=int, default=400, help="of each rate and time")
+    parser.add_argument("--watches", type=Path, default=WATCHES)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    noise = watches(options.watches)
+    rows, wrong = [], 0
+    for title, chosen in (
+        ("idle machine", [one for one in noise if not one.busy]),
+        ("two busy processes", [one for one in noise if one.busy]),
+    ):
+        if not chosen:
+            continue
+        found = evaluate(chosen, RATES, SECONDS, options.runs)
+        for rate in RATES:
+            cells = []
+            for seconds in SECONDS:
+                counts = found[rate, seconds]
+                wrong += counts["wrong"]
+                shares = [100 * counts[one] / max(counts.total(), 1) for one in OUTCOMES]
+                cells.append(
+                    " / ".join(f"{share:.1f}" if 0 < share < 1 else f"{share:.0f}" for share in shares)
+                )
+            rows.append((title, f"{rate} KB/s" if rate else "none", *cells))
+    lines = document.table(("watched on", "leak", *(format_duration(s) for s in SECONDS)), rows)
+    print("\n".join(lines))
+    if options.write:
+        head = f"{len(noise)} real watches, {options.runs} runs a cell: {' / '.join(OUTCOMES)}, in %."
+        document.replace_section(DOCUMENT, "benchmarks/where_power.py", [head, "", *lines], "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

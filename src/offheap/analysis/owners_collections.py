@@ -1,0 +1,79 @@
+"""Growth beside the collections of the Java heap: what of it might be garbage that the next one frees.
+
+Native memory that Java objects hold (direct buffers, mapped files, blocks with a Cleaner or a finalizer) is
+freed by collections only.  So its floors count, the least between two collections; and where no collection
+ran, growth is no proof of anything.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offheap.analysis.trend import Floats, Trend, trend
+from offheap.recording.model import OwnersOverTime
+
+FEWEST_COLLECTIONS = 4
+# Where that few ran: share of what rose that they gave back, from which on it may be all that they could.
+_GIVEN_BACK = 0.3
+# Looks after a collection in which Cleaners and finalizers may still be at work.
+_CLEANING = 3
+
+
+def after_collections(over: OwnersOverTime, gauge: str = "old-collections") -> tuple[Floats, Floats]:
+    """(times, bytes of the Java heap) after each collection that went over the old generation.
+
+    The least that any collection left until the next of them: G1 frees what it marked in later ones.
+    `gauge`: "collections" for those of any generation.
+    """
+    left = over.gauges.get("heap-after-collection")
+    return (np.zeros(0), np.zeros(0)) if left is None else floors(over, left, gauge)
+
+
+def floors(over: OwnersOverTime, values: Floats, gauge: str = "collections") -> tuple[Floats, Floats]:
+    """(times, the least of `values`) between each of these collections and the next."""
+    counts = over.gauges.get(gauge)
+    if counts is None:
+        return np.zeros(0), np.zeros(0)
+    times, least = [], []
+    starts = [at for at in range(1, len(counts)) if counts[at] > counts[at - 1]]
+    for start, end in zip(starts, [*starts, len(counts)][1:], strict=True):
+        part = values[start:end]
+        if np.isfinite(part).any():
+            times.append(float(over.times[start + int(np.nanargmin(part))]))
+            least.append(float(np.nanmin(part)))
+    return np.array(times), np.array(least)
+
+
+def trend_of_floors(over: OwnersOverTime, times: Floats, least: Floats) -> Trend | None:
+    """None where they are too few, or none is of the last third."""
+    begin, end = over.times[0], over.times[-1]
+    one = trend(np.r_[begin, times, end], np.r_[np.nan, least, np.nan], FEWEST_COLLECTIONS)
+    return None if one is None or times[-1] < begin + (end - begin) * 2 / 3 else one
+
+
+def ran(over: OwnersOverTime, gauge: str = "collections") -> int | None:
+    """How many of these collections ran in the last two thirds; None where that was not told."""
+    counts = over.gauges.get(gauge)
+    if counts is None or not np.isfinite(counts).any():
+        return None
+    begin, end = over.times[0], over.times[-1]
+    judged = counts[(over.times >= begin + (end - begin) / 3) & np.isfinite(counts)]
+    return int(judged[-1] - judged[0]) if len(judged) > 1 else None
+
+
+def gave_back(over: OwnersOverTime, values: Floats) -> bool:
+    """Whether the collections gave back so much of what rose that the next ones may free the rest."""
+    counts = over.gauges.get("collections")
+    begin, end = over.times[0], over.times[-1]
+    judged = np.flatnonzero((over.times >= begin + (end - begin) / 3) & np.isfinite(values))
+    if counts is None or len(judged) < 2:
+        return False
+    first, last = judged[0], judged[-1]
+    fell = 0.0
+    for at in range(first + 1, last + 1):
+        if counts[at] > counts[at - 1]:
+            after = values[at : at + _CLEANING]
+            if np.isfinite(after).any() and np.isfinite(values[at - 1]):
+                fell += max(float(values[at - 1] - np.nanmin(after)), 0.0)
+    rose = float(values[last] - values[first]) + fell
+    return fell > 0 and fell >= _GIVEN_BACK * rose

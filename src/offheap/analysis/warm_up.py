@@ -1,0 +1,69 @@
+"""What grows in every JVM while it is young, and so tells nothing yet.
+
+HotSpot loads classes and compiles code for minutes, longer where it gets little CPU: the code cache,
+metaspace and the malloc of both grow meanwhile, first in a straight line and later as the logarithm of
+the age.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from offheap.analysis.results_owners import Grown, Kind
+from offheap.recording.model import OwnersOverTime
+
+AGE = "age"  # the gauge: seconds since the process started
+# Seconds.  A server of some thousand classes that shares two CPUs with two busy processes compiles that long.
+WARM_UP = 300.0
+# Of what metaspace and the code cache gain, what malloc gains with them: arenas, symbols, tables, what the
+# compilers hold for each method.
+_MALLOC_BESIDE = 2.0
+_COMPILED: tuple[str, ...] = ("code-cache", "metaspace", "class-space")
+# More loaders of one class than a program makes as it starts.
+_FEWEST_LOADERS = 10
+# Reflection makes a class loader for each method that is called often, before JDK 18.
+_REFLECTION = re.compile(r"\.DelegatingClassLoader$")
+
+
+def age(over: OwnersOverTime) -> float | None:
+    """Of the process at the last look, in seconds; None where it was not told."""
+    ages = over.gauges.get(AGE)
+    known = ages[np.isfinite(ages)] if ages is not None else np.zeros(0)
+    return float(known[-1]) if len(known) else None
+
+
+def is_young(over: OwnersOverTime) -> bool:
+    found = age(over)
+    return found is not None and found < WARM_UP
+
+
+def warms(
+    over: OwnersOverTime, kind: Kind, owners: Sequence[str], gained: float, loaders: Sequence[Grown]
+) -> bool:
+    """Whether so many bytes more are what a JVM of that age gains anyway."""
+    if not is_young(over):
+        return False
+    if kind == "code-cache" or owners == ("jvm-malloc",):
+        return True
+    if kind == "metaspace":
+        return not any(
+            one.unit == "loaders"
+            and one.after - one.before >= _FEWEST_LOADERS
+            and not _REFLECTION.search(one.name)
+            for one in loaders
+        )
+    if owners == ("malloc",) and "jvm-malloc" not in over.names:
+        return gained <= _MALLOC_BESIDE * _compiled(over)
+    return False
+
+
+def _compiled(over: OwnersOverTime) -> float:
+    """What classes and code gained in the last two thirds."""
+    begin, end = over.times[0], over.times[-1]
+    start = int(np.searchsorted(over.times, begin + (end - begin) / 3))
+    chosen = [at for at, name in enumerate(over.names) if name in _COMPILED]
+    held = over.bytes[:, chosen].sum(axis=1)
+    return max(float(held[-1] - held[min(start, len(held) - 1)]), 0.0)
