@@ -25,6 +25,7 @@
 
 #include "budget.h"
 #include "events.h"
+#include "image_files.h"
 #include "java.h"
 #include "jvm_start.h"
 #include "live_file.h"
@@ -176,6 +177,7 @@ static void show_life(void) {
     if (!probe_enter()) return;
     __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);
     budget_look();
+    image_files_settle();
     probe_leave();
 }
 

@@ -32,6 +32,7 @@
 #include "environment.h"
 #include "got.h"
 #include "hooks.h"
+#include "image_files.h"
 #include "java.h"
 #include "live_file.h"
 #include "methods.h"
@@ -258,6 +259,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     methods_start(); /* not later: hooks queue methods from the first sample on */
     modules_start();
     modules_register_all();
+    image_files_start();
     cover(entry);
     describe_process();
     probe.options = *options;
@@ -282,6 +284,7 @@ static int stop(void) {
     agent_stop();
     atomic_store(&probe_state, PROBE_IDLE);
     outside = outside && wait_until_outside();
+    image_files_stop();
     budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
@@ -312,6 +315,7 @@ int probe_stop(void) {
 void probe_modules_changed(void) {
     if (!probe_enter()) return;
     modules_register_all();
+    image_files_follow();
     probe_leave();
     got_follow(); /* a preloaded probe has patched nothing */
 }

@@ -211,8 +211,14 @@ struct offheap_module { /* 80 bytes */
     uint32_t gone;      /* tick of its dlclose, 0 while it stays */
     uint8_t build_id_bytes; /* 0: it has none */
     uint8_t build_id[32];
-    uint8_t reserved[11];
+    uint8_t reserved[3];
+    uint32_t image;     /* 0, or 1 + the process's descriptor of its file, as long as that may be deleted; the file
+                         * is opened after the row is complete, and closed when the recording ends */
+    uint8_t reserved_too[4];
 };
+/* Of `image`: the descriptor, and whether its file holds memory from `start` on instead: what exports need. */
+#define OFFHEAP_IMAGE_DESCRIPTOR 0x7fffffffu
+#define OFFHEAP_IMAGE_IN_MEMORY 0x80000000u
 
 enum offheap_method_state {
     OFFHEAP_METHOD_FREE = 0,

@@ -78,7 +78,7 @@ class LiveFileWriter:
     def module(self, path: str, build_id: bytes = b"", start: int = 0x7F0000000000) -> int:
         build = np.zeros(32, "u1")
         build[: len(build_id)] = np.frombuffer(build_id, "u1")
-        row = (start, start + 0x100000, start, self.string(path), 0, 0, len(build_id), build, 0)
+        row = (start, start + 0x100000, start, self.string(path), 0, 0, len(build_id), build, 0, 0, 0)
         return self._add(Section.MODULES, row)
 
     def method(

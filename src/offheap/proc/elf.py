@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
-SEGMENT_LOAD, SEGMENT_NOTE = 1, 4  # SEGMENT["type"]
+SEGMENT_LOAD, SEGMENT_DYNAMIC, SEGMENT_NOTE = 1, 2, 4  # SEGMENT["type"]
 SEGMENT_EXECUTE, SEGMENT_WRITE, SEGMENT_READ = 1, 2, 4  # bits of SEGMENT["flags"]
 SECTION_NOTE, SECTION_NOBITS = 7, 8  # Section.type
 SECTION_EXECUTE, SECTION_COMPRESSED = 4, 0x800  # bits of Section.flags
@@ -59,7 +59,7 @@ SYMBOL = np.dtype(
 
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
-_SECTION = np.dtype(
+SECTION_HEADER = np.dtype(
     [
         ("name", "<u4"),
         ("type", "<u4"),
@@ -74,7 +74,7 @@ _SECTION = np.dtype(
     ]
 )
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _NOTE = struct.Struct("<III")
 _LONGEST_NAME = 1 << 16  # a string table need not hold a single NUL
 
@@ -124,19 +124,19 @@ class ElfImage:
         self.file_size = file.seek(0, os.SEEK_END)
         if self._read(0, min(4, self.file_size), "magic number") != b"\x7fELF":
             raise ElfError("is not an ELF file")
-        raw = self._read(0, _HEADER.size, "ELF header")
+        raw = self._read(0, ELF_HEADER.size, "ELF header")
         ident, self.type, machine, _, self.entry, phoff, shoff, _, _, phsize, phnum, shsize, shnum, names = (
-            _HEADER.unpack(raw)
+            ELF_HEADER.unpack(raw)
         )
         if ident[4:6] != b"\x02\x01":
             raise ElfError("is not a 64-bit little-endian ELF file")
         self.machine: str = MACHINES.get(machine, f"machine {machine}")
-        first = self._table(shoff, shsize, 1, _SECTION, "section headers")
+        first = self._table(shoff, shsize, 1, SECTION_HEADER, "section headers")
         if len(first):  # gABI: it holds the counts that do not fit 16 bits
             shnum = shnum or int(first[0]["size"])
             phnum = int(first[0]["info"]) if phnum == 0xFFFF else phnum
             names = int(first[0]["link"]) if names == INDEX_EXTENDED else names
-        rows = self._table(shoff, shsize, shnum, _SECTION, "section headers")
+        rows = self._table(shoff, shsize, shnum, SECTION_HEADER, "section headers")
         self.segments: NDArray[np.void] = self._table(phoff, phsize, phnum, SEGMENT, "program headers")
         self.sections: list[Section] = self._named(rows, names)
 
@@ -160,6 +160,10 @@ class ElfImage:
 
     def close(self) -> None:
         self._file.close()
+
+    def fileno(self) -> int:
+        """The file's descriptor; OSError for an image in memory."""
+        return self._file.fileno()
 
     def __enter__(self) -> ElfImage:
         return self

@@ -101,6 +101,10 @@ FRAME_RAW_ADDRESS_MASK = (1 << 48) - 1
 FRAME_METHOD_MASK = (1 << 32) - 1
 FRAME_BCI_MASK = (1 << 24) - 1
 
+# Of a module's `image`.
+IMAGE_DESCRIPTOR = 0x7FFFFFFF
+IMAGE_IN_MEMORY = 0x80000000
+
 # The hooked functions in the order of enum offheap_hook.
 HOOKS = (
     "malloc",
@@ -202,7 +206,9 @@ MODULE = np.dtype(
         ("gone", "<u4"),
         ("build_id_bytes", "u1"),
         ("build_id", "u1", (32,)),
-        ("reserved", "u1", (11,)),
+        ("reserved", "u1", (3,)),
+        ("image", "<u4"),
+        ("reserved_too", "u1", (4,)),
     ]
 )
 

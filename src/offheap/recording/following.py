@@ -54,6 +54,7 @@ class FollowedLiveFile:
         self._last: Look | None = None
 
     def close(self) -> None:
+        self._naming.close()
         self._file.close()
 
     def look(self) -> Look | None:

@@ -123,10 +123,11 @@ class LiveFile:
 
     def ended(self) -> bool:
         """Whether the probe has stopped by now, or its process has exited; the rest is not read again."""
-        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
-        if len(raw) < contract.HEADER_BYTES:
-            raise _truncated(self.path)
-        return np.frombuffer(raw, contract.HEADER, 1)["state"][0] in (State.STOPPED, State.EXITED)
+        return self._raw_header()["state"] in (State.STOPPED, State.EXITED)
+
+    def module_count(self) -> int:
+        """Rows of modules by now, complete or not; the rest is not read again."""
+        return int(self._raw_header()["sections"][Section.MODULES]["used"])
 
     def live(self) -> Rows:
         """The live blocks and mappings, model.LIVE; births in seconds since the start."""
@@ -291,6 +292,12 @@ class LiveFile:
                 raise _truncated(self.path)
             view, at = view[read:], at + read
         return rows
+
+    def _raw_header(self) -> Any:
+        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
+        if len(raw) < contract.HEADER_BYTES:
+            raise _truncated(self.path)
+        return np.frombuffer(raw, contract.HEADER, 1)[0]
 
     def _read_header(self) -> Header:
         raw = os.pread(self._fd, contract.HEADER_BYTES, 0)

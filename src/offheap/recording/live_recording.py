@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from offheap.proc import status
@@ -16,10 +17,10 @@ from offheap.recording.snapshots import Snapshots
 
 def load(path: Path) -> Recording:
     """Raises UserError when it is no live file, or damaged."""
-    with LiveFile(path) as live_file:
+    with LiveFile(path) as live_file, ExitStack() as stack:
         header = live_file.header
         pid = process.find(header)
-        naming = Naming(live_file, symbolizer(pid))
+        naming = stack.enter_context(closing(Naming(live_file, symbolizer(pid))))
         time = elapsed(header, pid is not None)
         snapshot = Snapshots(live_file, naming).take(time, pid=pid, final=True)
         births = snapshot.live["birth"]
@@ -50,4 +51,4 @@ def symbolizer(pid: int | None) -> Symbolizer:
     """Finds files as the process sees them while it lives, as we see them afterwards."""
     from offheap.symbols import Symbolizer as Files
 
-    return Files(process.root(pid))
+    return Files(process.root(pid), pid)

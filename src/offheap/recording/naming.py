@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.proc.mapped_elf import MappedModule
 from offheap.recording import contract
 from offheap.recording.contract import FrameKind, MethodState
 from offheap.recording.java_names import INEXACT, bytecode_index, method_name
@@ -44,6 +45,12 @@ class Symbolizer(Protocol):
     def problems(self) -> Mapping[str, str]:
         """Module path -> why its symbols are missing or not to be trusted."""
 
+    def meet(self, module: MappedModule) -> None:
+        """Opens a module's image while it can be had."""
+
+    def close(self) -> None:
+        """Closes the images that were never asked for."""
+
     def resolve(self, path: str, build_id: str, addresses: Any) -> list[Any]:
         """For each address its Symbols (name, file, line, inlined), innermost first; () when unknown."""
 
@@ -55,6 +62,10 @@ class Naming:
         self._file = live_file
         self._symbolizer = symbolizer
         self._modules: list[Module] = []
+
+    def close(self) -> None:
+        """Closes what is open of modules; names of those can no longer be had for certain."""
+        self._symbolizer.close()
 
     def name(self, raws: Iterable[int], *, final: bool = False) -> dict[int, Chain]:
         """The chain of each raw frame.
@@ -91,8 +102,24 @@ class Naming:
         return tuple(f"{_enumerated(names)}: {problem}" for problem, names in modules.items())
 
     def modules(self) -> list[Module]:
-        """By module row of a native frame; a row still being written has start 0."""
-        self._modules = [_module(self._file, row) for row in self._file.modules()]
+        """By module row of a native frame; a row still being written has start 0.
+
+        Each module's image is opened here, long before a frame in it is to be named: many libraries are
+        deleted as soon as they are loaded.
+        """
+        rows = self._file.modules()
+        self._modules = [_module(self._file, row) for row in rows]
+        for module, image in zip(self._modules, rows["image"].tolist(), strict=True):
+            self._symbolizer.meet(
+                MappedModule(
+                    module.path,
+                    module.build_id,
+                    module.start,
+                    module.bias,
+                    (image & contract.IMAGE_DESCRIPTOR) - 1,
+                    bool(image & contract.IMAGE_IN_MEMORY),
+                )
+            )
         return self._modules
 
     def without_probe(

@@ -20,7 +20,8 @@ from offheap.recording.naming import Naming
 from offheap.recording.snapshots import Snapshot, Snapshots
 from offheap.recording.store import RecordingWriter, writer
 
-# How often to look whether it is over: the process is waited for, and one number of the file is read.
+# How often to look whether it is over, and whether modules have come: the process is waited for, and two
+# numbers of the file are read.
 _POLL_SECONDS = 0.05
 
 # The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
@@ -97,7 +98,8 @@ def record(
         target = writer(output)
         try:
             recorder = _Recorder(source, target, every, owners, collected)
-            return recorder.run(duration, stop, on_progress)
+            with contextlib.closing(recorder):
+                return recorder.run(duration, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
         finally:
@@ -124,12 +126,16 @@ class _Recorder:
         self._memory_limit = process.memory_limit(self._pid)
         self._naming = Naming(source, symbolizer(self._pid))
         self._snapshots = Snapshots(source, self._naming)
+        self._modules = 0  # whose images are open
         self._taken = 0
         self._time = 0.0
         self._live_time = 0.0
         self._owners = owners
         self._owners_due = 0.0  # time.monotonic()
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
+
+    def close(self) -> None:
+        self._naming.close()
 
     def run(
         self,
@@ -156,6 +162,7 @@ class _Recorder:
             # Asked before the file is read: what the process wrote before it ended is then read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if not over and time.monotonic() < due:
+                self._meet_modules()
                 now = time.monotonic()
                 life.over_within(max(0.0, min(_POLL_SECONDS, due - now, deadline - now)))
                 continue
@@ -168,6 +175,15 @@ class _Recorder:
                 return self._finish(snapshot)
             self._look(started - began)
             due = started + max(self._every or _cadence(started - began), cost / self._share)
+
+    def _meet_modules(self) -> None:
+        """Opens the images of new modules, whose files may be gone before the next snapshot."""
+        count = self._source.module_count()
+        if count == self._modules:
+            return
+        self._source.refresh()
+        # A row that is still being written is looked for again.
+        self._modules = sum(1 for module in self._naming.modules() if module.start)
 
     def _write(self, *, final: bool) -> Snapshot:
         """One snapshot.  Each table before those that refer to it: killed anywhere, nothing dangles."""

@@ -34,12 +34,15 @@ class FunctionTable:
 
     A function of known size ends there: code behind it is nobody's.  One of size 0 (hand-written
     assembler: HotSpot's _Copy_* routines) reaches to the next function or the end of its section.
+    `sparse`: not all functions are in the tables, so that what follows one of size 0 may be another's.
     """
 
-    def __init__(self, tables: Sequence[tuple[ElfImage, SymbolTable]]) -> None:
+    def __init__(self, tables: Sequence[tuple[ElfImage, SymbolTable]], *, sparse: bool = False) -> None:
         self._tables = [table for _, table in tables]
         parts = [_functions(image, table, number) for number, (image, table) in enumerate(tables)]
         rows = np.concatenate(parts) if parts else np.empty(0, _ROW)
+        if sparse:
+            rows = rows[rows["size"] > 0]
         self._rows = rows[np.argsort(rows["start"], kind="stable")]
         self._starts, self._first = np.unique(self._rows["start"], return_index=True)
         self._ends, self._reach = self._extents()

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.mapped_elf import MappedModule
 from offheap.symbols import lines
 from offheap.symbols.debug_files import beneath, debug_file, minidebug
 from offheap.symbols.functions import FunctionTable
+from offheap.symbols.images import DELETED, Image, Images
 from offheap.symbols.names import demangle, plain
 from offheap.symbols.plt import plt_stubs
 
-_DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
+_STRIPPED = "stripped: only exported functions have names, install its debug symbols"
+_IN_MEMORY = "the file is gone: only exported functions have names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class _Module:
     functions: FunctionTable
     stubs: dict[range, bytes]
     lines: lines.LineTable | None
-    stripped: bool  # no .symtab: only exported functions have names
+    lacking: str  # no .symtab: why only exported functions have names; "" when there is one
 
     def chain(self, address: int) -> tuple[Symbol, ...]:
         aliases = self.functions.aliases(address)
@@ -67,22 +70,34 @@ class Symbolizer:
     """Looks modules up once and keeps their tables for as long as it lives.
 
     root               root directory of the target: /proc/PID/root for one in another mount namespace
+    pid                of the target, as we see it; None when it is gone
     debug_directories  where separate debug files are, below `root` and here
     dwarf              whether to give files, lines and inlined functions; None: if `symbolic` is installed
     problems           module path -> why its symbols are missing or not to be trusted
     """
 
     root: Path = Path("/")
+    pid: int | None = None
     debug_directories: Sequence[Path] = (Path("/usr/lib/debug"),)
     dwarf: bool | None = None
     problems: dict[str, str] = field(default_factory=dict, init=False)
+    _images: Images = field(init=False, repr=False)
     _modules: dict[tuple[str, str], _Module | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._images = Images(self.root, self.pid)
         if self.dwarf and not lines.available():
             raise UserError(
                 "files and lines need the Python package `symbolic`", "run `pip install symbolic`"
             )
+
+    def meet(self, module: MappedModule) -> None:
+        """Opens a module's image as long as it can be had: its file may be deleted soon."""
+        self._images.meet(module)
+
+    def close(self) -> None:
+        """Closes images that were met and never asked for; what was read stays."""
+        self._images.close()
 
     def resolve(self, path: str, build_id: str, addresses: Sequence[int]) -> list[tuple[Symbol, ...]]:
         """For each address the inlined chain, innermost first; () when nothing is known.
@@ -101,10 +116,8 @@ class Symbolizer:
         if module is None:
             return [()] * len(addresses)
         chains = [module.chain(address) if 0 <= address < 2**64 else () for address in addresses]
-        if module.stripped and not all(chains):
-            self.problems.setdefault(
-                path, "stripped: only exported functions have names, install its debug symbols"
-            )
+        if module.lacking and not all(chains):
+            self.problems.setdefault(path, module.lacking)
         return chains
 
     def _load(self, path: str, build_id: str) -> _Module | None:
@@ -120,20 +133,21 @@ class Symbolizer:
             return None
 
     def _read(self, path: str, build_id: str, stack: contextlib.ExitStack) -> _Module | None:
-        file = beneath(self.root, path.removesuffix(_DELETED))
-        image, reason = self._open(file, path.endswith(_DELETED), build_id)
+        file = beneath(self.root, path.removesuffix(DELETED))
+        found, reason = self._open(path, file, build_id)
+        image = found.image if found else None
         if image:
             stack.enter_context(image)
             if image.build_id and not build_id:
                 self.problems[path] = "the recording has no build-id to check the file with"
-        images = [(file, image)] if image else []
+        images = [(found.place, found.image)] if found else []
         if not image or not _complete(image, self._wants_lines()):
             link = image.debug_link if image else None
             wanted = build_id or (image.build_id if image else "")
-            found = debug_file(self.root, self.debug_directories, file, wanted, link)
-            if found:
-                stack.enter_context(found[1])
-                images.append(found)
+            separate = debug_file(self.root, self.debug_directories, file, wanted, link)
+            if separate:
+                stack.enter_context(separate[1])
+                images.append(separate)
         if not images:
             self.problems[path] = reason
             return None
@@ -143,14 +157,18 @@ class Symbolizer:
             full.append((mini, table))
         exported = [(image, table)] if image and (table := image.symbols(".dynsym")) else []
         return _Module(
-            functions=FunctionTable(full + exported),
+            functions=FunctionTable(full + exported, sparse=not full),
             stubs=plt_stubs(image) if image else {},
             lines=self._lines(path, images),
-            stripped=not full,
+            lacking="" if full else _STRIPPED if found is None or found.whole else _IN_MEMORY,
         )
 
-    def _open(self, file: Path, deleted: bool, build_id: str) -> tuple[ElfImage | None, str]:
-        """The image now at that path if it is the one that was mapped, else why it is not."""
+    def _open(self, path: str, file: Path, build_id: str) -> tuple[Image | None, str]:
+        """The image that was opened when the module was met, or the one now at that path if it is the one
+        that was mapped, else why it is not."""
+        if kept := self._images.take(path, build_id):
+            return kept, ""
+        deleted = path.endswith(DELETED)
         try:
             image = ElfImage.open(file)
         except (FileNotFoundError, NotADirectoryError):
@@ -167,7 +185,7 @@ class Symbolizer:
                 return None, f"the file {error}"
             if same:
                 unless_returned.pop_all()
-                return image, ""
+                return Image(image, file, whole=True), ""
         if not build_id:
             return None, "the file was replaced, and has no build-id to tell whether it is the same"
         return None, "build-id differs: the file was replaced"

@@ -1,0 +1,174 @@
+"""The images of a running process, opened when it is first known that they are there.
+
+Java libraries extract their native part into a temporary folder, load it and delete the file at once, or
+when the JVM ends.  So an image is opened when its module is met, not when a frame in it is to be named: by
+its path, by the descriptor that the probe holds, by the kernel's link to the mapped file, which takes
+privileges, or from the memory it is mapped in, which takes the right to trace the process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from offheap.proc import maps
+from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.mapped_elf import MappedModule, exported_symbols
+from offheap.symbols.debug_files import beneath
+
+DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
+
+_MOST_OPEN = 256  # files; a JVM has some 60 modules
+_SHARE_OF_DESCRIPTORS = 4  # and at most the fourth part of what we may open
+_MOST_KEPT = 128 << 20  # bytes of symbols from memory that wait for a frame to be named
+_PATIENCE = 5.0  # seconds for one image in memory; a table of 40 MB takes 10 ms
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An opened image.
+
+    place  a path that leads to the same file, for who must open it again
+    whole  False: exported symbols and build-id only, from the memory it is mapped in
+    """
+
+    image: ElfImage
+    place: Path
+    whole: bool
+
+
+class Images:
+    """Opens images as their modules are met, and hands each out once.
+
+    pid  of the process, as we see it; None: it is gone, only paths lead to its images
+    """
+
+    def __init__(self, root: Path, pid: int | None) -> None:
+        self._root, self._pid = root, pid
+        self._met: set[MappedModule] = set()
+        self._found: set[tuple[str, str]] = set()
+        self._opened: dict[tuple[str, str], Image] = {}
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._room = max(1, min(_MOST_OPEN, soft // _SHARE_OF_DESCRIPTORS))
+
+    def meet(self, module: MappedModule) -> None:
+        """Opens the module's image, unless that was done; it is tried again when its descriptor is known."""
+        key = module.path, module.build_id
+        if module in self._met or key in self._found or not module.path.startswith("/"):
+            return
+        self._met.add(module)
+        image = self._by_path(module)
+        if image is None and self._pid is not None:
+            image = _of_process(self._pid, module)
+        if image:
+            self._found.add(key)
+            self._keep(key, image)
+
+    def take(self, path: str, build_id: str) -> Image | None:
+        """What meet() has opened, once; the caller closes it."""
+        return self._opened.pop((path, build_id), None)
+
+    def close(self) -> None:
+        """Closes what nobody has taken."""
+        while self._opened:
+            self._opened.popitem()[1].image.close()
+
+    def _keep(self, key: tuple[str, str], image: Image) -> None:
+        self._opened[key] = image
+        files = [key for key, one in self._opened.items() if one.whole]
+        if len(files) > self._room:  # the oldest has had the most time to be named
+            self._opened.pop(files[0]).image.close()
+        copies = [one.image.file_size for one in self._opened.values() if not one.whole]
+        if sum(copies) > _MOST_KEPT:
+            del self._opened[key]
+
+    def _by_path(self, module: MappedModule) -> Image | None:
+        if module.path.endswith(DELETED) and not module.build_id:
+            return None  # another file may have its name
+        return _whole(beneath(self._root, module.path.removesuffix(DELETED)), module)
+
+
+def _of_process(pid: int, module: MappedModule) -> Image | None:
+    mapping = _mapping(pid, module)
+    if mapping is None:
+        return None
+    held = Path(f"/proc/{pid}/fd/{module.descriptor}")
+    if module.descriptor >= 0 and not module.copied and (image := _whole(held, module, mapping.inode)):
+        return image
+    if image := _whole(Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"), module):
+        return image
+    if module.descriptor >= 0 and module.copied and (image := _in_memory(held, -module.start, module)):
+        return image
+    return _in_memory(Path(f"/proc/{pid}/mem"), 0, module)
+
+
+def _mapping(pid: int, module: MappedModule) -> maps.Mapping | None:
+    """The mapping that the module begins with, if it is still there."""
+    try:
+        found = next((one for one in maps.read(pid) if one.start == module.start and one.inode), None)
+    except OSError:
+        return None
+    # Without a build-id the name tells whether another image has taken its place.
+    name = module.path.removesuffix(DELETED).rpartition("/")[2]
+    return found if found and (module.build_id or found.name == name) else None
+
+
+def _whole(path: Path, module: MappedModule, inode: int = 0) -> Image | None:
+    """The image in a file, if it is the module's.  `inode`: what tells so where it has no build-id."""
+    try:
+        image = ElfImage.open(path)
+    except (OSError, ElfError):
+        return None
+    try:
+        same = image.build_id == module.build_id if module.build_id else True
+        if same and not module.build_id and inode:
+            same = os.fstat(image.fileno()).st_ino == inode
+    except (OSError, ElfError):
+        same = False
+    if not same:
+        image.close()
+        return None
+    return Image(image, Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), whole=True)
+
+
+def _in_memory(file: Path, shift: int, module: MappedModule) -> Image | None:
+    """The module's image, as far as memory has it, from a file that has address A at A + `shift`.
+
+    A page of the process can be one that it serves itself (userfaultfd, FUSE) and never does: who reads that
+    waits, so another thread does.
+    """
+    results: list[ElfImage] = []
+
+    def read() -> None:
+        # OverflowError, ValueError: an address that is no file offset.
+        errors = (OSError, ElfError, OverflowError, ValueError, MemoryError)
+        try:
+            with _open(file) as descriptor:
+                data = exported_symbols(
+                    lambda at, size: os.pread(descriptor, size, at + shift), module.start, module.bias
+                )
+            image = ElfImage.from_bytes(data)
+            if image.build_id == module.build_id:
+                results.append(image)
+        except errors:
+            pass
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(_PATIENCE)
+    return Image(results[0], Path(module.path), whole=False) if results else None
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[int]:
+    # O_NONBLOCK: a descriptor of the process may be a FIFO by now.
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

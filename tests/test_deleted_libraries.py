@@ -1,0 +1,277 @@
+"""Libraries that a JVM extracts, loads and deletes: their functions have names all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import needs
+import public_folders
+from elf_images import shared_library
+from offheap.jvm import library as probe_file
+from offheap.jvm import probe
+from offheap.proc import maps
+from offheap.proc.mapped_elf import MappedModule
+from offheap.recording import load
+from offheap.recording.live_file import LiveFile
+from offheap.recording.naming import Naming
+from offheap.symbols import Symbolizer, images
+from waiting_jvm import NOBODY
+from zoo import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import maven
+
+Jre = Callable[[int], Path]
+SOURCE = Path(__file__).parent / "java" / "Extracted.java"
+OFFHEAP = [sys.executable, "-m", "offheap"]
+JAVA = ["Extracted.keep", "Extracted.keepOn"]
+
+
+@pytest.fixture(autouse=True)
+def _built(probe_library: Path) -> None:
+    """The probe is built from the sources as they are."""
+
+
+@pytest.fixture(scope="module")
+def folder(jdk: Path) -> Path:
+    """The program's class, and its library whole and stripped; every user may read it."""
+    made = public_folders.make("extracted")
+    command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(made), str(SOURCE)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    for name, flags in (("whole", ()), ("stripped", ("-s",))):
+        shared_library("extracted.c", made / f"lib{name}.so", "-fvisibility=hidden", *flags)
+    return made
+
+
+def command(java: Path, folder: Path, which: str) -> list[str]:
+    options = ["-Xmx64m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"]
+    return [str(java), *options, "-cp", str(folder), "Extracted", str(folder / f"lib{which}.so")]
+
+
+class Program:
+    """The program under whatever command starts it; nothing of it survives the block."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Program:
+        self.expect("waiting")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        with self.process:
+            pass
+
+    def load(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.expect("loaded")
+
+    def expect(self, line: str) -> None:
+        assert self.process.stdout
+        assert self.process.stdout.readline() == line + "\n"
+
+    def end(self) -> int:
+        assert self.process.stdin
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+def check(recording: Path, *, hold: bool) -> None:
+    """`hold`: the function that is not exported has a name, too."""
+    found = load(recording)
+    stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
+    stacks = [stack for stack in stacks if len(stack) > 1 and stack[1].module.startswith("extracted")]
+    assert stacks
+    for stack in stacks:
+        malloc, holding, exported, *java = [frame.name for frame in stack]
+        assert [malloc, exported, *java[:2]] == ["malloc", "Java_Extracted_keep", *JAVA]
+        assert holding == "hold" if hold else "+0x" in holding
+
+
+def held(pid: int) -> list[str]:
+    """Files of libraries, and copies of their memory, that the process has open."""
+    links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+    return [link for link in links if "extracted" in link or "offheap-image" in link]
+
+
+def test_run(jre: Jre, folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a.offheap"
+    with Program(
+        [*OFFHEAP, "run", "--exact", "-o", str(output), "--", *command(jre(17), folder, "stripped")]
+    ) as it:
+        it.load()
+        time.sleep(0.3)
+        assert it.end() == 0
+    check(output, hold=False)
+
+
+@contextlib.contextmanager
+def attached(pid: int, output: Path, *wrapper: str) -> Iterator[None]:
+    """For two seconds; returns once the probe is there."""
+    words = ["attach", str(pid), "--exact", "--duration", "2s", "-o", str(output)]
+    with subprocess.Popen(
+        [*wrapper, *OFFHEAP, *words], cwd=output.parent, stderr=subprocess.PIPE, text=True
+    ) as it:
+        while it.poll() is None and not any(one.name == probe_file.NAME for one in maps.read(pid)):
+            time.sleep(0.02)
+        yield
+        _, said = it.communicate(timeout=60)
+        assert it.returncode == 0, said
+
+
+@pytest.mark.parametrize("version", [11, 25])
+def test_attach_after_it_was_deleted(version: int, jre: Jre, folder: Path, tmp_path: Path) -> None:
+    with Program(command(jre(version), folder, "whole")) as it:
+        it.load()
+        with attached(it.process.pid, tmp_path / "a.offheap"):
+            pass
+        assert not held(it.process.pid)
+        # The kernel lets root have the mapped file itself.
+        check(tmp_path / "a.offheap", hold=os.geteuid() == 0)
+
+
+def test_attach_before_it_is_loaded(jre: Jre, folder: Path, tmp_path: Path) -> None:
+    with Program(command(jre(21), folder, "whole")) as it:
+        with attached(it.process.pid, tmp_path / "a.offheap"):
+            it.load()
+            assert len(held(it.process.pid)) == 1
+        check(tmp_path / "a.offheap", hold=True)
+        assert not held(it.process.pid)
+
+
+class Met(Symbolizer):
+    """Keeps what it is told, and opens nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.modules: list[MappedModule] = []
+
+    def meet(self, module: MappedModule) -> None:
+        self.modules.append(module)
+
+
+def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> None:
+    """For who may neither trace the process nor follow the kernel's link to the mapped file."""
+    with Program(command(jre(17), folder, "whole")) as it:
+        pid = it.process.pid
+        it.load()
+        with LiveFile(probe.start(pid).live_file) as live_file:
+            met = Met()
+            Naming(live_file, met).modules()
+            (module,) = [one for one in met.modules if "extracted" in one.path]
+            assert module.descriptor >= 0
+            assert module.copied
+            copy = images._in_memory(Path(f"/proc/{pid}/fd/{module.descriptor}"), -module.start, module)
+        probe.detach(pid)
+        assert not held(pid)
+    assert copy
+    exported = copy.image.symbols(".dynsym")
+    assert exported
+    names = {exported.name(entry["name"]) for entry in exported.entries}
+    assert {b"before", b"Java_Extracted_keep", b"after"} <= names
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_attach_as_an_ordinary_user(early: bool, jdk: Path, folder: Path) -> None:
+    needs.root("to become another user")
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.jvm.probe")
+    place = public_folders.make("nobody")
+    place.chmod(0o777)
+    for name in ("Extracted.class", "libwhole.so"):
+        shutil.copy(folder / name, place)
+    output = place / "a.offheap"
+    with Program([*NOBODY, *command(jdk / "bin" / "java", place, "whole")]) as it:
+        if not early:
+            it.load()
+        with attached(it.process.pid, output, *NOBODY):
+            if early:
+                it.load()
+        # The probe has opened what was loaded under it.
+        check(output, hold=early)
+
+
+def test_attach_to_another_mount_namespace(jdk: Path, folder: Path, tmp_path: Path) -> None:
+    """GIVEN a folder of its own WHEN a library was deleted there THEN it has names, not ours."""
+    needs.namespaces("mount")
+    script = f'mount -t tmpfs none {folder} && cp -r "$0"/* {folder} && exec "$@"'
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    wrapper = ["unshare", "--mount", "sh", "-c", script, str(copy)]
+    with Program([*wrapper, *command(jdk / "bin" / "java", folder, "whole")]) as it:
+        it.load()
+        with attached(it.process.pid, tmp_path / "a.offheap"):
+            pass
+        check(tmp_path / "a.offheap", hold=True)
+
+
+PUBLISHED = {
+    # Deletes its library at once.
+    "net.java.dev.jna:jna:5.14.0": (
+        'com.sun.jna.Function.getFunction("c", "strdup").invokePointer(new Object[] {"a label"})',
+        "Java_com_sun_jna_Native_invokePointer",
+    ),
+    # Deletes it when the JVM ends.
+    "com.github.luben:zstd-jni:1.5.6-3": (
+        "KEPT.add(new com.github.luben.zstd.ZstdCompressCtx())",
+        "Java_com_github_luben_zstd_ZstdCompressCtx_init",
+    ),
+}
+PROGRAM = """
+public final class Published {{
+    static final java.util.List<Object> KEPT = new java.util.ArrayList<>();
+    public static void main(String[] args) throws Exception {{
+        System.out.println("waiting");
+        System.in.read(); // for the end of a line
+        Thread thread = new Thread(Published::allocate);
+        thread.setDaemon(true);
+        thread.start();
+        while (System.in.read() >= 0) {{}}
+    }}
+    static void allocate() {{
+        for (int i = 0; ; i++) {{
+            {};
+            if (i == 50) System.out.println("loaded");
+            try {{ Thread.sleep(1); }} catch (InterruptedException end) {{ return; }}
+        }}
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("artifact", PUBLISHED)
+def test_published_libraries(artifact: str, jdk: Path, jre: Jre, tmp_path: Path) -> None:
+    jar = maven.fetch(artifact, ROOT / "build" / "peers")
+    if not jar.exists():
+        needs.program("mvn", "which fetches the library")
+        needs.skip(f"{artifact}, which mvn could not fetch", needs.INTERNET)
+    body, function = PUBLISHED[artifact]
+    (tmp_path / "Published.java").write_text(PROGRAM.format(body))
+    options = ["--release", "11", "-cp", str(jar), "-d", str(tmp_path)]
+    compiler = [str(jdk / "bin" / "javac"), *options, str(tmp_path / "Published.java")]
+    subprocess.run(compiler, check=True, capture_output=True, timeout=120)
+    java = [str(jre(21)), "-Xmx64m", f"-Djava.io.tmpdir={tmp_path}", f"-Djna.tmpdir={tmp_path}"]
+    program = [*java, "-cp", f"{jar}:{tmp_path}", "Published"]
+    for way in ("run", "attach"):
+        output = tmp_path / f"{way}.offheap"
+        under = [*OFFHEAP, "run", "--exact", "-o", str(output), "--"] if way == "run" else []
+        with Program([*under, *program]) as it:
+            it.load()
+            time.sleep(1)
+            if way == "attach":
+                with attached(it.process.pid, output):
+                    pass
+            assert it.end() == 0
+        assert function in {frame.name for frame in load(output).frames}, way
+    assert not list(tmp_path.glob("*.so"))
