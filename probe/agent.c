@@ -338,6 +338,10 @@ static int answer(JavaVM *vm, const char *text) {
     if (text && strcmp(text, "stop") == 0) return probe_stop();
     if (text && strcmp(text, "status") == 0)
         return probe_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
+    if (text && strcmp(text, "keep") == 0) {
+        probe_keep();
+        return PROBE_OK;
+    }
     if (text && strcmp(text, "trim") == 0) {
         /* On the thread that serves requests, as the JVM's own command does: JDK 11 has none. */
         malloc_trim(0);
@@ -348,7 +352,7 @@ static int answer(JavaVM *vm, const char *text) {
     return PROBE_BAD_OPTIONS;
 }
 
-/* "start,<options>", "stop", "status" (PROBE_OK while recording) or "trim"; called once per request.
+/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording) or "trim"; called once per request.
  *
  * HotSpot keeps 120 bytes or more, for good, of each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
  * Arguments::add_loaded_agent), and of others nothing: it closes the handle that it opened for them.  The

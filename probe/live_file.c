@@ -12,6 +12,8 @@
 
 #include "budget.h"
 #include "probe.h"
+#include "shape.h"
+#include "stack_memo.h"
 #include "system.h"
 
 struct offheap_header *live;
@@ -35,45 +37,13 @@ static struct {
     _Atomic uint32_t *strings; /* hash index: offset of the string, 0 free */
     uint32_t string_slots;
     size_t file_bytes;
+    _Atomic uint64_t taken; /* bytes of memory, the probe's own included */
+    uint64_t bound;         /* of them */
+    uint64_t least;         /* that were not granted, of a file that could not be made */
     char path[PATH_MAX];
 } inside;
 
 static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
-
-static bool append_only(enum offheap_section_id section) {
-    switch (section) {
-    case OFFHEAP_METHODS: /* hash tables, and small */
-    case OFFHEAP_KEYS:
-    case OFFHEAP_VALUES:
-    case OFFHEAP_RANGES: return false;
-    default: return true;
-    }
-}
-
-struct shape {
-    uint64_t capacity;
-    uint32_t row_bytes;
-};
-
-static void shape_sections(const struct options *options, uint32_t shards, struct shape *shapes) {
-    bool exact = options->interval == 0;
-    uint64_t stacks = options->stacks;
-    const struct shape chosen[OFFHEAP_SECTIONS] = {
-        [OFFHEAP_STRINGS] = {exact ? 16u << 20 : 4u << 20, 1},
-        [OFFHEAP_MODULES] = {4096, sizeof(struct offheap_module)},
-        [OFFHEAP_METHODS] = {exact ? 1u << 16 : 1u << 14, sizeof(struct offheap_method)},
-        [OFFHEAP_LINES] = {exact ? 1u << 20 : 1u << 18, sizeof(struct offheap_line)},
-        [OFFHEAP_THREADS] = {exact ? 16384 : 4096, sizeof(struct offheap_thread)},
-        [OFFHEAP_FRAMES] = {stacks * 64, sizeof(uint64_t)},
-        [OFFHEAP_STACKS] = {stacks, sizeof(struct offheap_stack)},
-        [OFFHEAP_COUNTERS] = {stacks * shards, sizeof(struct offheap_counters)},
-        [OFFHEAP_KEYS] = {options->blocks, sizeof(uint64_t)},
-        [OFFHEAP_VALUES] = {options->blocks, sizeof(struct offheap_value)},
-        [OFFHEAP_RANGES] = {exact ? 1u << 16 : 1u << 14, sizeof(struct offheap_range)},
-        [OFFHEAP_PROPERTIES] = {256, sizeof(struct offheap_property)},
-    };
-    memcpy(shapes, chosen, sizeof chosen);
-}
 
 /* Lays the sections out behind each other; returns the length of the file. */
 static uint64_t lay_out(struct offheap_section *sections, const struct shape *shapes) {
@@ -134,7 +104,7 @@ static int check_room(int fd, uint64_t bytes) {
 static uint64_t bytes_at_start(const struct offheap_section *sections) {
     uint64_t bytes = OFFHEAP_HEADER_BYTES + 8 * STEP;
     for (int i = 0; i < OFFHEAP_SECTIONS; i++)
-        if (!append_only((enum offheap_section_id)i)) bytes += sections[i].capacity * sections[i].row_bytes;
+        if (!shape_appends((enum offheap_section_id)i)) bytes += sections[i].capacity * sections[i].row_bytes;
     return bytes;
 }
 
@@ -162,11 +132,13 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
     if (!error) {
         *lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
         if (!*lazily) {
-            if (errno != EINVAL || posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
+            if (errno != EINVAL) error = PROBE_NO_SPACE;
+            else if (bytes > inside.bound) error = PROBE_NO_MEMORY;
+            else if (posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
         } else {
             for (int i = 0; i < OFFHEAP_SECTIONS && !error; i++) {
                 uint64_t length = round_up(sections[i].capacity * sections[i].row_bytes, PAGE);
-                if (!append_only((enum offheap_section_id)i) &&
+                if (!shape_appends((enum offheap_section_id)i) &&
                     madvise((char *)header + sections[i].offset, length, MADV_POPULATE_WRITE) != 0)
                     error = PROBE_NO_SPACE;
             }
@@ -217,10 +189,17 @@ static uint64_t process_start(void) {
 
 int live_file_create(const struct options *options, enum offheap_entry entry) {
     bool exact = options->interval == 0;
-    uint32_t shards = exact ? 4 : 1;
+    uint32_t shards = shape_shards(options);
     struct shape shapes[OFFHEAP_SECTIONS];
     struct offheap_section sections[OFFHEAP_SECTIONS];
-    shape_sections(options, shards, shapes);
+    inside.bound = shape_allowance(options, entry);
+    uint64_t memos = stack_memo_bytes(), taken = memos;
+    bool smaller;
+    if (!shape_fit(options, inside.bound, shapes, &taken, &smaller)) {
+        inside.least = taken;
+        return PROBE_NO_MEMORY;
+    }
+    atomic_store(&inside.taken, taken);
     uint64_t bytes = lay_out(sections, shapes);
 
     inside.string_slots = exact ? 1u << 18 : 1u << 16;
@@ -234,7 +213,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     if (error) return error;
 
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
-        bool whole = !lazily || !append_only((enum offheap_section_id)i);
+        bool whole = !lazily || !shape_appends((enum offheap_section_id)i);
         inside.populated[i] = whole ? UINT64_MAX : 0;
     }
     inside.file_bytes = bytes;
@@ -253,6 +232,13 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->counter_shards = shards;
     header->keys_per_bucket = 8;
     header->intervals[1] = options->least;
+    /* Where a place was named for it, somebody will look there; but for a recorder it is a means only. */
+    header->kept = options->keep || (!options->recorder[0] && (options->directory[0] || options->file[0]));
+    header->recorder_pid = options->recorder[0];
+    header->recorder_start = options->recorder[1];
+    header->recorder_namespace = options->recorder[2];
+    header->memory_bound = inside.bound == UINT64_MAX ? 0 : inside.bound;
+    if (smaller) header->coverage |= OFFHEAP_SHORT_OF_MEMORY;
     budget_describe(header, options);
     strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
     memcpy(header->sections, sections, sizeof sections);
@@ -273,6 +259,18 @@ void live_file_close(void) {
 
 void live_file_remove(void) { unlink(inside.path); }
 
+bool live_grant(uint64_t bytes) {
+    uint64_t taken = atomic_fetch_add_explicit(&inside.taken, bytes, memory_order_relaxed) + bytes;
+    if (likely(taken <= inside.bound)) return true;
+    atomic_fetch_sub_explicit(&inside.taken, bytes, memory_order_relaxed);
+    return false;
+}
+
+void live_file_refused(uint64_t *bound, uint64_t *least) {
+    *bound = inside.bound;
+    *least = inside.least;
+}
+
 /* Makes the first `bytes` of a section safe to write. */
 static bool populate(enum offheap_section_id section, uint64_t bytes) {
     if (likely(atomic_load_explicit(&inside.populated[section], memory_order_acquire) >= bytes)) return true;
@@ -286,11 +284,16 @@ static bool populate(enum offheap_section_id section, uint64_t bytes) {
         uint64_t whole = round_up(s->capacity * s->row_bytes, PAGE);
         uint64_t want = round_up(bytes, STEP);
         if (want > whole) want = whole;
-        ok = madvise((char *)live + s->offset + done, want - done, MADV_POPULATE_WRITE) == 0;
+        ok = live_grant(want - done) &&
+             madvise((char *)live + s->offset + done, want - done, MADV_POPULATE_WRITE) == 0;
         if (ok) atomic_store_explicit(&inside.populated[section], want, memory_order_release);
     }
     atomic_store_explicit(&inside.populating, 0, memory_order_release);
     return ok;
+}
+
+uint64_t live_populated(enum offheap_section_id section) {
+    return atomic_load_explicit(&inside.populated[section], memory_order_acquire);
 }
 
 bool live_populate(enum offheap_section_id section, uint64_t rows) {

@@ -20,6 +20,11 @@ void live_file_close(void);
 /* Of what was created last, when nothing came of it. */
 void live_file_remove(void);
 
+/* After PROBE_NO_MEMORY: what the probe may take, and the least that it needs. */
+void live_file_refused(uint64_t *bound, uint64_t *least);
+/* May the probe take so many more bytes of memory?  True: they are counted. */
+bool live_grant(uint64_t bytes);
+
 /* First row of a section, as `type *`. */
 #define LIVE_ROWS(type, section) \
     ((type *)((char *)live + live->sections[section].offset))
@@ -34,6 +39,9 @@ int64_t live_reserve(enum offheap_section_id section, uint64_t rows);
 
 /* Makes the first `rows` rows of a lazily populated section safe to write; false when the file system is full. */
 bool live_populate(enum offheap_section_id section, uint64_t rows);
+
+/* Bytes from its start that are safe to touch. */
+uint64_t live_populated(enum offheap_section_id section);
 
 /* Sets or replaces a property.  No-op while nothing records. */
 void live_property(const char *key, const char *value);

@@ -70,11 +70,28 @@ static bool copy_path(char *to, size_t room, const char *text, size_t length) {
     return true;
 }
 
+/* Three numbers with points between. */
+static bool parse_recorder(uint64_t *numbers, const char *text, size_t length) {
+    for (int i = 0; i < 3; i++) {
+        const char *point = memchr(text, '.', length);
+        if ((i < 2) != (point != NULL)) return false;
+        size_t digits = point ? (size_t)(point - text) : length;
+        int64_t number = parse_number(text, digits);
+        if (number < 0) return false;
+        numbers[i] = (uint64_t)number;
+        text += digits + 1;
+        length -= i < 2 ? digits + 1 : digits;
+    }
+    return true;
+}
+
 static bool parse_word(struct options *options, const char *word, size_t length) {
     const char *equals = memchr(word, '=', length);
     if (!equals) {
         if (word_is(word, length, "exact")) return options->interval = 0, true;
         if (word_is(word, length, "follow")) return options->follow = true;
+        if (word_is(word, length, "force")) return options->force = true;
+        if (word_is(word, length, "keep")) return options->keep = true;
         return false;
     }
     size_t name = (size_t)(equals - word);
@@ -84,6 +101,7 @@ static bool parse_word(struct options *options, const char *word, size_t length)
         return copy_path(options->directory, sizeof options->directory, value, value_length);
     if (word_is(word, name, "file"))
         return copy_path(options->file, sizeof options->file, value, value_length);
+    if (word_is(word, name, "recorder")) return parse_recorder(options->recorder, value, value_length);
     if (word_is(word, name, "budget")) {
         int64_t millionths = parse_percent(value, value_length);
         options->budget = (uint64_t)millionths;
@@ -92,6 +110,8 @@ static bool parse_word(struct options *options, const char *word, size_t length)
     int64_t number = parse_number(value, value_length);
     if (number < 0) return false;
     if (word_is(word, name, "interval")) options->interval = (uint64_t)number;
+    else if (word_is(word, name, "memory") && number) options->memory = (uint64_t)number;
+    else if (word_is(word, name, "room")) options->room = (uint64_t)number;
     else if (word_is(word, name, "blocks")) options->blocks = (uint64_t)number;
     else if (word_is(word, name, "stacks")) options->stacks = (uint64_t)number;
     else if (word_is(word, name, "seed")) options->seed = (uint64_t)number;
@@ -108,7 +128,7 @@ static uint64_t power_of_two(uint64_t at_least, uint64_t low, uint64_t high) {
 
 int options_parse(struct options *options, const char *text) {
     memset(options, 0, sizeof *options);
-    options->interval = UINT64_MAX;
+    options->interval = options->room = UINT64_MAX;
     while (text && *text) {
         size_t length = strcspn(text, ",");
         if (length > 0 && !parse_word(options, text, length)) return PROBE_BAD_OPTIONS;

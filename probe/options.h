@@ -14,6 +14,11 @@ struct options {
     uint64_t blocks;     /* blocks=N        live blocks there is room for */
     uint64_t stacks;     /* stacks=N        distinct stacks there is room for */
     uint64_t seed;       /* seed=N          of the sampler, for tests; 0: from the clock */
+    uint64_t memory;     /* memory=BYTES    most that the probe takes; 0: as much as its tables have */
+    uint64_t room;       /* room=BYTES      the same, as offheap has found it left below a memory limit */
+    bool force;          /* force           whatever the memory limit of the process's cgroup leaves */
+    bool keep;           /* keep            the live file stays when the process ends */
+    uint64_t recorder[3];/* recorder=A.B.C  PID, start and PID namespace of the offheap that the file is made for */
     bool follow;         /* follow          children inherit the probe */
     uint64_t search;     /* search=PID      stay in the environment until a JVM has started; of the processes
                             before it only children of PID (offheap run) make a live file of their own */

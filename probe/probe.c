@@ -356,9 +356,31 @@ static const char *why_not(int error) {
     }
 }
 
+/* By hand, for snprintf may allocate. */
+static void add_kib(char *line, uint64_t bytes) {
+    char digits[24], *at = digits + sizeof digits;
+    *--at = 0;
+    uint64_t kib = bytes >> 10;
+    do *--at = (char)('0' + kib % 10);
+    while (kib /= 10);
+    strcat(strcat(line, at), " KiB");
+}
+
+static void say_no_memory(char *line) {
+    uint64_t bound, least;
+    live_file_refused(&bound, &least);
+    strcat(line, "the memory limit of its container grants the probe ");
+    add_kib(line, bound);
+    strcat(line, ", and it needs ");
+    add_kib(line, least);
+    strcat(line, ": raise the limit, or add the word force to OFFHEAP");
+}
+
 void probe_complain(int error) {
-    char line[128] = "offheap: ";
-    strcat(strcat(line, why_not(error)), "; nothing is recorded\n");
+    char line[256] = "offheap: ";
+    if (error == PROBE_NO_MEMORY) say_no_memory(line);
+    else strcat(line, why_not(error));
+    strcat(line, "; nothing is recorded\n");
     if (write(2, line, strlen(line)) < 0) return; /* no stderr: nobody to tell */
 }
 
@@ -416,12 +438,33 @@ EXPORT int offheap_start(const char *text) {
 
 EXPORT int offheap_stop(void) { return probe_stop(); }
 
+void probe_keep(void) {
+    if (!probe_enter()) return;
+    live->kept = 1;
+    live->recorder_pid = 0;
+    probe_leave();
+}
+
+/*
+ * A start script runs the JVM for a moment, to ask it for its version say, and each time 4 MiB of shared memory
+ * would stay.  What so few samples tell nobody looks for, unless it was asked for: every block, a place, `keep`.
+ */
+static bool is_not_worth_keeping(void) {
+    enum { SECONDS = 10, SAMPLES = 1000 };
+    if (live->kept || live->recorder_pid || live->mode == OFFHEAP_EXACT) return false;
+    if (live->stop_monotonic_ns - live->start_monotonic_ns > SECONDS * UINT64_C(1000000000)) return false;
+    return stacks_samples(SAMPLES) < SAMPLES;
+}
+
 __attribute__((destructor)) void probe_fall_asleep(void) {
     if (!probe_enter()) return;
     budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     uint32_t recording = OFFHEAP_RECORDING;
-    __atomic_compare_exchange_n(&live->state, &recording, OFFHEAP_EXITED, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (__atomic_compare_exchange_n(&live->state, &recording, OFFHEAP_EXITED, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED) &&
+        is_not_worth_keeping())
+        live_file_remove();
     probe_leave();
     /* The hooks stay, and the mapping: threads may be inside. */
     atomic_store(&probe_state, PROBE_IDLE);

@@ -32,6 +32,7 @@ enum probe_error {
     PROBE_FORKED = 111,            /* a child of a process that was recorded when it forked */
     PROBE_BUSY = 112,              /* a thread has not come out of the probe since the last recording */
     PROBE_NO_DESCRIPTOR = 113,     /* the process has as many files open as it may */
+    PROBE_NO_MEMORY = 114,         /* the memory limit of its cgroup leaves too little (shape.h) */
 };
 
 /* STOPPING: hooks let everything pass already, and the JVM is described still. */
@@ -53,6 +54,8 @@ int probe_stop(void);
 void probe_fall_asleep(void);
 /* Is there a live file of this process?  The state alone is also that of a forked child, whose parent has it. */
 bool probe_is_recording(void);
+/* What is recorded now is wanted after the end, though it was made for a recorder. */
+void probe_keep(void);
 /* Says on stderr that nothing is recorded, and why. */
 void probe_complain(int error);
 /* True when this library was preloaded: its symbols interpose, GOTs are left alone. */

@@ -100,6 +100,7 @@ enum offheap_coverage {
     OFFHEAP_NO_METHOD_NAMES = 1 << 5,/* JVMTI refused: Java frames without names */
     OFFHEAP_CHAINED = 1 << 6,       /* another allocator than libc's serves malloc */
     OFFHEAP_WAS_IDLE = 1 << 7,      /* a preloaded probe that was idle: threads go on with the countdown from then */
+    OFFHEAP_SHORT_OF_MEMORY = 1 << 8,/* tables are smaller than asked for: memory_bound leaves no more */
 };
 
 /* One page.  Offsets are asserted at the end of this file. */
@@ -138,8 +139,12 @@ struct offheap_header {
     uint32_t interval_code;    /* 2856  in force since, of the class sampled most rarely */
     uint32_t greatest_code;    /* 2860  that ever was, of any class */
     uint32_t least_code;       /* 2864  that ever was */
-    uint32_t reserved_word;    /* 2868 */
-    uint64_t reserved[153];    /* 2872 */
+    uint32_t kept;             /* 2868  1: nobody removes the file unasked once its process has ended */
+    uint64_t recorder_pid;     /* 2872  the offheap that the file was made for, 0: none; then its field 22 of */
+    uint64_t recorder_start;   /* 2880  /proc/PID/stat and the inode of its PID namespace: once it is gone, and */
+    uint64_t recorder_namespace;/* 2888 nothing is written any more, the file is nobody's */
+    uint64_t memory_bound;     /* 2896  bytes that the probe may take, 0: as many as its tables have */
+    uint64_t reserved[149];    /* 2904 */
 };
 
 /*

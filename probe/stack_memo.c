@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "java.h"
+#include "live_file.h"
 #include "modules.h"
 #include "probe.h"
 #include "stack_bounds.h"
@@ -32,6 +33,7 @@ struct memo {
 static struct lane {
     struct memo memos[1 << SET_BITS][SET];
     uint64_t next, end; /* where to write, and where what has ever been written ends */
+    bool granted;
     struct java_trace java; /* of the draft */
     uint64_t frames[STACK_FRAMES];
     _Alignas(64) char store[STORE];
@@ -41,10 +43,21 @@ static const size_t longest =
     READS * sizeof(struct unwind_read) + (JAVA_CODES + JAVA_METHODS) * sizeof(struct java_check);
 _Static_assert(sizeof(struct unwind_read) % _Alignof(struct java_check) == 0, "checks follow reads");
 
+static _Atomic uint64_t granted; /* lanes */
+
 static struct lane *my_lane(void) {
-    int lane = probe_lane();
-    return lane < 0 ? NULL : &lanes[lane];
+    int number = probe_lane();
+    if (number < 0) return NULL;
+    struct lane *lane = &lanes[number];
+    if (unlikely(!lane->granted)) {
+        if (!live_grant(sizeof *lane)) return NULL;
+        lane->granted = true;
+        atomic_fetch_add(&granted, 1);
+    }
+    return lane;
 }
+
+uint64_t stack_memo_bytes(void) { return atomic_load(&granted) * sizeof(struct lane); }
 
 static unsigned set_of(const struct unwind_registers *from) {
     return (unsigned)((from->sp ^ from->site * 31) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SET_BITS));

@@ -16,6 +16,9 @@
 #include "recording.h"
 #include "unwind.h"
 
+/* Memory that memos have by now: it stays with them. */
+uint64_t stack_memo_bytes(void);
+
 /* Between probe_enter and probe_leave a thread has its memos alone.  0: none holds.
  * `java`: the stack has Java frames. */
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,

@@ -217,3 +217,12 @@ void stack_count(uint32_t stack, size_t size) {
     __atomic_fetch_add(&counters->blocks_variance, (uint64_t)(blocks_variance + 0.5), __ATOMIC_RELAXED);
     __atomic_fetch_add(&counters->bytes_variance, (uint64_t)(blocks_variance * kib * kib + 0.5), __ATOMIC_RELAXED);
 }
+
+uint64_t stacks_samples(uint64_t enough) {
+    const struct offheap_counters *counters = LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS);
+    uint64_t rows = __atomic_load_n(&live->sections[OFFHEAP_STACKS].used, __ATOMIC_RELAXED) * live->counter_shards;
+    uint64_t safe = live_populated(OFFHEAP_COUNTERS) / sizeof *counters, samples = 0;
+    for (uint64_t row = 0; row < rows && row < safe && samples < enough; row++)
+        samples += __atomic_load_n(&counters[row].samples, __ATOMIC_RELAXED);
+    return samples < enough ? samples : enough;
+}

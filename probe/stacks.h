@@ -19,4 +19,7 @@ uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, str
 /* Adds one sampled block of `size` bytes to the stack's counters. */
 void stack_count(uint32_t stack, size_t size);
 
+/* Samples taken so far, or `enough` if there are as many. */
+uint64_t stacks_samples(uint64_t enough);
+
 #endif

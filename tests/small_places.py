@@ -63,6 +63,12 @@ class MemoryCgroup:
         usage = int((self.group / self.usage_file).read_text())
         return usage - stat["active_file"] - stat["inactive_file"]
 
+    def kills(self) -> int:
+        """Processes that the kernel has killed in it."""
+        version_2 = self.group / "memory.events"
+        text = (version_2 if version_2.exists() else self.group / "memory.oom_control").read_text()
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
+
 
 @contextlib.contextmanager
 def memory_cgroup() -> Iterator[MemoryCgroup]:

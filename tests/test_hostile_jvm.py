@@ -345,7 +345,7 @@ def test_file_descriptors_that_run_out(
 def test_near_the_memory_limit_of_its_cgroup(
     version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """16 MiB are enough for the probe: it takes 6 to 7, most of them the live file's."""
+    """16 MiB are enough for the probe: its tables are smaller than the 4.7 MiB that they take elsewhere."""
     options = (*STEADY, "-XX:ReservedCodeCacheSize=16m")
     run = partial(hold, jre(version), scarce, what="32", options=options)
 
@@ -366,5 +366,5 @@ def test_near_the_memory_limit_of_its_cgroup(
         (file,) = Path(name).iterdir()
         assert recording.load(file).info.ended == "exited"
         in_memory = file.stat().st_blocks * 512
-    assert 4 * MIB < in_memory < 8 * MIB
+    assert 2 * MIB < in_memory < 4.7 * MIB
     assert in_memory < cost < 12 * MIB

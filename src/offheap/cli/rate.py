@@ -1,4 +1,4 @@
-"""`--interval`, `--budget` and `--exact`: the same options in every command that records."""
+"""`--interval`, `--budget`, `--exact`, `--memory` and `--force`: the same in every command that records."""
 
 from __future__ import annotations
 
@@ -32,10 +32,33 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         help=f"{condition}share of the process's CPU time that sampling may use (default 1%%); "
         "intervals adapt to it",
     )
+    parser.add_argument(
+        "--memory",
+        type=parse_size,
+        metavar="SIZE",
+        help=f"{condition}most memory that the probe may take (default: half of what is left below the "
+        "memory limit of the process's container)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help=f"{condition}record although the memory limit leaves too little room",
+    )
 
 
 def words(args: argparse.Namespace) -> str:
-    """The probe's options (probe/options.h) for the three."""
+    """The probe's options (probe/options.h) for all of them."""
+    return ",".join([_sampling(args), *memory(args)])
+
+
+def memory(args: argparse.Namespace) -> list[str]:
+    """Those of `--memory` and `--force`."""
+    if args.memory == 0:
+        raise UserError("--memory must be greater than 0", "leave it out, or give a size such as 64MiB")
+    return ([] if args.memory is None else [f"memory={args.memory}"]) + (["force"] if args.force else [])
+
+
+def _sampling(args: argparse.Namespace) -> str:
     if args.interval == 0 and not args.exact:
         raise UserError("--interval must be greater than 0", "use --exact to record every block")
     if args.exact:
@@ -51,7 +74,7 @@ def words(args: argparse.Namespace) -> str:
 
 
 def asked(args: argparse.Namespace) -> Sampling:
-    """The three as they were given."""
+    """What of it says how much is sampled, as it was given."""
     from offheap.recording.sampling import Sampling
 
     return Sampling(None if args.exact else args.interval, args.budget, args.exact)

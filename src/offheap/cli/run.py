@@ -75,24 +75,29 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
     from offheap.cli import env
     from offheap.jvm.library import probe_library
 
+    words = rate.words(args) if sampling is None else ",".join([sampling, *rate.memory(args)])
+    if not args.force:
+        # Before the recorder grows any further.
+        from offheap.jvm import admission
+
+        words = ",".join(word for word in (words, admission.admit(os.getpid(), starting=True).words) if word)
     with held():
         from offheap.recording.launch import Settings, launch
         from offheap.watch import glance
 
-    sampling = sampling or rate.words(args)
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(sampling, directory=folder, follow=args.follow)
+        text = env.options(words, directory=folder, follow=args.follow)
         search = "" if args.follow else f",search={os.getpid()}"
-        return {"LD_PRELOAD": library, "OFFHEAP": words + search}
+        return {"LD_PRELOAD": library, "OFFHEAP": text + search}
 
     launched = launch(
         command,
         Settings(
             variables=variables,
             output=args.output,
-            exact=sampling == "exact",
+            exact="exact" in words.split(","),
             follow=args.follow,
             duration=args.duration,
             every=args.every,

@@ -6,24 +6,25 @@ import os
 import secrets
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from offheap.errors import UserError
-from offheap.jvm import library, target
+from offheap.jvm import admission, library, target
 from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.jvm.library import probe_library
 from offheap.jvm.target import Target
 from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
 
-# The first 40 bytes of a live file, probe/recording.h: magic, version, header_bytes,
-# file_bytes, state, mode, entry, pid.
-_HEADER = struct.Struct("<8sIIQIIIi")
+# The first 88 bytes of a live file, probe/recording.h: magic, version, header_bytes,
+# file_bytes, state, mode, entry, and after others the coverage.
+_HEADER = struct.Struct("<8sIIQIII44xQ")
 _MAGIC = b"OFFHEAP\n"
 _RECORDING = 1
 _PRELOAD = 1
+_SHORT_OF_MEMORY = 1 << 8
 
 # enum probe_error of probe/probe.h
 OK = 0
@@ -48,6 +49,10 @@ _RESULTS: dict[int, tuple[str, str]] = {
         "start the JVM under the probe with `offheap run`",
     ),
     112: ("still has a thread inside it from the last recording", "try again in a moment"),
+    114: (
+        "has too little room below the memory limit of the JVM's container",
+        "raise the limit, or risk that the kernel kills the JVM, with --force",
+    ),
     113: ("found no file descriptor for its live file", "raise the JVM's limit of open files (ulimit -n)"),
     PRELOADED: ("was preloaded: it is stopped, and its hooks stay until the process ends", ""),
 }
@@ -115,34 +120,54 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
 
 
-def start(pid: int, sampling: str = "", full: Callable[[Path], str] = lambda folder: "") -> Started:
+def start(
+    pid: int,
+    sampling: str = "",
+    full: Callable[[Path], str] = lambda folder: "",
+    *,
+    passing: bool = False,
+) -> Started:
     """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
 
     `sampling` says what is sampled in the words of probe/options.h; "" is the probe's default.
-    `full` says what to do about the full file system of a folder, when it knows.
+    `full` says what to do about the full file system of a folder, when it knows.  `passing`: what it
+    writes is of use to this process alone.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present and present.live_file:
+        if not passing:
+            ask(AttachedVM(pid), present.libraries[0], "keep")
         return _already(pid, present)
+    allowed = admission.Allowance() if "force" in sampling.split(",") else admission.admit(pid)
+    recorder = "recorder=" + ".".join(map(str, status.identity())) if passing else ""
+    sampling = ",".join(word for word in (sampling, allowed.words, recorder) if word)
     # A second copy beside an idle one would be hooked by both: start the one that is there.
     path = present.libraries[0] if present else library.place(checked.status)
     try:
-        return _start(checked, path, sampling, full)
+        started = _start(checked, path, sampling, full)
     except UserError:
         library.remove_copy(pid, path)
         raise
+    if allowed.why and _is_short_of_memory(started.live_file):
+        return replace(started, notes=(*started.notes, allowed.why))
+    return started
 
 
-def detach(pid: int, recorder_of: Callable[[Path], int | None] = lambda live_file: None) -> Stopped:
-    """Stops the probe; NotRecording, or UserError when there is none, TargetGone when the JVM has ended."""
+def detach(pid: int, recorder_of: Callable[[Path], int | None] | None = None) -> Stopped:
+    """Stops the probe; NotRecording, or UserError when there is none, TargetGone when the JVM has ended.
+
+    `recorder_of` finds who records a live file: when nobody does, what is in it is kept.
+    """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present is None:
         raise UserError(f"PID {pid} has no probe", "`offheap ps` shows which JVMs have one")
     # Asked while it records: a recorder that sees the end goes away by itself.
-    recorder = recorder_of(present.live_file) if present.live_file else None
+    recorder = recorder_of(present.live_file) if recorder_of and present.live_file else None
     vm = AttachedVM(pid)
+    if recorder_of and present.live_file and recorder is None:
+        ask(vm, present.libraries[0], "keep")
     code = NOT_RECORDING
     for path in present.libraries:
         code = ask(vm, path, "stop")
@@ -247,15 +272,25 @@ def _already(pid: int, present: LoadedProbe) -> Started:
 
 def _recording_entry(path: Path) -> int | None:
     """enum offheap_entry of a live file that is being written; None when it is none."""
+    fields = _header(path)
+    if fields is None:
+        return None
+    magic, _version, _header_bytes, _file_bytes, state, _mode, entry, _coverage = fields
+    return entry if magic == _MAGIC and state == _RECORDING else None
+
+
+def _is_short_of_memory(path: Path) -> bool:
+    fields = _header(path)
+    return fields is not None and bool(fields[-1] & _SHORT_OF_MEMORY)
+
+
+def _header(path: Path) -> tuple[Any, ...] | None:
     try:
         with path.open("rb") as file:
             raw = file.read(_HEADER.size)
     except OSError:
         return None
-    if len(raw) < _HEADER.size:
-        return None
-    magic, _version, _header_bytes, _file_bytes, state, _mode, entry, _pid = _HEADER.unpack(raw)
-    return entry if magic == _MAGIC and state == _RECORDING else None
+    return _HEADER.unpack(raw) if len(raw) == _HEADER.size else None
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,22 +29,46 @@ class Cgroup:
     kernel: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left below a memory limit: of all groups on the way to the root, the one that has the least.
+
+    group  its folder; two processes share the room if both are in it or below
+    left   bytes until the kernel kills something; page cache that it drops first counts as left
+    """
+
+    group: Path
+    limit: int
+    left: int
+
+
+def room(pid: int, mounts: Path | None = None) -> Room | None:
+    """What a process and all that share its limit may still take; None where no limit is seen from here.
+
+    probe/cgroup.c reads the same from inside.
+    """
+    return least_room(_text(pid), mounts)
+
+
+def least_room(text: str, mounts: Path | None = None) -> Room | None:
+    """The same of the text of /proc/PID/cgroup."""
+    return min(_rooms(text, mounts), key=lambda room: room.left, default=None)
+
+
+def shares(pid: int, other: Room, mounts: Path | None = None) -> bool:
+    """Whether a process is held against that limit, too."""
+    return any(other.group in (group, *group.parents) for _, group, _ in _groups(_text(pid), mounts))
+
+
 def read(pid: int, mounts: Path | None = None) -> Cgroup | None:
     """The memory cgroup of a process; None when it is in none, or none can be read from here.
 
     `mounts` is where the hierarchies are mounted, /sys/fs/cgroup.
     """
-    base = mounts or Path("/sys/fs/cgroup")
-    try:
-        text = Path(f"/proc/{pid}/cgroup").read_bytes().decode(errors="surrogateescape")
-    except OSError:
-        return None
-    for version, path in sorted(parse(text).items()):
-        roots = (base / "memory",) if version == 1 else (base, base / "unified")
-        for root in roots:
-            found = _read(version, root, path)
-            if found:
-                return found
+    for version, folder, root in _groups(_text(pid), mounts):
+        found = _read(version, folder, root)
+        if found:
+            return found
     return None
 
 
@@ -68,18 +93,74 @@ def parse_stat(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
-def _read(version: int, root: Path, path: str) -> Cgroup | None:
-    # In a container with a cgroup namespace of its own the path is relative to what is mounted;
-    # without one it is the host's, and the container's own group is what is mounted.
-    relative = os.path.normpath(path).lstrip("/")
-    folder = root / relative
-    usage_name, limit_name = (
-        ("memory.usage_in_bytes", "memory.limit_in_bytes")
-        if version == 1
-        else ("memory.current", "memory.max")
-    )
-    if _number(folder / usage_name) is None:
-        folder = root
+# What limits a group and what is held against it.  Above memory.high nothing is killed, but slowed down.
+_LIMITS = {
+    1: (
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+    ),
+    2: (("memory.max", "memory.current"), ("memory.high", "memory.current")),
+}
+
+
+def _text(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_bytes().decode(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _groups(text: str, mounts: Path | None) -> Iterator[tuple[int, Path, Path]]:
+    """Version, folder, and the root of the hierarchy, of each memory cgroup that a process may be in."""
+    base = mounts or Path("/sys/fs/cgroup")
+    for version, path in sorted(parse(text).items()):
+        for root in (base / "memory",) if version == 1 else (base, base / "unified"):
+            yield version, _folder(version, root, path), root
+
+
+def _folder(version: int, root: Path, path: str) -> Path:
+    """Where a group is.
+
+    In a container with a cgroup namespace of its own the path is relative to what is mounted; without one it
+    is the host's, and what is mounted is a group on its way: then parts are missing in front.
+    """
+    parts = [part for part in os.path.normpath(path).split("/") if part]
+    if ".." in parts:  # outside of what is mounted here
+        return root
+    usage = _LIMITS[version][0][1]
+    candidates = (root.joinpath(*parts[first:]) for first in range(len(parts)))
+    return next((folder for folder in candidates if _number(folder / usage) is not None), root)
+
+
+def _rooms(text: str, mounts: Path | None) -> Iterator[Room]:
+    for version, folder, root in _groups(text, mounts):
+        for group in (folder, *folder.parents):
+            for limit_name, usage_name in _LIMITS[version]:
+                limit, usage = _number(group / limit_name), _number(group / usage_name)
+                if limit is not None and usage is not None and limit < _NO_LIMIT_V1:
+                    yield Room(group, limit, max(0, limit - max(0, usage - _droppable(version, group))))
+            if group == root or (version == 1 and _number(group.parent / "memory.use_hierarchy") == 0):
+                break
+
+
+def _droppable(version: int, group: Path) -> int:
+    """Bytes of page cache and the like that the kernel takes back before it kills.
+
+    Half of what was used of late, as it counts for MemAvailable, and nothing of what a disk must take first.
+    Files on tmpfs are not among it.
+    """
+    try:
+        stat = parse_stat((group / "memory.stat").read_text())
+    except OSError:
+        return 0
+    prefix, waiting = ("total_", "total_") if version == 1 else ("", "file_")
+    cache = stat.get(f"{prefix}inactive_file", 0) + stat.get(f"{prefix}active_file", 0) // 2
+    cache += stat.get("slab_reclaimable", 0) // 2
+    return max(0, cache - stat.get(f"{waiting}dirty", 0) - stat.get(f"{waiting}writeback", 0))
+
+
+def _read(version: int, folder: Path, root: Path) -> Cgroup | None:
+    limit_name, usage_name = _LIMITS[version][0]
     usage = _number(folder / usage_name)
     if usage is None:
         return None
@@ -102,7 +183,7 @@ def _read(version: int, root: Path, path: str) -> Cgroup | None:
         anonymous, cache = stat.get("anon", 0), stat.get("file", 0)
     return Cgroup(
         version,
-        "/" + relative if folder != root else "/",
+        "/" if folder == root else f"/{folder.relative_to(root)}",
         usage,
         min(limits, default=None),
         anonymous,

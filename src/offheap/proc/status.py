@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +103,25 @@ def parse(pid: int, status: str, stat: str) -> Status:
         raise ValueError(f"not the status of a process: {error}") from None
 
 
+def identity() -> tuple[int, int, int]:
+    """PID, start time and PID namespace of this process: containers may number differently."""
+    its = read(os.getpid())
+    return its.pid, its.start_ticks, os.stat("/proc/self/ns/pid").st_ino
+
+
 def pids() -> list[int]:
     """Every process of this PID namespace, in order."""
     return sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Of a process's RSS what is no file's; 0 when it cannot be told (before Linux 4.5, another user's)."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return 0
+    found = re.search(rb"^RssAnon:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 def command_line(pid: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from offheap.errors import UserError
+from offheap.proc import oom
 from offheap.signals import ENDING
 
 _SI_KERNEL = 0x80  # siginfo.h: the terminal sent it, and to the child as well
@@ -21,17 +22,18 @@ class Child:
 
     While the context is open the four signals that end programs are blocked here: `poll`
     passes them on.  Once the program has ended they ask us to stop, see `asked_to_stop`.
+    Where memory runs out, the kernel shall kill us, not the program.
     """
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
         self.asked_to_stop = False
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        self._oom = oom.volunteer()
         try:
             self._process = subprocess.Popen(
                 list(command),
                 env={**os.environ, **variables},
-                # exec keeps the mask of blocked signals: the program would never see them.
-                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, self._before),
+                preexec_fn=self._become_the_program,
             )
         except OSError as error:
             self.__exit__(None, None, None)
@@ -46,6 +48,11 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+    def _become_the_program(self) -> None:
+        # exec keeps the mask of blocked signals: the program would never see them.
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+        oom.restore(self._oom)
 
     @property
     def pid(self) -> int:

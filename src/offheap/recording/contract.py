@@ -80,6 +80,7 @@ class Coverage(IntFlag):
     NO_METHOD_NAMES = 1 << 5
     CHAINED = 1 << 6
     WAS_IDLE = 1 << 7
+    SHORT_OF_MEMORY = 1 << 8
 
 
 class FrameKind(IntEnum):
@@ -191,8 +192,12 @@ HEADER = np.dtype(
         ("interval_code", "<u4"),
         ("greatest_code", "<u4"),
         ("least_code", "<u4"),
-        ("reserved_word", "<u4"),
-        ("reserved", "<u8", (153,)),
+        ("kept", "<u4"),
+        ("recorder_pid", "<u8"),
+        ("recorder_start", "<u8"),
+        ("recorder_namespace", "<u8"),
+        ("memory_bound", "<u8"),
+        ("reserved", "<u8", (149,)),
     ]
 )
 

@@ -24,6 +24,7 @@ COVERAGE: dict[Coverage, str] = {
     Coverage.NO_METHOD_NAMES: "the JVM offers no JVMTI: Java frames have no names",
     Coverage.WAS_IDLE: "the probe was stopped before: up to 256 KiB "
     "of each thread's first allocations are not recorded",
+    Coverage.SHORT_OF_MEMORY: "the memory limit of its container left room for small tables only",
     Coverage.CHAINED: "malloc is not libc's: the other allocator's own overhead is not recorded",
 }
 

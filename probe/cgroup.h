@@ -1,0 +1,17 @@
+/* The memory limit of the process's cgroup, version 1 or 2, and what is left below it. */
+#ifndef OFFHEAP_CGROUP_H
+#define OFFHEAP_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cgroup_room {
+    uint64_t limit; /* of the group that has the least left: the process's own, or one above it */
+    uint64_t left;  /* bytes until the kernel kills something in it; page cache that it drops first counts as left */
+};
+
+/* False: no group that can be seen from here has a limit.  Allocates nothing; some ten small files are read,
+ * which takes 50 us or so.  src/offheap/proc/cgroup.py reads the same from outside. */
+bool cgroup_read(struct cgroup_room *room);
+
+#endif

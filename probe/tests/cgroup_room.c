@@ -1,0 +1,11 @@
+/* Prints what probe/cgroup.c reads below the folder given at build time: "limit left", or "none". */
+#include <stdio.h>
+
+#include "../cgroup.c"
+
+int main(void) {
+    struct cgroup_room room;
+    if (!cgroup_read(&room)) puts("none");
+    else printf("%lu %lu\n", (unsigned long)room.limit, (unsigned long)room.left);
+    return 0;
+}

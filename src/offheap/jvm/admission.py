@@ -1,0 +1,75 @@
+"""Whether a process has room for the probe below its memory limit: asked before anything is loaded.
+
+The kernel kills what would exceed the limit of a memory cgroup.  So that it does not, the probe takes at
+most half of what is left, with smaller tables if need be (probe/shape.h); where even the smallest are too
+large, nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from offheap.errors import UserError
+from offheap.proc import cgroup, status
+from offheap.quantities import format_size
+
+# The smallest tables and what goes with them, probe/shape.c.
+PROBE_BYTES = 2104 << 10
+# Of a recorder at work what the kernel cannot drop; the rest of its RSS are pages of libraries.
+RECORDER_BYTES = 48 << 20
+# The least that a JVM takes: more is not known of a program that is still to be started.
+_PROGRAM_BYTES = 40 << 20
+# Of what is left: the program may need more memory itself.
+_SHARE_OF_ROOM = 2
+# Of the limit where a program starts: how much it will need is not known.
+_SHARE_OF_LIMIT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Bytes that the probe may take, None: as many as it likes; `why` its tables are smaller then."""
+
+    bytes: int | None = None
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """The probe's options for it (probe/options.h)."""
+        return "" if self.bytes is None else f"room={self.bytes}"
+
+
+def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowance:
+    """What the probe may take in a process; UserError when there is too little for it.
+
+    starting  the process is this one, and starts another that will be recorded
+    recorder  a recorder runs beside it: this process, which has not grown to its full size yet
+    """
+    room = cgroup.room(pid)
+    if room is None:
+        return Allowance()
+    beside = _growth() if recorder and cgroup.shares(os.getpid(), room) else 0
+    left = max(0, room.left - beside - (_PROGRAM_BYTES if starting else 0))
+    allowed = left // _SHARE_OF_ROOM
+    if starting:
+        allowed = min(allowed, room.limit // _SHARE_OF_LIMIT)
+    whose = "its container" if starting else f"PID {pid}'s container"
+    has = f"the memory limit of {whose} is {format_size(room.limit)}, {format_size(room.left)} of it free"
+    takers = [f"{format_size(beside)} for this recorder"] if beside else []
+    takers += [f"{format_size(_PROGRAM_BYTES)} for the program"] if starting else []
+    if takers:
+        has += f", of which it takes {' and '.join(takers)}"
+    grants = f"{has}: the probe may take {format_size(allowed)}"
+    if allowed < PROBE_BYTES:
+        raise UserError(
+            f"{grants}, and needs {format_size(PROBE_BYTES)}",
+            "raise the limit"
+            + (", record from outside of the container" if beside and not starting else "")
+            + ", or risk that the kernel kills the program, with --force",
+        )
+    return Allowance(allowed, f"{grants}, so its tables are smaller")
+
+
+def _growth() -> int:
+    """What this process may still grow by."""
+    return max(0, RECORDER_BYTES - status.anonymous_bytes(os.getpid()))
