@@ -1,4 +1,4 @@
-"""Near the memory limit of its container a JVM is not killed by the probe: it has smaller tables, or refuses."""
+"""Near the memory limit of its container no JVM is killed by the probe: it has smaller tables, or refuses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
         assert room
         assert abs(room.left - above * MIB) < MIB
         if above == 4:
-            # At the very limit it may be let in, and refuse when it finds that the JVM has taken some meanwhile.
+            # It may be let in, and refuse when it finds that the JVM has taken some of it meanwhile.
             with pytest.raises(UserError, match=r"memory limit of .*--force"):
                 probe.start(jvm.pid, MODES[mode])
         else:

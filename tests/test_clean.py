@@ -142,7 +142,7 @@ def test_age_and_other_users(place: Path, stale: Path) -> None:
 
 
 def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_folder, "_parents", lambda: [str(place)])
+    monkeypatch.setattr(run_folder, "parents", lambda: [str(place)])
     folder = place / "offheap-run-7-abcdefgh"
     folder.mkdir(mode=0o700)
     path = copied(stale, folder)
@@ -178,7 +178,7 @@ def test_ps_and_a_full_file_system_name_them(
     real = os.statvfs
     none_free = os.statvfs_result((*real("/")[:4], 0, *real("/")[5:]))
     monkeypatch.setattr(os, "statvfs", lambda path: none_free)
-    monkeypatch.setattr(run_folder, "_parents", lambda: [str(place)])
+    monkeypatch.setattr(run_folder, "parents", lambda: [str(place)])
     lines: list[str] = []
     with pytest.raises(UserError, match="160 MiB free for the live file; `offheap clean` frees"):
         run_folder.make(True, lines.append, stale_files.mend)

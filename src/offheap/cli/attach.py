@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
-    from offheap.recording import run_folder, stale_files
+    from offheap.proc import oom
+    from offheap.recording import stale_files
     from offheap.recording.output import check_output
     from offheap.recording.recorder import record
     from offheap.recording.sole_recorder import sole_recorder
@@ -75,9 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
     from offheap.cli.progress import ProgressLine
 
-    run_folder.sweep()
+    stale_files.sweep()
+    oom.volunteer()
     with interruptible() as interrupted:
-        started = probe.start(pid, sampling, stale_files.mend)
+        started = probe.start(pid, sampling, stale_files.mend, passing=not args.keep)
         stay = args.keep or started.how == "preloaded"
         ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
         # Before anything is said: who may not record gets one line.

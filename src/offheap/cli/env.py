@@ -26,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="directory of the live file (default /dev/shm)"
     )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the live file of a process that ended within 10 s with fewer than 1,000 samples, too",
+    )
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument(
         "--native", action="store_true", help="record the next program, even if it is not a JVM"
@@ -38,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.jvm.library import probe_library
 
     library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
-    words = options(rate.words(args), directory=args.dir, follow=args.follow)
+    words = options(rate.words(args), directory=args.dir, follow=args.follow, keep=args.keep)
     search = not (args.native or args.follow)
     if args.json:
         # In a container the process 1 is what the shell is here.
@@ -64,7 +69,7 @@ def preload(library: Path, before: str) -> str:
     return ":".join([str(library), *others])
 
 
-def options(sampling: str, *, directory: Path | None, follow: bool) -> str:
+def options(sampling: str, *, directory: Path | None, follow: bool, keep: bool = False) -> str:
     """The text of the OFFHEAP variable (probe/options.h); `sampling`: of `rate.words`."""
     words = [sampling]
     if directory is not None:
@@ -75,4 +80,6 @@ def options(sampling: str, *, directory: Path | None, follow: bool) -> str:
         words.append(f"dir={directory.absolute()}")
     if follow:
         words.append("follow")
+    if keep:
+        words.append("keep")
     return ",".join(words)

@@ -67,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
             "`offheap live` needs a terminal", "for a file or a pipe use `offheap leaks` or `offheap summary`"
         )
     from offheap.cli.reading import process_or_recording
+    from offheap.recording import stale_files
 
+    stale_files.sweep()
     pid = process_or_recording(args.target)
     if isinstance(pid, Path):
         if args.attach:
@@ -146,7 +148,7 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
     from offheap.recording.sole_recorder import sole_recorder
 
     with interruptible() as interrupted:
-        started = probe.start(pid, rate.words(args), stale_files.mend)
+        started = probe.start(pid, rate.words(args), stale_files.mend, passing=True)
         ours = started.how == "started"
         try:
             with sole_recorder(started.live_file, pid, rate.asked(args)):

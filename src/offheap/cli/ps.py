@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report import clean, terminal
     from offheap.report.lines import put
 
+    stale_files.sweep()
     jvms, stale = discovery.find_all(), stale_files.stale()
     if args.json:
         rows = {

@@ -118,7 +118,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.process:
         raise UserError("no process is given", "give a PID, a name or a recording, or --all")
     from offheap.cli.reading import process_or_recording
+    from offheap.recording import stale_files
 
+    stale_files.sweep()
     meant = process_or_recording(args.process)
     if isinstance(meant, Path):
         return _recording(args)

@@ -66,7 +66,7 @@ def launch(command: Sequence[str], settings: Settings) -> Launched:
         check_output(settings.output)
     else:
         try_output(_named_after(command, os.getpid()))
-    run_folder.sweep()
+    stale_files.sweep()
     folder = run_folder.make(settings.exact, settings.say, stale_files.mend)
     try:
         with Child(command, settings.variables(folder)) as child:

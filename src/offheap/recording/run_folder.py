@@ -38,7 +38,7 @@ def make(
     """
     mends: list[str] = []
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
-    for parent in _parents():
+    for parent in parents():
         with contextlib.suppress(OSError):
             free = os.statvfs(parent)
             if free.f_bavail * free.f_frsize < room and (mend := full(Path(parent))):
@@ -72,7 +72,7 @@ def remove(folder: Path) -> None:
 
 def sweep() -> None:
     """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
-    for parent in _parents():
+    for parent in parents():
         with contextlib.suppress(OSError), opened(parent) as above:
             for name in filter(NAME.fullmatch, os.listdir(above)):
                 with contextlib.suppress(OSError), opened(name, above) as folder:
@@ -81,14 +81,13 @@ def sweep() -> None:
                         os.rmdir(name, dir_fd=above)
 
 
-def _parents() -> list[str]:
+def parents() -> list[str]:
     return list(dict.fromkeys(("/dev/shm", tempfile.gettempdir(), "/tmp")))
 
 
 def _ourselves() -> str:
-    """PID, start time, PID namespace: containers that share /dev/shm may number differently."""
-    its = status.read(os.getpid())
-    return f"{its.pid} {its.start_ticks} {os.stat('/proc/self/ns/pid').st_ino}\n"
+    """Containers that share /dev/shm may number differently."""
+    return " ".join(map(str, status.identity())) + "\n"
 
 
 def kept_by(folder: int) -> str:

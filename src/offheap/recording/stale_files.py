@@ -2,6 +2,10 @@
 
 A process that is killed leaves its live file behind, and /dev/shm is memory.  What a file says of itself
 is not trusted with its life: only the kernel knows whether any process, in whatever container, writes it.
+
+`offheap clean` removes them all.  Other commands remove, unasked, what nobody will ask for: the file that a
+killed recorder left, whose recording exists, and the file of a process that ended more than a day ago, unless
+it was to be kept.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +26,11 @@ from offheap.proc import locks, status
 from offheap.quantities import format_duration, format_size
 from offheap.recording import contract, live_files, process, run_folder
 from offheap.recording.contract import State
+
+# A process that was killed by night is looked into the next morning.
+_SWEPT_AFTER_SECONDS = 24 * 3600.0
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 # Named in an error, which is one line.
 _MOST_NAMED = 3
@@ -81,6 +91,40 @@ def stale() -> list[LiveFileFound]:
     return [file for file in survey() if not file.kept]
 
 
+def sweep() -> None:
+    """Removes of this user's files what nobody will ask for, and the folders of runs that were killed."""
+    run_folder.sweep()
+    for folder in run_folder.parents():
+        with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
+            for name in filter(live_files.NAME.fullmatch, os.listdir(above)):
+                with contextlib.suppress(OSError):
+                    _sweep_one(above, name)
+
+
+def _sweep_one(folder: int, name: str) -> None:
+    descriptor = os.open(name, _FLAGS, dir_fd=folder)
+    try:
+        its = os.fstat(descriptor)
+        if its.st_uid != os.geteuid() or not stat.S_ISREG(its.st_mode) or _wanted(descriptor):
+            return
+        row = _header(descriptor)
+        if row is None:  # half made by a probe that was killed
+            forgotten = _age(its) > _SWEPT_AFTER_SECONDS
+        else:
+            forgotten = bool(row["recorder_pid"]) or (not row["kept"] and _silent(row) > _SWEPT_AFTER_SECONDS)
+        if forgotten and os.path.samestat(its, os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(descriptor)
+
+
+def _silent(row: Any) -> float:
+    """Seconds since the last sign of life, of a file of this boot or an earlier one."""
+    last = max(int(row["heartbeat_ns"]), int(row["stop_monotonic_ns"]))
+    recorded = max(0, last - int(row["start_monotonic_ns"]))
+    return time.time() - (int(row["start_realtime_ns"]) + recorded) / 1e9
+
+
 def mend(folder: Path) -> str:
     """What to do when the file system of a folder is full; "" when no stale live file is on it."""
     try:
@@ -132,8 +176,7 @@ def _not_ours(uid: int, wish: Wish) -> str:
 def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
     """Why a file stays; "" when it belongs to nobody: then it is removed if that is wished."""
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        descriptor = os.open(name, flags, dir_fd=folder)
+        descriptor = os.open(name, _FLAGS, dir_fd=folder)
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
     try:
@@ -158,13 +201,12 @@ def _age(its: os.stat_result) -> float:
 
 def _wanted(descriptor: int) -> str:
     """Why an open file is still wanted; "" when it is a live file that nobody uses or might ask for."""
-    raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
-    whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
-    pid, recording = None, False
-    if whole:
-        row = np.frombuffer(raw, contract.HEADER, 1)[0]
+    row = _header(descriptor)
+    pid, recording, recorder = None, False, ""
+    if row is not None:
         pid = process.find_process(int(row["pid"]), int(row["process_start"]))
         recording = row["state"] == State.RECORDING
+        recorder = _recorder(row)
     written = locks.is_written(descriptor)
     if pid and (written or recording):
         return f"PID {pid} records into it"
@@ -177,10 +219,29 @@ def _wanted(descriptor: int) -> str:
     except BlockingIOError:
         reader = locks.holder(descriptor)
         return f"PID {reader} reads it" if reader else "an offheap reads it"
-    if pid:
+    if recorder:
+        return recorder
+    if pid and not (row is not None and row["recorder_pid"]):
         return f"PID {pid} still runs, and was detached from: read it, then delete it by hand"
     # A probe that was killed while it made the file has written nothing yet.
-    return "" if whole or not raw.strip(b"\0") else "not a live file, despite its name"
+    empty = row is None and not os.pread(descriptor, contract.HEADER_BYTES, 0).strip(b"\0")
+    return "" if row is not None or empty else "not a live file, despite its name"
+
+
+def _header(descriptor: int) -> Any:
+    """Of contract.HEADER; None when the file has none."""
+    raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
+    whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
+    return np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None
+
+
+def _recorder(row: Any) -> str:
+    """Why the recorder that a file was made for may still want it; "" when it is gone, or there was none."""
+    pid = int(row["recorder_pid"])
+    # One in another container is known by its lock alone, which it holds until it removes the file.
+    here = int(row["recorder_namespace"]) == os.stat("/proc/self/ns/pid").st_ino
+    alive = pid and here and process.alive(pid, int(row["recorder_start"]))
+    return f"PID {pid}, the offheap that it was made for, still runs" if alive else ""
 
 
 @contextlib.contextmanager
