@@ -34,7 +34,7 @@ def test_a_diff_says_what_changed_and_lists_the_certain_first(
     html.write_diff(grown, path)
     page = open_report(path)
     change = grown.live_bytes.change.estimate
-    assert f"Live memory grew by {change / 2**20:.1f} MiB" in plain(page.inner_text("#answer h1"))
+    assert f"Live malloc memory grew by {change / 2**20:.1f} MiB" in plain(page.inner_text("#answer h1"))
     changes = page.locator("tr.suspect .badge").all_inner_texts()
     assert changes == [site.change for site in grown.sites if site.significant]
     assert {"grown", "new", "gone"} <= set(changes)

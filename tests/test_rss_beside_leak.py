@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import recordings
 from offheap.analysis.leaks import ranking
@@ -12,6 +18,7 @@ from offheap.analysis.rss_beside_leak import rss_beside_leak
 from offheap.quantities import format_size
 from offheap.recording.model import OwnersOverTime, Recording
 from report_pages import LEAK, Open, plain
+from zoo import Running, offheap
 
 MIB = 2**20
 
@@ -75,3 +82,58 @@ def test_the_page_says_why_it_leaks_beside_an_rss_that_fell(open_report: Open) -
     assert plain(page.inner_text("#rss-note")) == f"{note(recording)}."
     assert "−3.0 MiB" in plain(page.inner_text(".figures"))
     assert open_report(with_rss(leaking(), 100, 108)).locator("#rss-note").count() == 0
+
+
+def test_malloc_that_gave_back_more_than_leaked_is_named_once() -> None:
+    text = note(with_rss(leaking(), 300, 150, java_heap=(60, 60), malloc=(220, 70)))
+    assert (
+        "RSS fell by 150 MiB in the same time, from 300 MiB to 150 MiB: malloc's pages shrank by 150 MiB"
+        in text
+    )
+    assert "since other blocks were freed and given back. The verdict holds all the same" in text
+    assert "did not grow" not in text
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gives-back")
+    source = Path(__file__).parent / "java" / "GivesBack.java"
+    # Without --release: jdk.unsupported is no part of a release's interface.
+    command = [str(jdk / "bin" / "javac"), "-nowarn", "-source", "11", "-target", "11", "-d", str(folder)]
+    subprocess.run([*command, str(source)], check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"), [("malloc", "malloc's pages shrank by "), ("heap", "Java heap shrank by ")]
+)
+def test_a_real_leak_beside_an_rss_that_falls(
+    what: str, reason: str, classes: Path, jre: Callable[[int], Path], probe_library: Path, tmp_path: Path
+) -> None:
+    """400 KB/s leak while 8 MB/s are given back: every command says the leak, and why RSS fell."""
+    heap = ("-XX:+UseSerialGC", "-Xms16m", "-Xmx512m", "-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=10")
+    command = [str(jre(17)), *heap, "-cp", str(classes), "GivesBack", what, "8", "25"]
+    path = tmp_path / f"{what}.offheap"
+
+    def told(*arguments: str) -> Any:
+        done = subprocess.run(
+            offheap(*arguments, "--json"), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode in (0, 1), done.stderr
+        return json.loads(done.stdout)
+
+    with Running(command) as running:
+        attach = offheap("attach", str(running.pid), "--duration", "22s", "-o", str(path))
+        done = subprocess.run(attach, capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, done.stderr
+    leaks = told("leaks", str(path))
+    assert leaks["suspects"][0]["verdict"] == "leak", leaks["answer"]
+    assert leaks["suspects"][0]["blamed"]["name"] == "GivesBack.keep"
+    assert leaks["rss_note"].startswith("RSS fell by ")
+    assert reason in leaks["rss_note"]
+    assert "The verdict holds all the same" in leaks["rss_note"]
+    where = told("where", str(path))
+    assert where["watch"]["rss_bytes"][-1] < where["watch"]["rss_bytes"][0] - 50 * MIB
+    assert where["verdict"]["kind"] == "native-malloc"
+    assert "GivesBack.keep" in where["verdict"]["why"]
+    assert told("check", str(path))["outcome"] == "failed"

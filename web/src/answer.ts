@@ -40,6 +40,7 @@ export function answer(payload: Payload): HTMLElement {
     { id: "answer", class: `answer ${severity}`, "aria-label": "Answer" },
     h("h1", {}, text),
     suspect ? about(payload, suspect) : noSuspect(payload),
+    suspect && payload.conclusion.also && h("p", { class: "why", id: "also" }, payload.conclusion.also),
     suspect && payload.rss_note && h("p", { class: "why", id: "rss-note" }, sentence(payload.rss_note)),
     payload.conclusion.advice && h("p", { id: "advice" }, payload.conclusion.advice),
     others(payload, suspect),
@@ -108,6 +109,9 @@ function noSuspect(payload: Payload): HTMLElement {
   if (stacks.frames.length === 0) {
     const text = "The probe saw no allocation, or the recording ended before its first sample.";
     return h("p", {}, text);
+  }
+  if (payload.conclusion.kind === "growing") {
+    return h("p", { class: "why" }, payload.conclusion.without_suspect);
   }
   const heap = info.java_version ? "the Java heap, " : "";
   return h(

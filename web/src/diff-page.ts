@@ -26,8 +26,10 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
   const store = new Store(decode(location.hash.slice(1)));
   const flame = diffFlame(payload, store);
   const { dialog, button } = help(DIFF_KEYS);
-  const { change } = payload.live_bytes;
-  const severity = (change.low ?? 0) > 0 ? "bad" : (change.high ?? 0) < 0 ? "good" : "info";
+  // Mappings are address space, touched or not.
+  const { change } = payload.malloc_bytes;
+  const leaks = payload.sites.some((site) => site.leaks);
+  const severity = leaks || (change.low ?? 0) > 0 ? "bad" : (change.high ?? 0) < 0 ? "good" : "info";
   root.replaceChildren(
     h(
       "header",

@@ -2,7 +2,7 @@
 
 import type { Estimate, Fold, FrameColumns, Info, Mark } from "./payload.ts";
 
-export const DIFF_SCHEMA = "offheap.diff-page/2";
+export const DIFF_SCHEMA = "offheap.diff-page/3";
 
 export type Change = "new" | "grown" | "shrunk" | "gone" | "same";
 
@@ -32,6 +32,10 @@ export interface SiteChange {
   live_bytes: Difference;
   live_blocks: Difference;
   allocated_bytes: Difference;
+  /** How it grows otherwise, in words; "" where that is chance, or the diff is of one recording. */
+  grows: string;
+  /** Whether it leaks in NEW alone. */
+  leaks: boolean;
 }
 
 /** Columns of equal length: every distinct stack of either side, innermost frame first. */
@@ -52,6 +56,8 @@ export interface DiffPayload {
   old: Side;
   new: Side;
   live_bytes: Difference;
+  /** Of `live_bytes`; what is mapped is the rest. */
+  malloc_bytes: Difference;
   changed: Partial<Record<Change, number>>;
   by_chance: number;
   /** The first of `site_count` that are not the same. */

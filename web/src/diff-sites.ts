@@ -84,7 +84,8 @@ function row(payload: DiffPayload, site: SiteChange, find: (name: string) => voi
       h(
         "td",
         { class: "verdict" },
-        h("span", { class: `badge ${site.significant ? COLOURS[site.change] : "info"}` }, site.change),
+        h("span", { class: `badge ${site.leaks ? "bad" : site.significant ? COLOURS[site.change] : "info"}` }, site.change),
+        site.grows && h("span", { class: "note" }, site.grows),
         !site.significant && h("span", { class: "note" }, "chance explains it"),
       ),
       h("td", { class: "site" }, open, told && h("span", { class: "note" }, told), place && h("span", { class: "note" }, place)),

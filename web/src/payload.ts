@@ -155,6 +155,8 @@ export interface Conclusion {
   place: number | null;
   /** The sentence where none did. */
   without_suspect: string;
+  /** What grows beside the suspect, and is not explained by it; "" if nothing does. */
+  also: string;
   /** How much longer to record where it cannot be told; "" where it can. */
   advice: string;
 }

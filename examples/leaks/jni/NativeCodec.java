@@ -1,7 +1,13 @@
 package leaks;
 
-/** A JNI library that leaks in four ways: malloc, one found by dlsym, mmap on its own thread, global references. */
+/**
+ * A JNI library that leaks in five ways: malloc, one found by dlsym, mmap on its own thread, global references to ever
+ * more objects, and to one object again and again, which costs nothing but the references.
+ */
 public final class NativeCodec {
+    /** 64 references share a block of some 590 bytes. */
+    private static final int HANDLE_BYTES = 9;
+
     static {
         System.loadLibrary("codec");
     }
@@ -22,8 +28,12 @@ public final class NativeCodec {
             case "global":
                 Exhibit.run(args, 40, NativeCodec::listen);
                 break;
+            case "handles":
+                // A reference takes some 9 bytes of HotSpot's OopStorage: 6 KB a second.
+                Exhibit.run(args, 650, NativeCodec::listenAgain);
+                break;
             default:
-                throw new IllegalArgumentException("-Dway=malloc, dlsym, mmap or global, not " + way);
+                throw new IllegalArgumentException("-Dway=malloc, dlsym, mmap, global or handles, not " + way);
         }
     }
 
@@ -44,6 +54,13 @@ public final class NativeCodec {
         addListener(listener);
         Exhibit.leaked(listener.length);
         Collections.nowAndThen();
+    }
+
+    private static final Object LISTENER = new Object();
+
+    private static void listenAgain() {
+        addListener(LISTENER);
+        Exhibit.leaked(HANDLE_BYTES);
     }
 
     /** Keeps a global reference, which nobody deletes. */

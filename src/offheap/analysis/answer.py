@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from offheap.analysis import jvm_structures
 from offheap.analysis.blame import short, through
 from offheap.analysis.callbacks import callback
-from offheap.analysis.conclusion import advice, conclude, without_suspect
+from offheap.analysis.conclusion import advice, also, conclude, without_suspect
 from offheap.quantities import RateUnit, format_duration, format_size
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def answer(ranked: Ranking) -> str:
             text += f" {more[0].upper()}{more[1:]}, {ranked.rate_unit.format(rate)} together."
         if ranked.uncollected(found.rank):
             text += f" {_WAITS}"
-        return text + _until(ranked)
+        return " ".join(filter(None, (text + _until(ranked), also(found, ranked.rate_unit))))
     over = f"in {format_duration(ranked.sites.recording.info.duration_seconds)}"
     if found.kind == "growing" and found.rank is not None:
         what, mend = describe(ranked[found.rank], ranked.rate_unit), advice(found) or _WAITS
-        return f"Growing, and not shown to be a leak {over}: {what}. {mend}"
+        text = f"Growing, and not shown to be a leak {over}: {what}. {mend}"
+        return " ".join(filter(None, (text, also(found, ranked.rate_unit))))
     if not len(ranked):
         return f"Nothing was recorded {over}: no sampled block was allocated."
     return " ".join(filter(None, (without_suspect(found), advice(found))))
@@ -54,8 +56,10 @@ def _until(ranked: Ranking) -> str:
 
 
 def describe(suspect: Suspect, unit: RateUnit) -> str:
-    """`1.2 MiB/min through java.util.zip.Inflater.<init>, called by com.example.Foo.bar`."""
+    """Rate and who: `1.2 MiB/min through java.util.zip.Inflater.<init>, called by com.example.Foo.bar`."""
     rate = unit.format(suspect.growth_bytes_per_second.estimate)
+    structure = jvm_structures.name(suspect.site.stack)
+    rate += f" of {structure}" if structure else ""
     return f"{rate} {'allocated by' if suspect.called is None else 'through'} {headline(suspect)}"
 
 

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from offheap.analysis import estimates, frames, moments
 from offheap.analysis.blame import blamed
 from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.growth_changes import GrowthChanges
 from offheap.analysis.moments import Members, Sums
 from offheap.analysis.packages import Application
-from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Side, SiteChange
+from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Growth, Side, SiteChange
 from offheap.analysis.sites import holdings, latest_rows, unmet_paths
 from offheap.recording.model import MMAP, Frame, Recording
 
@@ -98,7 +99,9 @@ class _Differences:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`kept`: by stack, what is in both moments of one recording; None: two recordings."""
+    """kept    by stack, what is in both moments of one recording; None: two recordings
+    growth  by site; None at two moments of one recording
+    """
 
     old: Moment
     new: Moment
@@ -106,6 +109,7 @@ class Comparison:
     function_count: int
     kept: Sums | None
     divisor: float  # of changes
+    growth: GrowthChanges | None = None
 
     def result(self, unit: Literal["", "second", "request"], most: int | None) -> Diff:
         """The diff, with at most so many sites and functions; None: all."""
@@ -115,6 +119,7 @@ class Comparison:
         allocated = self._allocated(members, count)
         kinds = self._changes(live, allocated)
         order, significant = _ranked(live)
+        order, significant = self._by_growth(order, significant)
         stacks = [
             _largest(moment.live.bytes, which, count)
             for moment, which in zip((self.old, self.new), members, strict=True)
@@ -135,20 +140,60 @@ class Comparison:
                     live_bytes=live.at(number),
                     live_blocks=blocks.at(number),
                     allocated_bytes=allocated.at(number),
+                    growth=self._growth(number),
                 )
             )
         beyond = order[significant[order]].tolist()
+        by_kind = [
+            (all_stacks, (moment.recording.stack_kinds == MMAP).astype(np.int64))
+            for moment, (all_stacks, _) in zip((self.old, self.new), members, strict=True)
+        ]
         whole = [(all_stacks, np.zeros(len(all_stacks), np.int64)) for all_stacks, _ in members]
+        of_kinds = self._live_of_sites(by_kind, 2)[0]
         return Diff(
             old=self.old.side,
             new=self.new.side,
             unit=unit,
             live_bytes=self._live_of_sites(whole, 1)[0].at(0),
+            malloc=of_kinds.at(0),
+            mapped=of_kinds.at(1),
+            grows=dict(Counter(kind for kind in self.growth.change if kind)) if self.growth else {},
             changed=dict(Counter(kinds[number] for number in beyond)),
             by_chance=len(order) - len(beyond),
             sites=tuple(sites),
             functions=self._functions(most),
         )
+
+    def _by_growth(
+        self, order: Integers, significant: NDArray[np.bool_]
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        """The order with what grows otherwise among what changed; what leaks in NEW alone comes first."""
+        if self.growth is None:
+            return order, significant
+        grows = np.array([bool(kind) for kind in self.growth.change], np.bool_)
+        leaks = np.array([kind == "leaks" for kind in self.growth.change], np.bool_)
+        if _as_long(self.old.side, self.new.side):
+            significant = significant & (~self.growth.alike | grows)
+        place = np.empty(len(significant), np.int64)
+        place[order] = np.arange(len(order))
+        order = order[
+            np.lexsort(
+                (
+                    place[order],
+                    np.where(grows[order] & ~significant[order], -self.growth.certain[order], 0.0),
+                    ~(significant | grows)[order],
+                    np.where(leaks[order], -1.0 - self.growth.certain[order], 0.0),
+                )
+            )
+        ]
+        return order, significant | grows
+
+    def _growth(self, number: int) -> Growth | None:
+        its = self.growth
+        if its is None:
+            return None
+        rate = Difference(its.old.rate.at(number), its.new.rate.at(number), its.rate.at(number))
+        return Growth(its.change[number], rate, its.old.verdicts[number], its.new.verdicts[number])
 
     def _functions(self, most: int | None) -> tuple[FunctionChange, ...]:
         """Functions that are in the same stacks count as one: the one to look at stands for them."""
@@ -281,6 +326,11 @@ class Comparison:
         kinds = np.select([up & ~known, up, down & ~goes_on, down], [0, 1, 2, 3], 4)
         names: tuple[Change, ...] = ("new", "grown", "gone", "shrunk", "same")
         return [names[kind] for kind in kinds.tolist()]
+
+
+def _as_long(old: Side, new: Side) -> bool:
+    """Whether two recordings took as long, within a tenth: what grew at one rate is then alike at the end."""
+    return 0.9 < old.seconds / max(new.seconds, 1e-3) < 1.1
 
 
 def _every(groups: Integers) -> Members:

@@ -1,7 +1,8 @@
 """What a recording says as a whole: one answer, for `leaks`, `check`, the page, the screen and the ticket.
 
-A leak is a leak.  Growth of an application's site that is not shown to go on is growth.  Without either there
-is no leak if what the recording can exclude (`power`) is no more than a limit, and else it cannot tell yet.
+A leak is a leak.  Growth of an application's site that is not shown to go on is growth, and so is growth of
+the pages that blocks lie in (`reconcile`), which no site explains.  Without any there is no leak if what
+the recording can exclude (`power`) is no more than a limit, and else it cannot tell yet.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from offheap.analysis.power import DEFAULT_LIMIT, Power, interval_for, round_up_seconds
-from offheap.quantities import PER_MINUTE, format_duration
+from offheap.analysis.reconcile import Level, beside, grew, why_no_site
+from offheap.quantities import PER_MINUTE, RateUnit, format_duration
 
 if TYPE_CHECKING:
     from offheap.analysis.leaks import Ranking
@@ -33,6 +35,9 @@ class Conclusion:
     """rank     of the site that decided: of the worst that leaks or grows; None without
     limit    bytes a second: the recording can tell if it excludes a leak of this rate
     seconds  how long a recording would tell; None: this one does, or time does not help
+    level    pages that grow by more than the sites that leak or grow explain; they decide where no site does
+    most     where no site does, the one whose live blocks grew most, in words
+    beside   what grows that is no native block, in words; "" if nothing does
     """
 
     kind: Kind
@@ -40,6 +45,9 @@ class Conclusion:
     limit: float
     rank: int | None = None
     seconds: float | None = None
+    level: Level | None = None
+    most: str = ""
+    beside: str = ""
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
@@ -48,17 +56,21 @@ def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[
     leaks = [
         place for place, verdict in enumerate(ranked.verdicts) if verdict == "leak" and place not in without
     ]
-    if leaks:
-        return Conclusion("leak", power, limit, leaks[0])
     growing = ranked.growing(without)
+    level, other = ranked.level([*without, *leaks, *growing]), beside(ranked.owners)
+    if leaks:
+        return Conclusion("leak", power, limit, leaks[0], None, level, beside=other)
     if growing:
-        waits = ranked.uncollected(growing[0])
-        return Conclusion("growing", power, limit, growing[0], None if waits else to_tell_growth(info))
+        seconds = None if ranked.uncollected(growing[0]) else to_tell_growth(info)
+        return Conclusion("growing", power, limit, growing[0], seconds, level, beside=other)
+    if level:
+        most = ranked.grew_most(without)
+        return Conclusion("growing", power, limit, None, to_tell_growth(info), level, most, other)
     if not len(ranked):
-        return Conclusion("cannot tell yet", power, limit)
+        return Conclusion("cannot tell yet", power, limit, beside=other)
     if power.excludes(limit):
-        return Conclusion("no leak", power, limit)
-    return Conclusion("cannot tell yet", power, limit, seconds=power.seconds_for(limit))
+        return Conclusion("no leak", power, limit, beside=other)
+    return Conclusion("cannot tell yet", power, limit, seconds=power.seconds_for(limit), beside=other)
 
 
 def to_tell_growth(info: Info) -> float:
@@ -66,12 +78,32 @@ def to_tell_growth(info: Info) -> float:
     return round_up_seconds(max(_TO_TELL_GROWTH * info.duration_seconds, _YOUTH - info.process_age))
 
 
+def also(found: Conclusion, unit: RateUnit = PER_MINUTE) -> str:
+    """Beside sites that leak or grow: what they do not explain, as sentences; "" if nothing."""
+    sentences = []
+    if found.level:
+        sentences.append(f"{grew(found.level, unit)}, more than that explains")
+    if found.beside:
+        sentences.append(f"{found.beside}, which is no native block")
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
+
+
 def without_suspect(found: Conclusion) -> str:
-    """A sentence where no site leaks or grows."""
+    """A sentence where no site leaks or grows, and what grows beside native blocks."""
+    also = f"; {found.beside}, which is no native block (offheap where has more)" if found.beside else ""
+    if found.level:
+        return f"Growing, and not shown to be a leak: {unexplained(found, found.level)}{also}."
     if found.kind == "no leak":
         seconds, rate = found.power.seconds, found.power.bytes_per_second
-        return f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}."
-    return f"Cannot tell yet: {_seen(found.power)}."
+        return (
+            f"No leak found in {format_duration(seconds)}: no site leaks more than {per_minute(rate)}{also}."
+        )
+    return f"Cannot tell yet: {_seen(found.power)}{also}."
+
+
+def unexplained(found: Conclusion, level: Level) -> str:
+    """Which pages grew, and why no site is named for it."""
+    return f"{grew(level)}; {why_no_site(level, found.most)}"
 
 
 def advice(found: Conclusion) -> str:

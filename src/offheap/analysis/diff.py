@@ -9,6 +9,7 @@ import numpy as np
 
 from offheap.analysis import moments
 from offheap.analysis.comparison import Comparison, Moment
+from offheap.analysis.growth_changes import growth_changes, growths
 from offheap.analysis.matching import match
 from offheap.analysis.results_diff import Diff, Side
 from offheap.analysis.stack_changes import stack_changes
@@ -51,8 +52,23 @@ def diff(
             zip((old, new), seconds, divisors, strict=True)
         )
     )
+    old_growth, new_growth = (
+        growths(recording, matching.sites[index], matching.site_count, requests and requests[index])
+        for index, recording in enumerate((old, new))
+    )
+    # By second: who ran longer holds more of what grows.
+    held = [
+        np.bincount(moment.sites, moment.live.bytes, matching.site_count) / duration
+        for moment, duration in zip((before, after), seconds, strict=True)
+    ]
     comparison = Comparison(
-        before, after, matching.site_count, matching.function_count, kept=None, divisor=1.0
+        before,
+        after,
+        matching.site_count,
+        matching.function_count,
+        kept=None,
+        divisor=1.0,
+        growth=growth_changes(old_growth, new_growth, held[1] - held[0]),
     )
     unit: Literal["", "second", "request"] = "request" if requests else "second" if per_second else ""
     return _result(comparison, unit, most, stacks)

@@ -29,11 +29,13 @@ from offheap.analysis.conclusion import (
     record,
     to_tell_growth,
     undecided,
+    unexplained,
 )
 from offheap.analysis.judgement import SHORTEST
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.matching import match
 from offheap.analysis.power import DEFAULT_LIMIT
+from offheap.analysis.reconcile import Level, grew
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_gate import Check, Gate, Outcome
 from offheap.analysis.stats import lost_samples
@@ -97,7 +99,7 @@ def gate(
     gap = _gap(recording, found)
     checks = []
     if limits.max_growth is not None:
-        checks.append(_unless(gap, _growth(counted, found)))
+        checks.append(_unless(gap, _growth(counted, found, recording.info)))
     if limits.max_live is not None:
         checks.append(_unless(gap, _live(recording, counted, limits.max_live)))
     if limits.leaks or not checks:
@@ -125,7 +127,7 @@ def _unless(gap: str, check: Check) -> Check:
     return Check(check.name, "cannot tell", gap) if gap and check.outcome != "failed" else check
 
 
-def _growth(counted: Sequence[Suspect], found: Conclusion) -> Check:
+def _growth(counted: Sequence[Suspect], found: Conclusion, info: Info) -> Check:
     limit = found.limit
     name = f"max-growth {per_minute(limit)}"
     growing = [
@@ -138,14 +140,18 @@ def _growth(counted: Sequence[Suspect], found: Conclusion) -> Check:
         return Check(name, "failed", f"live memory grew by {figures}", worst)
     if rate.high > limit:
         return Check(name, "cannot tell", f"live memory grew by {figures}; {_narrower(rate, found)}", worst)
+    if found.level and found.level.rate.high > limit:
+        return Check(name, "cannot tell", _by_level(found, found.level, info))
     if not found.power.excludes(limit):
         return Check(name, "cannot tell", undecided(found))
-    excluded = per_minute(found.power.bytes_per_second)
+    excluded, level = (
+        per_minute(found.power.bytes_per_second),
+        f"; {grew(found.level)}" if found.level else "",
+    )
     if growing:
-        return Check(
-            name, "passed", f"live memory grew by {figures}, and at no other site by {excluded} or more"
-        )
-    return Check(name, "passed", f"no site grows by more than {excluded}")
+        why = f"live memory grew by {figures}, and at no other site by {excluded} or more"
+        return Check(name, "passed", f"{why}{level}")
+    return Check(name, "passed", f"no site grows by more than {excluded}{level}")
 
 
 def _narrower(rate: Estimate, found: Conclusion) -> str:
@@ -205,6 +211,8 @@ def _leaks(counted: Sequence[Suspect], found: Conclusion, known: _Known | None, 
         longer = "" if first.waits_for_gc else f"; {record(to_tell_growth(info), found)}"
         why = f"it grows, and is not shown to be a leak{waits}: {describe(first, PER_MINUTE)}{longer}"
         return Check(name, "cannot tell", why, tuple(growing))
+    if found.level:
+        return Check(name, "cannot tell", _by_level(found, found.level, info))
     if not found.power.excludes(found.limit):
         return Check(name, "cannot tell", undecided(found))
     excluded = f"more than {per_minute(found.power.bytes_per_second)}"
@@ -212,6 +220,10 @@ def _leaks(counted: Sequence[Suspect], found: Conclusion, known: _Known | None, 
         known_ones = f"no more than in the baseline, {len(leaks)} known"
         return Check(name, "passed", f"{known_ones}; no other site leaks {excluded}")
     return Check(name, "passed", f"no site leaks {excluded}")
+
+
+def _by_level(found: Conclusion, level: Level, info: Info) -> str:
+    return f"{unexplained(found, level)}; {record(to_tell_growth(info), found)}"
 
 
 @dataclass(frozen=True, slots=True)

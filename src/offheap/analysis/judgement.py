@@ -34,6 +34,7 @@ _FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be cha
 SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
 FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are not called growth
 _SLOWING = 0.6
+_STRAIGHT = 0.7  # of a third's rate in the next: less is no straight line
 _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
 _LIKELY = 0.5  # that it goes on as it does
 _COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
@@ -194,6 +195,8 @@ def _judge(
     # Old blocks that had gone before the middle third speak against a leak: this site does free.
     keeps = ~_fades(middle, first, 0.25)
     slows |= by_jvm & grows & bends
+    # What a Java method asked HotSpot for is called a start-up only if it slows down beyond chance.
+    starts = unasked | _fades(first, middle, _STRAIGHT) | _fades(middle, last, _STRAIGHT)
     if snapshots:
         # Unless they were few from the start: who was alive after the first third still is.
         keeps |= _few_from_the_start(history, a, b)
@@ -231,7 +234,7 @@ def _judge(
         (Reason.LEAKS, leaks & ~uncollected),
         (Reason.UNCOLLECTED, leaks),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
-        (Reason.JVM_SLOWS, grows & by_jvm & slows),
+        (Reason.JVM_SLOWS, grows & by_jvm & slows & starts),
         (Reason.SLOWS, visible & slows),
         (Reason.OLDEST_FREED, visible & ~keeps),
         (Reason.FEW_OLD, visible & ~enough),

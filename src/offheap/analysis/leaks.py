@@ -11,15 +11,19 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames, totals
+from offheap.analysis import frames, jvm_structures, totals
 from offheap.analysis.blame import blamed, called, nobody_called
 from offheap.analysis.callbacks import callback
-from offheap.analysis.history import histories
+from offheap.analysis.grouping import Grouping
+from offheap.analysis.history import Histories, histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
 from offheap.analysis.limit import Room, room
+from offheap.analysis.owners_verdict import judge as judge_owners
 from offheap.analysis.packages import Application
 from offheap.analysis.power import Power, growth_limits, new_site_limit
+from offheap.analysis.reconcile import Level, level
 from offheap.analysis.results import Estimate, Suspect, Verdict
+from offheap.analysis.results_owners import OwnersGrowth
 from offheap.analysis.sites import SiteTable, table
 from offheap.analysis.stats import lost_samples
 from offheap.analysis.survival import Survival, survival
@@ -28,7 +32,8 @@ from offheap.recording.model import Frame, Recording
 
 _MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
 
-_CLASSES: dict[Verdict, int] = {
+# The order of verdicts in every report, the worst first.
+SERIOUSNESS: dict[Verdict, int] = {
     "leak": 0,
     "growing": 1,
     "cannot tell yet": 2,
@@ -47,21 +52,35 @@ def suspects(recording: Recording) -> list[Suspect]:
 Settle = Callable[[Judgements, Sequence[int]], Judgements]
 
 
-def ranking(recording: Recording, limit_bytes: int | None = None, settle: Settle | None = None) -> Ranking:
+def ranking(
+    recording: Recording,
+    limit_bytes: int | None = None,
+    settle: Settle | None = None,
+    grouping: Grouping | None = None,
+) -> Ranking:
     """Every site that holds or held memory, the worst first.
 
     Order: leak, growing, cannot tell yet, then steady and startup, then freed; within a verdict the
     application's sites before those HotSpot has for itself; within those the lower bound of growth.
     `limit_bytes`: of memory; None: the container's, if the recording has one.
     `settle`: what a watch makes of the judgements, see `standing_verdict`.
+    `grouping`: of the stacks; None: into sites.
     """
-    sites = table(recording)
+    sites = table(recording, grouping)
     stacks = [recording.stack(number) for number in sites.shown.tolist()]
-    by_jvm = np.array([frames.by_jvm(stack) for stack in stacks], np.bool_)
-    unasked = np.array([frames.unasked(stack) for stack in stacks], np.bool_)
+    by_jvm = np.array(
+        [frames.by_jvm(stack) and not jvm_structures.is_handle(stack) for stack in stacks], np.bool_
+    )
+    unasked = by_jvm & np.array([frames.boundary(stack) is None for stack in stacks], np.bool_)
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
-    owned = np.array([frames.owned_by_object(stack) for stack in stacks], np.bool_)
+    owned = np.array(
+        [
+            not own and frames.owned_by_object(stack)
+            for own, stack in zip(by_jvm.tolist(), stacks, strict=True)
+        ],
+        np.bool_,
+    )
     asked = recording.info.after_collection
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
     uncollected = owned & ~survived.any if survived else np.zeros(len(stacks), np.bool_)
@@ -73,7 +92,7 @@ def ranking(recording: Recording, limit_bytes: int | None = None, settle: Settle
             -sites.live_bytes.estimate,
             -np.maximum(judgements.growth.low, 0.0),
             by_jvm,
-            np.array([_CLASSES[VERDICTS[reason]] for reason in Reason])[judgements.reason],
+            np.array([SERIOUSNESS[VERDICTS[reason]] for reason in Reason])[judgements.reason],
         )
     )
     known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
@@ -83,6 +102,7 @@ def ranking(recording: Recording, limit_bytes: int | None = None, settle: Settle
         order[known[order]],
         hidden=growth_limits(sites, history, judgements.growth),
         by_jvm=by_jvm,
+        history=history,
         _survival=survived,
         room=room(recording, limit_bytes),
     )
@@ -94,6 +114,7 @@ class Ranking(Sequence[Suspect]):
 
     hidden  by site number: the rate of a leak that may be hidden in it, bytes a second
     by_jvm  by site number: whether HotSpot itself wanted the memory
+    history of the sites, by number
     """
 
     sites: SiteTable
@@ -101,6 +122,7 @@ class Ranking(Sequence[Suspect]):
     _order: NDArray[np.int64]  # site numbers by rank
     hidden: NDArray[np.float64]
     by_jvm: NDArray[np.bool_]
+    history: Histories
     _survival: Survival | None = None  # None: nobody counted the JVM's collections, or one was asked for
     room: Room | None = None  # to the limit of memory
 
@@ -123,11 +145,11 @@ class Ranking(Sequence[Suspect]):
 
     def notable(self, most: int) -> Iterator[Suspect]:
         """At most so many, by rank: what leaks, grows or cannot be told yet, and the largest others."""
-        classes = np.array([_CLASSES[verdict] for verdict in self.verdicts], np.int64)
+        classes = np.array([SERIOUSNESS[verdict] for verdict in self.verdicts], np.int64)
         live = self.sites.live_bytes.estimate[self._order]
-        first = np.lexsort((-live, classes > _CLASSES["cannot tell yet"]))
+        first = np.lexsort((-live, classes > SERIOUSNESS["cannot tell yet"]))
         # Of what is notable by its verdict the rank decides, not the size.
-        notable = int((classes <= _CLASSES["cannot tell yet"]).sum())
+        notable = int((classes <= SERIOUSNESS["cannot tell yet"]).sum())
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))
 
@@ -136,8 +158,12 @@ class Ranking(Sequence[Suspect]):
         return [
             place
             for place, verdict in enumerate(self.verdicts)
-            if verdict == "growing" and place not in without and self[place].blamed.kind != "jvm"
+            if verdict == "growing" and place not in without and self._counts(place)
         ]
+
+    def _counts(self, place: int) -> bool:
+        """Whether what a site grows by is the application's: HotSpot's own, asked for by nobody, is not."""
+        return self[place].blamed.kind != "jvm" or not self.by_jvm[self.number(place)]
 
     def power(self, without: Collection[int] = ()) -> Power:
         """What the recording can exclude, of the application's sites but for those with these ranks."""
@@ -158,6 +184,28 @@ class Ranking(Sequence[Suspect]):
             interval_bytes=info.interval_bytes,
         )
 
+    @cached_property
+    def owners(self) -> OwnersGrowth | None:
+        """Who holds RSS, judged by levels alone; None where nobody looked."""
+        over = self.sites.recording.owners
+        return judge_owners(over) if len(over.times) else None
+
+    def level(self, without: Collection[int] = ()) -> Level | None:
+        """Pages that grow beyond what the sites with these ranks, which are known, grow by; None: none do."""
+        known = [self.growth(place) for place in without if self.verdicts[place] in ("leak", "growing")]
+        return level(self.sites.recording, self.owners, known)
+
+    def grew_most(self, without: Collection[int] = ()) -> str:
+        """The site whose live blocks grew most, and its verdict: `Foo.bar (40 KiB/s, steady)`; "" if none."""
+        rates = self._judgements.growth.estimate[self._order]
+        rates[list(without)] = 0.0
+        place = int(rates.argmax()) if len(rates) else -1
+        if place < 0 or rates[place] <= 0:
+            return ""
+        suspect = self[place]
+        rate = PER_MINUTE.format(suspect.growth_bytes_per_second.estimate)
+        return f"{suspect.blamed.name} ({rate}, {suspect.verdict})"
+
     def uncollected(self, place: int) -> bool:
         """Whether Java objects free it, which are not known to have met a collection."""
         ran, number = self._survival, int(self._order[place])
@@ -172,6 +220,14 @@ class Ranking(Sequence[Suspect]):
     def seconds_to_limit(self) -> Estimate | None:
         """Until all that leak together reach the limit; None without one, or without a leak."""
         return self.room.together(self.growths("leak")) if self.room else None
+
+    def number(self, place: int) -> int:
+        """A site's number, by rank."""
+        return int(self._order[place])
+
+    def growth(self, place: int) -> Estimate:
+        """Bytes a second, by rank."""
+        return self._judgements.growth.at(self.number(place))
 
     def growths(self, verdict: Verdict) -> list[Estimate]:
         """Bytes a second of the sites with this verdict, by rank."""

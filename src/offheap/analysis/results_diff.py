@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.results import Estimate
+from offheap.analysis.results import Estimate, Verdict
 from offheap.recording.model import Frame, Info
 
 Change = Literal["new", "grown", "shrunk", "gone", "same"]
+# Beyond chance, and "" if not.  Leaks: NEW leaks there and OLD does not, the reverse leaks no more.
+GrowthChange = Literal["", "leaks", "leaks no more", "faster", "slower"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,26 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """How a site grows in two recordings: bytes a second, or a request where the diff is by request.
+
+    change  how that differs
+    old, new  verdicts on the site there; None where the recording does not have it
+    """
+
+    change: GrowthChange
+    rate: Difference
+    old: Verdict | None
+    new: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
 class SiteChange:
     """One site in both.
 
     change       new: OLD never allocated there; gone: NEW holds nothing of it and allocates nothing there
-    significant  more than chance explains, among all the sites that were compared
+    significant  more than chance explains, among all sites that were compared: of what is live, or of growth
+    growth       None at two times of one recording
     stack        of the side that holds more, innermost first
     """
 
@@ -41,6 +58,7 @@ class SiteChange:
     live_bytes: Difference
     live_blocks: Difference
     allocated_bytes: Difference
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +103,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Significant changes first, of those the largest certain ones; then the others by size.
+    """What leaks in NEW alone comes first, then other significant changes, the largest certain ones first;
+    then the others by size.
 
     unit       what the figures are divided by; "" if by nothing.  At two times of one recording only the
                changes are divided.
+    malloc, mapped  what is live as a whole: blocks, and mappings, which count in full, touched or not
     changed    how many sites changed so, beyond chance
+    grows      how many sites grow otherwise, beyond chance
     by_chance  how many others differ
     stacks     only if they were asked for
     """
@@ -98,7 +119,10 @@ class Diff:
     new: Side
     unit: Literal["", "second", "request"]
     live_bytes: Difference
+    malloc: Difference
+    mapped: Difference
     changed: dict[Change, int]
+    grows: dict[GrowthChange, int]
     by_chance: int
     sites: tuple[SiteChange, ...]
     functions: tuple[FunctionChange, ...]

@@ -7,7 +7,7 @@ not touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,7 +21,15 @@ _EXPECTED = 0.5
 # An owner that shrank by less than this share of what leaked is no reason.
 _MATERIAL = 0.1
 _MOST_NAMED = 3
+_MOST_COUNTED = 100  # suspects: what more of them hold is little beside these
 _BLOCKS = ("malloc", "jvm-malloc", "direct-buffers")  # owners of the pages that blocks lie in
+
+
+def rss_note(recording: Recording, suspects: Sequence[Suspect]) -> str:
+    """`rss_beside_leak` of those that a headline is about: of `suspects`, by rank, as bad as the first."""
+    first = suspects[0].verdict if len(suspects) else ""
+    some = suspects[:_MOST_COUNTED] if first in ("leak", "growing") else ()
+    return rss_beside_leak(recording, [one for one in some if one.verdict == first])
 
 
 def rss_beside_leak(recording: Recording, suspects: Iterable[Suspect]) -> str:
@@ -56,12 +64,23 @@ def _reason(over: OwnersOverTime, kept: float, mapped: bool) -> str:
         return "who holds RSS was not recorded, so what shrank or was not touched is not known"
     change = dict(zip(over.names, (over.bytes[-1] - over.bytes[0]).tolist(), strict=True))
     titles = {str(owner): title for owner, title in TITLES.items()}
-    shrunk = sorted((by, name) for name, by in change.items() if by < -_MATERIAL * kept)[:_MOST_NAMED]
+    grown = sum(change.get(name, 0.0) for name in _BLOCKS)
+    given_back = not mapped and grown < -_MATERIAL * kept
+    shrunk = sorted(
+        (by, name)
+        for name, by in change.items()
+        if by < -_MATERIAL * kept and not (given_back and name in _BLOCKS)
+    )[:_MOST_NAMED]
     reasons = [f"{titles.get(name, name)} shrank by {format_size(-by)}" for by, name in shrunk]
+    if given_back:
+        # Other blocks than the leak's: these are counted, and alive.
+        reasons.insert(
+            0, f"malloc's pages shrank by {format_size(-grown)}, since other blocks were freed and given back"
+        )
+        return ", and ".join(reasons)
     if mapped:
         reasons.append("a mapping counts in RSS only where it is touched")
         return ", and ".join(reasons)
-    grown = sum(change.get(name, 0.0) for name in _BLOCKS)
     if grown >= _EXPECTED * kept:
         reasons.append(f"malloc's pages grew by {format_size(grown)}")
     else:

@@ -15,7 +15,7 @@ from offheap.recording.model import Frame, Info, Recording
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A site, the frame to look at, and its share (0..1) of all live bytes.
+    """A site, the frame to look at, and its share (0..1) of live bytes of its kind: malloc's, or mappings.
 
     marks  what tells it from other sites of its name
     """
@@ -41,19 +41,31 @@ class Summary:
 def summary(recording: Recording) -> Summary:
     """The sites by live bytes."""
     live_bytes, live_blocks = totals.live(recording)
+    by_kind = totals.live_by_kind(recording)
     known = [site for site in sites(recording) if site.live_bytes.high or site.allocated_bytes.high]
     known.sort(key=lambda site: (-site.live_bytes.estimate, -site.allocated_bytes.estimate))
-    whole = live_bytes.estimate
     application = Application.of(recording.info)
     looked_at = [blamed(site.stack, application) for site in known]
     return Summary(
         info=recording.info,
         live_bytes=live_bytes,
         live_blocks=live_blocks,
-        live=totals.live_by_kind(recording),
+        live=by_kind,
         allocated_bytes=totals.allocated(recording)[0],
         held=tuple(
-            Held(site, frame, site.live_bytes.estimate / whole if whole else 0.0, marks)
+            Held(site, frame, share(site, by_kind), marks)
             for site, frame, marks in zip(known, looked_at, apart(known, looked_at), strict=True)
         ),
     )
+
+
+def share(site: Site, whole: Live) -> float:
+    """Of what is live of the site's kind: beside mapped address space malloc's blocks would be nothing."""
+    return share_of(
+        site.live_bytes.estimate, whole.mapped_bytes if site.kind == "mmap" else whole.malloc_bytes
+    )
+
+
+def share_of(part: float, whole: Estimate) -> float:
+    """0 where there is nothing."""
+    return part / whole.estimate if whole.estimate else 0.0

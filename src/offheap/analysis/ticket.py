@@ -14,12 +14,14 @@ from offheap.analysis.blame import blamed
 from offheap.analysis.conclusion import Conclusion, conclude
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import Mark, apart
-from offheap.analysis.owners_growth import growth
+from offheap.analysis.owners_with_blocks import owners_with_blocks
 from offheap.analysis.packages import Application
 from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.results_owners import OwnerGrowth
+from offheap.analysis.results_owners import OwnerGrowth, WhereVerdict
+from offheap.analysis.rss_beside_leak import rss_note
 from offheap.analysis.stats import Stats, stats
-from offheap.analysis.summary import Held
+from offheap.analysis.summary import Held, share
+from offheap.analysis.totals import live_by_kind
 from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 
@@ -42,22 +44,26 @@ class Step:
 class Ticket:
     """A recording in a page.
 
+    rss_note  why a leak holds beside an RSS that did not grow with it; "" where it did
     suspects  those that leak, grow or cannot be told yet, the worst first, at most MOST_SUSPECTS
     verdicts  how many sites got each, listed or not
     held      the sites with most live malloc blocks, at most MOST_HELD; shares are of live malloc bytes
     owners    of RSS, those that hold most first; () where nobody looked
+    grows     what of RSS grows, as `offheap where` has it of the recording; None where nobody looked
     rate_unit of every rate in it
     limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach
               it, None where nothing leaks
     """
 
     answer: str
+    rss_note: str
     found: Conclusion
     stats: Stats
     verdicts: Counter[Verdict]
     suspects: tuple[Suspect, ...]
     held: tuple[Held, ...]
     owners: tuple[OwnerGrowth, ...]
+    grows: WhereVerdict | None
     rate_unit: RateUnit
     limit_bytes: int | None
     seconds_to_limit: Estimate | None
@@ -91,15 +97,18 @@ def ticket(recording: Recording, ranked: Ranking | None = None) -> Ticket:
     counts = ranked.counts()
     suspected = counts["leak"] + counts["growing"]
     found = conclude(ranked)
+    owners = owners_with_blocks(ranked.owners, ranked) if ranked.owners else None
     listed = min(suspected + counts["cannot tell yet"], MOST_SUSPECTS)
     return Ticket(
         answer=answer(ranked),
+        rss_note=rss_note(recording, ranked),
         found=found,
         stats=stats(recording, ranked.sites.grouping),
         verdicts=counts,
         suspects=tuple(ranked[:listed]),
         held=_held(ranked),
-        owners=growth(recording.owners)[1] if len(recording.owners.times) else (),
+        owners=owners.owners if owners else (),
+        grows=owners.verdict if owners else None,
         rate_unit=ranked.rate_unit,
         limit_bytes=ranked.room.limit_bytes if ranked.room else None,
         seconds_to_limit=ranked.seconds_to_limit(),
@@ -112,13 +121,10 @@ def _held(ranked: Ranking) -> tuple[Held, ...]:
     live = np.array(sites.live_bytes.estimate)
     # Mappings are address space, touched or not: beside malloc's blocks a reserved heap would hide all.
     live[[number for number in range(len(sites)) if sites.is_mapped(number)]] = 0.0
-    whole = float(live.sum())
     largest = (n for n in np.argsort(-live, kind="stable").tolist() if live[n] > 0)
     chosen = [sites.site(number) for number in islice(largest, MOST_HELD)]
-    application = Application.of(sites.recording.info)
-    return tuple(
-        Held(site, blamed(site.stack, application), site.live_bytes.estimate / whole) for site in chosen
-    )
+    application, whole = Application.of(sites.recording.info), live_by_kind(sites.recording)
+    return tuple(Held(site, blamed(site.stack, application), share(site, whole)) for site in chosen)
 
 
 def _steps(info: Info, counts: Counter[Verdict], found: Conclusion) -> tuple[Step, ...]:

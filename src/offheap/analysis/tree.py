@@ -9,13 +9,15 @@ import numpy as np
 from offheap.analysis import estimates, frames, totals
 from offheap.analysis.estimates import Parts
 from offheap.analysis.results import Estimate, Live
-from offheap.recording.model import Frame, Info, Recording
+from offheap.analysis.summary import share_of
+from offheap.recording.model import MMAP, Frame, Info, Recording
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A function and what it, or what it called, holds; `share` (0..1) of all live bytes.
+    """A function and what it, or what it called, holds, of which `mapped_bytes` are mappings.
 
+    `share` (0..1) is of malloc's live bytes; of what is mapped where it holds mappings alone.
     `children` have at least the least share, most bytes first; what the others hold is the
     difference to this node's own.
     """
@@ -25,6 +27,13 @@ class Node:
     live_blocks: float
     share: float
     children: tuple[Node, ...]
+    mapped_bytes: float = 0.0
+
+    @property
+    def malloc_bytes(self) -> float:
+        """Less than a byte is what sums of floating numbers leave."""
+        rest = self.live_bytes.estimate - self.mapped_bytes
+        return rest if rest >= 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class _Growing:
     frame: Frame
     parts: Parts = field(default_factory=Parts)
     blocks: float = 0.0
+    mapped: float = 0.0
     children: dict[tuple[str, str], _Growing] = field(default_factory=dict)
 
 
@@ -72,24 +82,26 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
             node = child
         if not own:
             node = root.children.setdefault(("", ""), _Growing(Frame("no stack", "unknown")))
-        _add(node, parts[stack], blocks[stack])
-    whole = totals.live(recording)[0]
+        mapped = parts[stack].seen + parts[stack].unseen if recording.stack_kinds[stack] == MMAP else 0.0
+        _add(node, parts[stack], blocks[stack], mapped)
+    by_kind = totals.live_by_kind(recording)
     return Tree(
         info=recording.info,
-        live_bytes=whole,
-        live=totals.live_by_kind(recording),
-        roots=_finish(root, least_share * whole.estimate, whole.estimate),
+        live_bytes=totals.live(recording)[0],
+        live=by_kind,
+        roots=_finish(root, least_share, by_kind),
         least_share=least_share,
     )
 
 
-def _add(node: _Growing, parts: Parts, blocks: float) -> None:
+def _add(node: _Growing, parts: Parts, blocks: float, mapped: float) -> None:
     node.parts = node.parts.with_(parts)
     node.blocks += blocks
+    node.mapped += mapped
 
 
-def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
-    """The nodes of at least `least` bytes, as values.  No recursion: stacks may be 2,000 deep."""
+def _finish(root: _Growing, least: float, whole: Live) -> tuple[Node, ...]:
+    """The nodes with a share of `least` or more, as values.  No recursion: stacks may be 2,000 deep."""
     order: list[_Growing] = []
     pending = [root]
     while pending:
@@ -100,16 +112,18 @@ def _finish(root: _Growing, least: float, whole: float) -> tuple[Node, ...]:
     children: tuple[Node, ...] = ()
     for node in reversed(order):  # children before their parents
         for child in node.children.values():
-            _add(node, child.parts, child.blocks)
+            _add(node, child.parts, child.blocks, child.mapped)
         kept = [done[id(child)] for child in node.children.values() if id(child) in done]
-        children = tuple(sorted(kept, key=lambda child: -child.live_bytes.estimate))
-        weight = node.parts.seen + node.parts.unseen
-        if weight >= least and node is not root:
+        children = tuple(sorted(kept, key=lambda child: (-child.malloc_bytes, -child.mapped_bytes)))
+        in_malloc = node.parts.seen + node.parts.unseen - node.mapped
+        shares = share_of(in_malloc, whole.malloc_bytes), share_of(node.mapped, whole.mapped_bytes)
+        if max(shares) >= least and node is not root:
             done[id(node)] = Node(
                 frame=node.frame,
                 live_bytes=node.parts.estimate(),
                 live_blocks=node.blocks,
-                share=weight / whole if whole else 0.0,
+                share=shares[0] if in_malloc >= 1 else shares[1],
                 children=children,
+                mapped_bytes=node.mapped,
             )
     return children

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.answer import answer
     from offheap.analysis.leaks import ranking
+    from offheap.analysis.rss_beside_leak import rss_note
 
     if args.limit == 0:
         raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     found = ranking(recording, args.limit)
     counts = found.counts()
     suspicious = counts["leak"] + counts["growing"]
-    words = answer(found)
+    words, note = answer(found), rss_note(recording, found)
     if args.json:
         from offheap.analysis.conclusion import conclude
         from offheap.analysis.totals import live_by_kind
@@ -72,7 +73,14 @@ def run(args: argparse.Namespace) -> int:
         limit = found.room.limit_bytes if found.room else None
         concluded = conclude(found)
         head = json.leaks(
-            recording.info, words, concluded, counts, live_by_kind(recording), limit, found.seconds_to_limit()
+            recording.info,
+            words,
+            concluded,
+            counts,
+            live_by_kind(recording),
+            limit,
+            found.seconds_to_limit(),
+            note,
         )
         sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
         return 0
@@ -93,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         full=args.full,
         threads=args.threads,
         namesakes=apart([one.site for one in shown], [one.blamed for one in shown]),
+        note=note,
     )
     return 0
 

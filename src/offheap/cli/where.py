@@ -214,7 +214,9 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
 
 
 def _recording(args: argparse.Namespace) -> int:
+    from offheap.analysis.leaks import ranking
     from offheap.analysis.owners_verdict import judge
+    from offheap.analysis.owners_with_blocks import owners_with_blocks
     from offheap.cli.reading import read
 
     for name in ("watch", "detail", "no_attach"):
@@ -229,6 +231,7 @@ def _recording(args: argparse.Namespace) -> int:
             f"while the process runs, use offheap where {info.pid}",
         )
     found = judge(over, pid=info.pid if info.ended == "recording" else None)
+    found = owners_with_blocks(found, ranking(recording))
     if args.json:
         from offheap.report import owners_json
         from offheap.report.json import dumps

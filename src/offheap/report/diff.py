@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from offheap.analysis.blame import short, through
-from offheap.analysis.results_diff import Change, Diff, Difference, Side
+from offheap.analysis.results_diff import Change, Diff, Difference, Growth, GrowthChange, Side, SiteChange
 from offheap.quantities import PER_SECOND, format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report import json, wording
@@ -24,6 +24,7 @@ _STYLES: dict[Change, str] = {
     "same": "dim",
 }
 _ORDER: tuple[Change, ...] = ("new", "grown", "shrunk", "gone")
+_GROWS: tuple[GrowthChange, ...] = ("leaks", "leaks no more", "faster", "slower")
 _MARGIN = " " * 8
 
 
@@ -34,9 +35,9 @@ def print_diff(
 
     Shown are the first `top` of each; `everything` adds those that chance explains, `full` shows stacks.
     """
-    whole = diff.live_bytes
-    style = "bold" if whole.change.low <= 0 <= whole.change.high else "bold red"
-    out.print(_wrapped(headline(diff), "bold green" if whole.change.high < 0 else style))
+    whole = diff.malloc.change
+    worse = whole.low > 0 or diff.grows.get("leaks")
+    out.print(_wrapped(headline(diff), "bold red" if worse else "bold green" if whole.high < 0 else "bold"))
     counts = [f"{diff.changed[change]} {change}" for change in _ORDER if diff.changed.get(change)]
     line = f"Sites: {', '.join(counts) or 'none changed beyond chance'}"
     if diff.by_chance:
@@ -52,6 +53,10 @@ def print_diff(
         out.print()
         out.print(_figures(diff, site.change, site.significant, site.live_bytes))
         out.print(_named(through(site.stack, site.blamed), site.blamed, site.kind == "mmap"))
+        if site.growth and site.growth.change:
+            out.print(
+                Text(f"{_MARGIN}{grows_text(diff, site.growth)}", "bold red" if leaks_now(site) else "")
+            )
         if full:
             for frame in site.stack:
                 line = f"{_MARGIN}  {frame.kind:<7} {short(frame)}"
@@ -79,6 +84,9 @@ def value(diff: Diff) -> dict[str, Any]:
         "new": _side_value(diff.new),
         "per": diff.unit or None,
         "live_bytes": _difference(diff.live_bytes),
+        "malloc_bytes": _difference(diff.malloc),
+        "mapped_bytes": _difference(diff.mapped),
+        "grows": {kind: diff.grows.get(kind, 0) for kind in _GROWS},
         "changed": {change: diff.changed.get(change, 0) for change in _ORDER},
         "within_chance": diff.by_chance,
         "sites": [
@@ -90,6 +98,7 @@ def value(diff: Diff) -> dict[str, Any]:
                 "live_bytes": _difference(site.live_bytes),
                 "live_blocks": _difference(site.live_blocks),
                 "allocated_bytes": _difference(site.allocated_bytes),
+                "growth": _growth(site.growth),
                 "blamed": json.frame(site.blamed),
                 "stack": [json.frame(frame) for frame in site.stack],
             }
@@ -109,19 +118,63 @@ def value(diff: Diff) -> dict[str, Any]:
     }
 
 
+def leaks_now(site: SiteChange) -> bool:
+    """Whether it leaks in NEW alone."""
+    return site.growth is not None and site.growth.change == "leaks"
+
+
 def headline(diff: Diff) -> str:
-    """One sentence: the change of the whole, with its interval."""
-    whole = diff.live_bytes
+    """What leaks in NEW alone, then the changes of malloc's blocks and of mappings, with their intervals."""
+    sentences = []
+    leaks, cured = diff.grows.get("leaks", 0), diff.grows.get("leaks no more", 0)
+    if leaks:
+        sentences.append(f"{_count(leaks)} in NEW and not in OLD.")
+    if cured:
+        sentences.append(f"{_count(cured)} in OLD and no longer in NEW.")
+    sentences.append(_whole(diff, "Live malloc memory", diff.malloc))
+    if diff.mapped.old.estimate or diff.mapped.new.estimate:
+        sentences.append(_whole(diff, "Mapped address space", diff.mapped))
+    return " ".join(sentences)
+
+
+def grows_text(diff: Diff, growth: Growth) -> str:
+    """How a site grows in both, and how surely otherwise: a line below its figures."""
+    what: dict[GrowthChange, str] = {
+        "leaks": "leaks in NEW, not in OLD",
+        "leaks no more": "leaks in OLD, not in NEW",
+        "faster": "grows faster in NEW",
+        "slower": "grows slower in NEW",
+        "": "growth",
+    }
+    rate = growth.rate
+    change = f"{_per(diff, rate.change.low, True)} to {_per(diff, rate.change.high, True)}"
+    sides = f"{_per(diff, rate.old.estimate)} -> {_per(diff, rate.new.estimate)}"
+    return f"{what[growth.change]}: {sides} ({change})"
+
+
+def _count(sites: int) -> str:
+    return "1 site leaks" if sites == 1 else f"{sites} sites leak"
+
+
+def _whole(diff: Diff, what: str, whole: Difference) -> str:
     change = whole.change
     per = " per request" if diff.unit == "request" else ""
     states = f"{_amount(diff, whole.old.estimate)} -> {_amount(diff, whole.new.estimate)}"
     if change.low <= 0 <= change.high:
         interval = f"{_signed(diff, change.low)} to {_signed(diff, change.high)}"
-        return f"Live memory{per}: no change beyond chance ({interval}): {states}."
+        return f"{what}{per}: no change beyond chance ({interval}): {states}."
     verb = "grew" if change.estimate > 0 else "shrank"
     signs = (change.low, change.high) if change.estimate > 0 else (-change.high, -change.low)
     amount = f"{_change(diff, abs(change.estimate))} ({_change(diff, signs[0])} to {_change(diff, signs[1])})"
-    return f"Live memory{per} {verb} by {amount}: {states}."
+    return f"{what}{per} {verb} by {amount}: {states}."
+
+
+def _per(diff: Diff, rate: float, signed: bool = False) -> str:
+    """A rate of growth: by request where the diff is by request, else by second."""
+    plus = "+" if signed and rate > 0 else ""
+    if diff.unit == "request":
+        return f"{plus}{format_size(rate)} a request"
+    return f"{plus}{PER_SECOND.format(rate)}"
 
 
 def hint(diff: Diff) -> str:
@@ -194,6 +247,16 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "old": json.quantity(difference.old, 3),
         "new": json.quantity(difference.new, 3),
         "change": json.quantity(difference.change, 3),
+    }
+
+
+def _growth(growth: Growth | None) -> dict[str, Any] | None:
+    if growth is None:
+        return None
+    return {
+        "change": growth.change or None,
+        "verdicts": {"old": growth.old, "new": growth.new},
+        "bytes": _difference(growth.rate),
     }
 
 

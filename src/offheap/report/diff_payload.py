@@ -7,10 +7,10 @@ from typing import Any
 from offheap import __version__
 from offheap.analysis.namesakes import apart
 from offheap.analysis.results_diff import Diff, Difference, Side
-from offheap.report.diff import headline, hint
+from offheap.report.diff import grows_text, headline, hint, leaks_now
 from offheap.report.payload import Frames, estimate, folded, info
 
-SCHEMA = "offheap.diff-page/2"
+SCHEMA = "offheap.diff-page/3"
 
 # Sites after these are left out of the table, not of the flame graph.
 MOST_SITES = 2000
@@ -33,6 +33,7 @@ def payload(diff: Diff) -> dict[str, Any]:
         "old": _side(diff.old),
         "new": _side(diff.new),
         "live_bytes": _difference(diff.live_bytes),
+        "malloc_bytes": _difference(diff.malloc),
         "changed": dict(diff.changed),
         "by_chance": diff.by_chance,
         "site_count": sum(site.change != "same" for site in diff.sites),
@@ -49,6 +50,10 @@ def payload(diff: Diff) -> dict[str, Any]:
                 "live_bytes": _difference(site.live_bytes),
                 "live_blocks": _difference(site.live_blocks),
                 "allocated_bytes": _difference(site.allocated_bytes),
+                "grows": grows_text(diff, site.growth).replace(" -> ", " \u2192 ")
+                if site.growth and site.growth.change
+                else "",
+                "leaks": leaks_now(site),
             }
             for site, marks in zip(shown, apart(shown, [site.blamed for site in shown]), strict=True)
         ],

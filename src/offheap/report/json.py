@@ -56,6 +56,7 @@ def leaks(
     live: Live,
     limit_bytes: int | None = None,
     seconds_to_limit: Estimate | None = None,
+    rss_note: str = "",
 ) -> Value:
     """offheap.leaks/1 but for its last key, "suspects", a list of `suspect`.
 
@@ -71,6 +72,7 @@ def leaks(
         **by_kind(live),
         "limit_bytes": limit_bytes,
         "seconds_to_limit": seconds(seconds_to_limit),
+        "rss_note": rss_note,
     }
 
 
@@ -183,6 +185,15 @@ def power(found: Conclusion) -> Value:
         "probability": PROBABILITY,
         "limit_bytes_per_second": _number(found.limit, 3),
         "needs_seconds": None if found.seconds is None else _number(found.seconds, 0),
+        "unexplained": {
+            "owner": found.level.kind,
+            "growth_bytes_per_second": quantity(found.level.rate, 3),
+            "live_blocks_growth_bytes_per_second": _number(found.level.blocks, 3),
+            "seconds": round(found.level.seconds, 3),
+        }
+        if found.level
+        else None,
+        "beside": found.beside,
     }
 
 
@@ -281,6 +292,7 @@ def _nodes(roots: Sequence[Node]) -> list[Value]:
         row = {
             "parent": parent,
             "live_bytes": quantity(node.live_bytes),
+            "mapped_bytes": round(node.mapped_bytes),
             "live_blocks": round(node.live_blocks),
             "share": round(node.share, 4),
             "frame": frame(node.frame),

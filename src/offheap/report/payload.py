@@ -20,13 +20,13 @@ from offheap.analysis.accounts import TITLES
 from offheap.analysis.answer import triggered
 from offheap.analysis.blame import short
 from offheap.analysis.callbacks import callback
-from offheap.analysis.conclusion import advice, conclude, without_suspect
+from offheap.analysis.conclusion import advice, also, conclude, without_suspect
 from offheap.analysis.courses import site_courses
 from offheap.analysis.folding import folds
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.namesakes import apart
 from offheap.analysis.results import Estimate, Suspect
-from offheap.analysis.rss_beside_leak import rss_beside_leak
+from offheap.analysis.rss_beside_leak import rss_note
 from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording.model import MMAP, Frame, Info, OwnersOverTime, Recording
@@ -76,7 +76,7 @@ def payload(
         "malloc_bytes": estimate(by_kind.malloc_bytes),
         "mapped_bytes": estimate(by_kind.mapped_bytes),
         "rate_unit": {"seconds": unit.seconds, "name": unit.name},
-        "rss_note": rss_beside_leak(recording, worst),
+        "rss_note": rss_note(recording, suspects),
         "conclusion": _conclusion(suspects if isinstance(suspects, Ranking) else ranking(recording)),
         "limit_bytes": limit_bytes,
         "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
@@ -104,6 +104,7 @@ def _conclusion(ranked: Ranking) -> dict[str, Any]:
         "kind": found.kind,
         "place": found.rank,
         "without_suspect": without_suspect(found),
+        "also": also(found, ranked.rate_unit),
         "advice": advice(found),
     }
 

@@ -52,15 +52,18 @@ def print_leaks(
     full: bool = False,
     threads: bool = False,
     namesakes: Sequence[Sequence[Mark]] = (),
+    note: str = "",
 ) -> None:
     """The answer, these suspects, what else there is, what the recording could not see.
 
     `counts` has all sites by verdict; `unit` is that of the answer's rates, and so of all; `everything`
     says that more of any verdict could be shown, else of those that leak or grow; `full` does not fold
     stacks, `threads` names the allocating threads, `namesakes` has of each suspect what tells it from
-    others of its name.
+    others of its name; `note` is what RSS did beside a leak.
     """
     _print_wrapped(out, answer, "bold red" if counts.get("leak") else "bold")
+    if note:
+        _print_wrapped(out, f"{note}.", "")
     for index, suspect in enumerate(suspects):
         put(out)
         _print_suspect(out, suspect, unit, namesakes[index] if namesakes else (), full, threads)
@@ -106,11 +109,14 @@ def print_tree(out: Console, result: Tree, stats: Stats, *, full: bool = False) 
     pending: list[tuple[Node, int]] = [(node, 0) for node in reversed(result.roots)]
     while pending:
         node, depth = pending.pop()
-        figures = f"{format_size(node.live_bytes.estimate):>10} {node.share:>6.1%}  "
-        put(out, figures, ("| " * min(depth, 20), "dim"), *_frame(node.frame, full))
+        figures = f"{format_size(node.malloc_bytes or node.mapped_bytes):>10} {node.share:>6.1%}  "
+        more = f"  and {format_size(node.mapped_bytes)} mmap" if node.mapped_bytes else ""
+        mapped = (more if node.malloc_bytes else "  mmap", "dim")
+        put(out, figures, ("| " * min(depth, 20), "dim"), *_frame(node.frame, full), mapped)
         deeper = depth + (len(node.children) > 1)
         pending += [(child, deeper) for child in reversed(node.children)]
-    put(out, (f"below {result.least_share:.2%} of live bytes: not shown (--least)", "dim"))
+    of = "of malloc's or of mapped bytes" if result.live.mappings.high else "of live bytes"
+    put(out, (f"below {result.least_share:.2%} {of}: not shown (--least)", "dim"))
     put(out)
     _print_recording(out, stats)
 

@@ -30,6 +30,7 @@ def document(ticket: Ticket) -> list[Block]:
         Heading(TITLE, 1),
         Paragraph(ticket.answer, strong=True),
         Facts(_facts(ticket)),
+        *([Paragraph(f"{ticket.rss_note}.")] if ticket.rss_note else []),
     ]
     if ticket.shown:
         blocks += [Heading("Suspects"), _suspects(ticket)]
@@ -57,6 +58,9 @@ def document(ticket: Ticket) -> list[Block]:
         ]
     if ticket.owners:
         blocks += [Heading("Who holds the RSS"), _owners(ticket.owners, ticket.rate_unit)]
+    if ticket.grows:
+        why = f"offheap where {ticket.info.path} says why"
+        blocks.append(Paragraph(f"What of it grows: {ticket.grows.kind} ({why})."))
     blocks += [
         Heading("What this recording could not see"),
         Facts([("lost", "; ".join(ticket.stats.losses) or "nothing"), *_coverage(ticket.stats)]),
@@ -91,6 +95,7 @@ def value(ticket: Ticket) -> dict[str, Any]:
         "schema": SCHEMA,
         "recording": json.recording(ticket.info),
         "answer": ticket.answer,
+        "rss_note": ticket.rss_note,
         "power": json.power(ticket.found),
         "verdicts": json.verdicts(ticket.verdicts),
         "rss_bytes": {"first": first, "last": last} if first or last else None,
@@ -103,6 +108,7 @@ def value(ticket: Ticket) -> dict[str, Any]:
             }
             for one in ticket.owners
         ],
+        "owners_verdict": {"kind": ticket.grows.kind, "why": ticket.grows.why} if ticket.grows else None,
         "limit_bytes": ticket.limit_bytes,
         "seconds_to_limit": json.seconds(ticket.seconds_to_limit),
         **json.by_kind(ticket.stats.live),

@@ -1,0 +1,50 @@
+"""What HotSpot keeps for the application: handles, strings, classes, threads, by the functions that made it.
+
+HotSpot's own memory grows as the logarithm of time for hours, and only a straight line of it is a leak.  A
+structure that a call of the application makes, and that stays until the application gives it back, is the
+application's: a JNI global reference that nobody deletes is a leak like any other, though HotSpot's
+OopStorage has the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from offheap.recording.model import Frame
+
+# The caller has to give these back itself: JNI's specification, chapter 4, "Global References".
+_HANDLES = re.compile(r"jni_New(?:Weak)?GlobalRef\b|JNIHandles::make_(?:weak_)?global\b|JvmtiEnv::SetTag\b")
+_NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"jni_NewGlobalRef\b|JNIHandles::make_global\b"), "JNI global references"),
+    (re.compile(r"jni_NewWeakGlobalRef\b|JNIHandles::make_weak_global\b"), "JNI weak global references"),
+    (re.compile(r"JvmtiTagMap::|JvmtiEnv::SetTag"), "tags of a JVMTI agent"),
+    (re.compile(r"StringTable::|JVM_InternString\b"), "interned strings"),
+    (re.compile(r"ResolvedMethodTable::|MethodHandles::"), "method handles"),
+    (re.compile(r"ObjectSynchronizer::|ObjectMonitor::"), "monitors"),
+    (re.compile(r"JVM_StartThread\b|JavaThread::JavaThread\b|os::create_thread\b"), "threads"),
+    (
+        re.compile(
+            r"ClassFileParser::|SystemDictionary::|ClassLoaderData|InstanceKlass::|SymbolTable::|JVM_\w*DefineClass"
+        ),
+        "classes",
+    ),
+    (re.compile(r"nmethod::|CodeCache::|AdapterHandler|CodeBlob::"), "compiled code"),
+)
+
+
+def is_handle(stack: Sequence[Frame]) -> bool:
+    """Whether the application asked for something that stays until it gives it back."""
+    return any(frame.kind == "jvm" and _HANDLES.match(frame.name) for frame in stack)
+
+
+def name(stack: Sequence[Frame]) -> str:
+    """`JNI global references`: what of HotSpot's the block is for; "" if no structure is known."""
+    for frame in stack:
+        if frame.kind == "java":
+            break
+        if frame.kind == "jvm":
+            for pattern, words in _NAMES:
+                if pattern.match(frame.name):
+                    return words
+    return ""

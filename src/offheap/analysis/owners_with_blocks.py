@@ -1,0 +1,42 @@
+"""Who holds RSS and what of it grows, together with what the blocks of the recording show: `reconcile`."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from offheap.analysis.answer import describe
+from offheap.analysis.conclusion import Conclusion, conclude
+from offheap.analysis.leaks import Ranking
+from offheap.analysis.reconcile import PAGES, QUIET, why_no_site
+from offheap.analysis.results_owners import Kind, OwnersGrowth, WhereVerdict
+from offheap.quantities import PER_MINUTE
+
+
+def owners_with_blocks(found: OwnersGrowth, ranked: Ranking) -> OwnersGrowth:
+    """`found` with a verdict that does not contradict that on the blocks, `ranked`, of the same recording."""
+    verdict = _verdict(found.verdict, ranked, conclude(ranked))
+    return found if verdict is found.verdict else replace(found, verdict=verdict)
+
+
+def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> WhereVerdict:
+    leaks = f"offheap leaks {shlex.quote(ranked.sites.recording.info.path)}"
+    if found.rank is None:
+        if not found.level or by_level.kind not in PAGES:
+            return by_level
+        why = f"{by_level.why}; {why_no_site(found.level, found.most)}"
+        return replace(by_level, why=why, next=(leaks, *by_level.next))
+    suspect = ranked[found.rank]
+    who = describe(suspect, PER_MINUTE)
+    if found.kind == "leak" and by_level.kind in QUIET:
+        # Blocks that stay are counted, whatever the pages did that they lie in.
+        kind: Kind = "native-mmap" if suspect.site.kind == "mmap" else "native-malloc"
+        why = f"blocks leak: {who}; by the pages alone it is {by_level.kind}: {by_level.why}"
+        return WhereVerdict(kind, why, (leaks,), by_level.grown)
+    if by_level.kind == "stable":
+        why = f"{by_level.why}, but blocks grow, and are not shown to leak: {who}"
+        return replace(by_level, kind="cannot tell yet", why=why, next=(leaks,), needs_seconds=found.seconds)
+    if by_level.kind in QUIET:
+        return by_level
+    what = "blocks leak" if found.kind == "leak" else "blocks grow, and are not shown to leak"
+    return replace(by_level, why=f"{by_level.why}; {what}: {who}", next=(leaks, *by_level.next))

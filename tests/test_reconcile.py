@@ -1,0 +1,173 @@
+"""Blocks and levels of one recording: `leaks`, `check`, `where` and the ticket never contradict another."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offheap.analysis.answer import answer
+from offheap.analysis.gate import Limits, gate
+from offheap.analysis.leaks import Ranking, ranking
+from offheap.analysis.owners_with_blocks import owners_with_blocks
+from offheap.analysis.results_owners import WhereVerdict
+from offheap.analysis.ticket import ticket
+from offheap.quantities import PER_MINUTE
+from offheap.recording.model import OwnersOverTime, Recording
+from offheap.report import json, markdown
+from offheap.report import ticket as ticket_report
+from offheap.report.payload import payload
+from recordings import Churn, Leak, Process, WarmUp, inflater, native_stack
+
+MIB = 1 << 20
+SECONDS = 60.0
+LEAKING = "com.example.Feed.open"
+
+# Bytes a second.
+BLOCKS = {
+    "churn": (Churn(300, 7160, 0.1),),
+    "leak": (Churn(300, 7160, 0.1), Leak(40, 7160)),
+    "few samples": (Churn(300, 7160, 0.1), Leak(0.3, 7160)),
+    "warm-up": (WarmUp(2000, 7160, 4.0),),
+}
+LEVELS = {
+    "flat": ("malloc", 0.0),
+    "as the leak": ("malloc", 40 * 7160.0),
+    "much": ("malloc", 4.0 * MIB),
+    "anonymous": ("anonymous", 1.0 * MIB),
+    "direct": ("direct-buffers", 1.0 * MIB),
+    "files": ("mapped-files", 1.0 * MIB),
+    "falls": ("malloc", -0.2 * MIB),
+}
+
+
+def owners(name: str, rate: float, seed: int = 1, start: float = 30.0 * MIB) -> OwnersOverTime:
+    """One owner that grows at a rate, and a Java heap that does not."""
+    times = np.arange(2.0, SECONDS + 1, 2.0)
+    noise = np.random.default_rng(seed).normal(0, 20_000, (2, len(times)))
+    held = np.array([start + rate * times, np.full(len(times), 80.0 * MIB)]) + noise
+    return OwnersOverTime(times, [name, "java-heap"], held.T, held.sum(axis=0))
+
+
+def recorded(blocks: str, level: str, seed: int = 3) -> Recording:
+    process = Process(SECONDS, seed)
+    process.add(inflater(LEAKING), *BLOCKS[blocks])
+    recording = process.record(interval=32 << 10)
+    name, rate = LEVELS[level]
+    return replace(recording, owners=owners(name, rate))
+
+
+def where(ranked: Ranking) -> WhereVerdict:
+    assert ranked.owners
+    return owners_with_blocks(ranked.owners, ranked).verdict
+
+
+@pytest.mark.parametrize(("blocks", "level"), list(itertools.product(BLOCKS, LEVELS)))
+def test_no_command_contradicts_another(blocks: str, level: str) -> None:
+    recording = recorded(blocks, level)
+    ranked = ranking(recording)
+    words, verdict = answer(ranked), where(ranked)
+    kind = ranked.counts()
+    concluded = ticket(recording, ranked).found.kind
+    (check,) = gate(recording, Limits(leaks=True)).checks
+    # One conclusion in words, in the gate, on the page and in the ticket.
+    begins = {
+        "leak": "Leaking: ",
+        "growing": "Growing, ",
+        "no leak": "No leak found ",
+        "cannot tell yet": "Cannot tell ",
+    }
+    assert words.startswith(begins[concluded]), words
+    assert ticket(recording, ranked).answer == words
+    assert payload(recording, ranked)["conclusion"]["kind"] == concluded
+    outcomes = {"leak": "failed", "no leak": "passed"}
+    assert check.outcome == outcomes.get(concluded, "cannot tell"), check.why
+    # Blocks that leak are a leak whatever the pages do.
+    if kind["leak"]:
+        assert concluded == "leak"
+        assert verdict.kind not in ("stable", "cannot tell yet")
+        assert LEAKING in verdict.why
+    # Pages of blocks that grow are growth, whether a site explains it or not.
+    grows = verdict.kind in ("native-malloc", "native-mmap", "direct-buffers")
+    if grows:
+        assert concluded in ("leak", "growing")
+    if concluded == "no leak":
+        assert verdict.kind in ("stable", "cannot tell yet", "mapped-files")
+    if concluded == "growing":
+        assert verdict.kind != "stable"
+    # What is no native block is said beside, and is no growth of blocks.
+    assert ("mapped files grow" in words.lower()) == (level == "files")
+    sheet = ticket_report.value(ticket(recording, ranked))
+    assert sheet["owners_verdict"] == {"kind": verdict.kind, "why": verdict.why}
+    assert f"What of it grows: {verdict.kind}" in markdown.write(
+        ticket_report.document(ticket(recording, ranked))
+    )
+
+
+def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
+    recording = recorded("churn", "much")
+    ranked = ranking(recording)
+    words = answer(ranked)
+    assert words.startswith("Growing, and not shown to be a leak: malloc's memory grew by 240 MiB/min (")
+    assert "no site explains it" in words
+    assert "Record " in words
+    for limits in (Limits(), Limits(max_growth=float(MIB))):
+        (check,) = gate(recording, limits).checks
+        assert (check.outcome, "no site explains it" in check.why) == ("cannot tell", True)
+    assert where(ranked).kind == "native-malloc"
+    assert "no site explains it" in where(ranked).why
+    power = json.power(ticket(recording, ranked).found)
+    assert power["conclusion"] == "growing"
+    assert power["unexplained"]["growth_bytes_per_second"]["estimate"] == pytest.approx(4 * MIB, rel=0.02)
+    assert abs(power["unexplained"]["live_blocks_growth_bytes_per_second"]) < 0.1 * MIB
+
+
+def test_a_limit_above_the_growth_of_the_level_passes_and_says_it() -> None:
+    (check,) = gate(recorded("churn", "as the leak"), Limits(max_growth=float(MIB))).checks
+    assert check.outcome == "passed"
+    assert "malloc's memory grew by 16.4 MiB/min" in check.why
+
+
+def test_live_blocks_that_grow_at_no_site_for_sure_are_named() -> None:
+    process = Process(SECONDS, 5)
+    stack = process.add(native_stack("index"), Leak(20, 7160, start=0.0))
+    recording = replace(process.record(interval=32 << 10), owners=owners("malloc", 20 * 7160.0))
+    ranked = ranking(recording)
+    assert ranked[0].site.stacks == (stack,)
+    known = ranked.level()
+    assert known is not None
+    assert known.explained
+    assert (
+        ranked.grew_most() == f"index ({PER_MINUTE.format(ranked.growth(0).estimate)}, {ranked.verdicts[0]})"
+    )
+    assert ranked.level(without=[0]) is None
+
+
+def test_a_leak_that_explains_a_part_leaves_the_rest_said() -> None:
+    words = answer(ranking(recorded("leak", "much")))
+    assert words.startswith("Leaking: ")
+    assert "more than that explains" in words
+    assert "more than that explains" not in answer(ranking(recorded("leak", "as the leak")))
+
+
+def test_growth_of_what_is_suppressed_explains_the_level() -> None:
+    class Everything:
+        def covers(self, stack: object) -> bool:
+            return True
+
+    explained = recorded("leak", "as the leak")
+    assert gate(explained, Limits(leaks=True), suppressions=[Everything()]).outcome == "passed"
+    assert (
+        gate(recorded("leak", "much"), Limits(leaks=True), suppressions=[Everything()]).outcome
+        == "cannot tell"
+    )
+
+
+def test_a_recording_whose_owners_nobody_watched_is_judged_by_blocks() -> None:
+    recording = replace(recorded("churn", "much"), owners=OwnersOverTime.none())
+    ranked = ranking(recording)
+    assert ranked.owners is None
+    assert answer(ranked).startswith("No leak found ")
+    assert ticket(recording, ranked).grows is None
