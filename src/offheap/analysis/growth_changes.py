@@ -165,7 +165,7 @@ def _with_hidden(side: Growths, block: Floats) -> Estimates:
 
 
 def _probability(old: Growths, new: Growths, block: Floats, asked: NDArray[np.int64]) -> Floats:
-    """Of these sites: of so different counts of survivors, or more different ones, if the rates were equal."""
+    """Of these sites: of counts of survivors that differ so much, or more, if the rates were equal."""
     weights = []
     for side in (old, new):
         size = np.where(block[asked] > 0, block[asked], 1.0)
