@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cgroup.h"
 #include "live_file.h"
 #include "system.h"
 
@@ -22,6 +23,7 @@ enum {
     MOST = 64,              /* files; a program extracts a handful */
     SETTLED_TICKS = 1000,   /* of 10 ms */
     COPIES = 16 << 20,      /* bytes of all images; what a library exports has 10 KB to 1 MB */
+    SHARE_OF_ROOM = 8,      /* and no more than this part of what the cgroup has left: it counts as the program's */
 };
 
 /* What the descriptor is of: a program that closes all it does not know may have reused the number. */
@@ -35,7 +37,7 @@ struct held {
 static struct {
     atomic_flag busy; /* whoever finds it taken lets it be: there is another time */
     uint64_t next;    /* first row that was not looked at */
-    size_t copied;    /* bytes */
+    size_t room;      /* bytes that may yet be copied */
     uint32_t count;
     struct held held[MOST];
 } files = {.busy = ATOMIC_FLAG_INIT};
@@ -144,8 +146,8 @@ static bool copy_image(int fd, const struct offheap_module *row) {
         if (length > sizeof entries) length = sizeof entries;
         if (!system_read(at, entries, length) || !copy(fd, row, at, length)) return false;
         uintptr_t end = end_of_exports(row, entries, length / sizeof *entries);
-        if (end > row->end || end - row->start > COPIES - files.copied) return false;
-        files.copied += end - row->start;
+        if (end > row->end || end - row->start > files.room) return false;
+        files.room -= end - row->start;
         return copy(fd, row, row->start, end - row->start);
     }
     return false;
@@ -180,7 +182,10 @@ void image_files_start(void) {
     if (!take()) return;
     int saved = errno;
     close_all(); /* of a recording that ended with a VM */
-    files.next = files.copied = 0;
+    struct cgroup_room group;
+    files.room = COPIES;
+    if (cgroup_read(&group) && group.left / SHARE_OF_ROOM < files.room) files.room = (size_t)(group.left / SHARE_OF_ROOM);
+    files.next = 0;
     each_new(hold_memory);
     errno = saved;
     give();
