@@ -209,6 +209,22 @@ static bool wait_for_collector(int round) {
     return true;
 }
 
+#ifdef COMPARE_WALKS
+#include "tests/compare_walks.h"
+
+struct asked {
+    JNIEnv *env;
+    ucontext_t *context;
+};
+
+static jint ask(struct call_frame *calls, jint room, void *context) {
+    const struct asked *asked = context;
+    struct call_trace call = {.env = asked->env, .frames = calls};
+    java.walk(&call, room, asked->context);
+    return call.count;
+}
+#endif
+
 /* Out of line, and only for threads of the VM, which have large stacks: this takes 5 KiB of them. */
 static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwind_registers *at, uint64_t *frames,
                                                   size_t max, bool *joined, struct unwind_trace *words,
@@ -222,6 +238,9 @@ static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwi
     bool in_vm = open_anchor(env, &anchor);
     if (in_vm) complete_anchor(&anchor, at);
     java.walk(&call, depth, &context);
+#ifdef COMPARE_WALKS
+    walks_compare(ask, &(struct asked){env, &context}, at);
+#endif
     bool whole = true;
     jint why = call.count;
     if (why <= 0) call.count = java_stack(at, calls, depth, &whole);

@@ -1,0 +1,26 @@
+/* A build for benchmarks/java_frames.py: AsyncGetCallTrace and the probe's own walk at the same place, timed. */
+#ifndef OFFHEAP_COMPARE_WALKS_H
+#define OFFHEAP_COMPARE_WALKS_H
+
+#include "java_walk.h"
+
+/* The last words of header.reserved, in this order. */
+enum compared {
+    COMPARED_WALKS,
+    COMPARED_ASYNC,      /* AsyncGetCallTrace has frames */
+    COMPARED_OWN,        /* the own walk has the whole stack */
+    COMPARED_BOTH,
+    COMPARED_SAME,       /* of both: the same methods and bytecodes */
+    COMPARED_CORRECTED,  /* of both: the same once the innermost frame is put right */
+    COMPARED_CUT,        /* of both: AsyncGetCallTrace's end early, and are the same up to there */
+    COMPARED_ASYNC_NS,
+    COMPARED_OWN_NS,
+    COMPARED_COUNT
+};
+
+typedef jint compared_walk(struct call_frame *calls, jint room, void *context);
+
+/* `async`: AsyncGetCallTrace for `context`. */
+void walks_compare(compared_walk *async, void *context, const struct unwind_registers *at);
+
+#endif
