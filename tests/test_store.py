@@ -103,6 +103,7 @@ def fill(target: RecordingWriter, snapshots: int = 3) -> None:
         target.append_rows("series", series(n, min(n + 1, 2), 100.0 * n))
         target.append_rows("process", process(n))
         target.append_look(n, {"malloc": 100.0 * n, **({"gc": 5.0} if n == 1 else {})}, {"classes": 7.0 + n})
+        target.append_collections([("counted", 0.25, 0.25, 0)] if n == 0 else [("young", n, n + 0.1, n)])
         target.replace_info(info(duration_seconds=float(n)))
 
 
@@ -155,6 +156,17 @@ def test_recordings_without_owners_are_read(recording: Path) -> None:
     shutil.rmtree(recording / "gauges")
     got = load(recording).owners
     assert (len(got.times), got.names, got.bytes.shape, got.gauges) == (0, [], (0, 0), {})
+
+
+def test_collections(recording: Path) -> None:
+    ran = load(recording).collections
+    assert ran is not None
+    assert (ran.since, ran.kinds) == (0.25, ("young", "young"))
+    assert ran.begun.tolist() == [1.0, 2.0]
+    assert ran.ended.tolist() == [1.1, 2.1]
+    assert ran.counts.tolist() == [1, 2]
+    shutil.rmtree(recording / "collections")
+    assert load(recording).collections is None
 
 
 def test_one_part_a_table_after_finish(recording: Path) -> None:
@@ -343,6 +355,8 @@ def test_part_of_something_else(recording: Path, table: str) -> None:
         ("owners", "'inf'::DOUBLE AS bytes, * EXCLUDE bytes"),
         ("gauges", "NULL::DOUBLE AS value, * EXCLUDE value"),
         ("frames", "'weird' AS kind, * EXCLUDE kind"),
+        ("collections", "'weird' AS kind, * EXCLUDE kind"),
+        ("collections", "'nan'::DOUBLE AS ended, * EXCLUDE ended"),
     ],
 )
 def test_hostile_values(recording: Path, tmp_path: Path, table: str, change: str) -> None:

@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.jvm import discovery, probe
+    from offheap.jvm.collection_log import CollectionLog
     from offheap.proc import oom
     from offheap.recording import stale_files
     from offheap.recording.output import check_output
@@ -98,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
                     collected=lambda: ending.collected,
                     on_progress=progress,
                     owners=glance(),
+                    collections=CollectionLog,
                 )
             except BaseException:
                 ending.detach()

@@ -121,6 +121,7 @@ def compile_demo(home: Path, classes: Path) -> None:
 def record(command: list[str], output: Path, seconds: float) -> Launched:
     """Runs the command to its end under the probe, with a bar that shows how far it is."""
     from offheap.cli import env, rate
+    from offheap.jvm.collection_log import CollectionLog
     from offheap.jvm.library import probe_library
     from offheap.recording.launch import Settings, launch
     from offheap.watch import glance
@@ -133,7 +134,12 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
 
     with _progress(seconds) as advance:
         settings = Settings(
-            variables=variables, output=output, every=0.5, on_progress=advance, owners=glance()
+            variables=variables,
+            output=output,
+            every=0.5,
+            on_progress=advance,
+            owners=glance(),
+            collections=CollectionLog,
         )
         return launch(command, settings)
 

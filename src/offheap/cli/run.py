@@ -73,6 +73,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
         raise UserError("--every must be greater than 0", "give a time such as 1s")
 
     from offheap.cli import env
+    from offheap.jvm.collection_log import CollectionLog
     from offheap.jvm.library import probe_library
 
     words = rate.words(args) if sampling is None else ",".join([sampling, *rate.memory(args)])
@@ -102,6 +103,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             duration=args.duration,
             every=args.every,
             owners=glance(),
+            collections=CollectionLog,
             say=_say,
         ),
     )

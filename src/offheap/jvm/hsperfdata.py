@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from offheap.proc import maps, root
 
@@ -25,9 +25,15 @@ Value = int | str
 
 @dataclass(frozen=True, slots=True)
 class PerfData:
-    """The named values of one JVM: longs as int, strings as str."""
+    """The named values of one JVM: longs as int, strings as str.
+
+    places  where each long lies in the file, for who reads a few of them again and again
+    order   of its bytes, as `struct` writes it
+    """
 
     values: dict[str, Value]
+    places: dict[str, int] = field(default_factory=dict)
+    order: str = "<"
 
     def text(self, name: str) -> str:
         """A string value, "" when there is none."""
@@ -64,6 +70,7 @@ def parse(raw: bytes) -> PerfData:
         raise ValueError(f"hsperfdata version {raw[5]}, not 2")
     offset, entries = struct.unpack_from(order + "II", raw, 24)
     values: dict[str, Value] = {}
+    places: dict[str, int] = {}
     for _ in range(entries):
         if offset + _ENTRY_BYTES > len(raw):
             break
@@ -77,38 +84,63 @@ def parse(raw: bytes) -> PerfData:
         name = entry[name_at:data_at].split(b"\0")[0].decode("utf-8", "replace")
         if kind == ord("J") and vector == 0 and data_at + 8 <= length:
             values[name] = struct.unpack_from(order + "q", entry, data_at)[0]
+            places[name] = offset + data_at
         elif kind == ord("B") and vector:
             values[name] = entry[data_at : data_at + vector].split(b"\0")[0].decode("utf-8", "replace")
         offset += length
-    return PerfData(values)
+    return PerfData(values, places, order)
 
 
 def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData | None:
-    """What the JVM publishes; None under -XX:-UsePerfData, or when it may not be read.
+    """What the JVM publishes; None under -XX:-UsePerfData, or when it may not be read."""
+    try:
+        source = open_source(pid, namespace_pid, mappings)
+        if source is None:
+            return None
+        with source:
+            return parse(source.read())
+    except (OSError, ValueError):
+        return None
 
-    The file is taken from the process's own writable mappings: one that merely has the right
-    name may be left from an earlier process, and jstat or jps map other JVMs' read-only.
+
+class Source:
+    """What a JVM publishes, open for reading: the file, or the memory that it is mapped to."""
+
+    def __init__(self, descriptor: int, start: int, size: int) -> None:
+        self._descriptor, self._start, self._size = descriptor, start, size
+
+    def read(self, place: int = 0, size: int | None = None) -> bytes:
+        """From a place of the file on; all of it, or so many bytes."""
+        return os.pread(self._descriptor, self._size if size is None else size, self._start + place)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> Source | None:
+    """None where the JVM publishes nothing; OSError when it may not be read.
+
+    It is taken from the process's own writable mappings: a file that merely has the right name may be left
+    from an earlier process, and jstat or jps map other JVMs' read-only.
     """
     for mapping in mappings:
         if "/hsperfdata_" not in mapping.path or "w" not in mapping.permissions:
             continue
         if mapping.name != str(namespace_pid):
             continue
-        try:
-            if mapping.deleted:
-                # Cleaners of /tmp, and other JVMs, remove it; the JVM goes on counting.
-                return parse(_memory(pid, mapping))
-            with root.mapped_file(pid, mapping).open("rb") as file:
-                return parse(file.read(_MAX_BYTES))
-        except (OSError, ValueError):
-            return None
+        if mapping.deleted:
+            # Cleaners of /tmp, and other JVMs, remove it; the JVM goes on counting.  To read its memory takes
+            # the right to trace the process.
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            return Source(memory, mapping.start, min(mapping.end - mapping.start, _MAX_BYTES))
+        file = os.open(root.mapped_file(pid, mapping), os.O_RDONLY | os.O_CLOEXEC)
+        return Source(file, 0, _MAX_BYTES)
     return None
-
-
-def _memory(pid: int, mapping: maps.Mapping) -> bytes:
-    """What is mapped there; it takes the right to trace the process."""
-    memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(memory, min(mapping.end - mapping.start, _MAX_BYTES), mapping.start)
-    finally:
-        os.close(memory)

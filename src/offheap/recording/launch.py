@@ -21,7 +21,7 @@ from offheap.recording import live_files, run_folder, stale_files
 from offheap.recording.child import Child
 from offheap.recording.live_files import FoundFile
 from offheap.recording.output import check_output, try_output
-from offheap.recording.recorder import Outcome, OwnersLook, Progress, record
+from offheap.recording.recorder import CollectionLog, Outcome, OwnersLook, Progress, record
 from offheap.recording.sole_recorder import sole_recorder
 
 _POLL_SECONDS = 0.03
@@ -57,6 +57,7 @@ class Settings:
     every: float | None = None
     on_progress: Callable[[Progress], None] | None = None
     owners: OwnersLook | None = None
+    collections: Callable[[int], CollectionLog] | None = None
     say: Callable[[str], None] = lambda line: None
 
 
@@ -168,6 +169,7 @@ class _Run:
                     stop=stop,
                     on_progress=self.settings.on_progress,
                     owners=self.settings.owners,
+                    collections=self.settings.collections,
                 )
         except UserError as error:
             # The program goes on: it is not to suffer from a full disk of ours.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SCHEMA = "offheap.recording/1"
 META = "meta.json"
+COUNTED = "counted"  # the kind of a row of `collections` that is none: they are counted from then on
 
 # table -> column -> DuckDB type.
 APPENDED: dict[str, dict[str, str]] = {
@@ -30,6 +31,7 @@ APPENDED: dict[str, dict[str, str]] = {
     },
     "owners": {"time": "DOUBLE", "owner": "VARCHAR", "bytes": "DOUBLE"},
     "gauges": {"time": "DOUBLE", "gauge": "VARCHAR", "value": "DOUBLE"},
+    "collections": {"time": "DOUBLE", "ended": "DOUBLE", "kind": "VARCHAR", "count": "UINTEGER"},
     "stacks": {
         "stack": "UINTEGER",
         "kind": "UTINYINT",

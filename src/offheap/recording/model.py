@@ -170,6 +170,28 @@ class OwnersOverTime:
         return cls(np.zeros(0), [], np.zeros((0, 0)), np.zeros(0))
 
 
+CollectionKind = Literal["young", "concurrent", "full"]
+
+
+@dataclass(frozen=True)
+class Collections:
+    """The JVM's garbage collections while the recording ran: a row is one, or several of a kind in a row.
+
+    since   seconds since the start, from which on they were counted
+    kinds   young: of the young generation alone; concurrent: a pause of a cycle over the whole heap beside
+            the program; full: over the whole heap while the program stood still
+    begun   seconds since the start: of the row's last collection
+    ended   likewise
+    counts  how many
+    """
+
+    since: float
+    kinds: tuple[CollectionKind, ...]
+    begun: NDArray[np.float64]
+    ended: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Recording:
     """A recording in memory.  Stack numbers index `stack_offsets`, `stack_kinds`; 0 is "no stack"."""
@@ -185,6 +207,7 @@ class Recording:
     series: NDArray[np.void]  # SERIES, by time; a bare live file has one snapshot
     process: NDArray[np.void]  # PROCESS, by time
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
+    collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
 
     def stack(self, number: int) -> list[Frame]:
         """The frames of a stack, innermost first, outermost last."""

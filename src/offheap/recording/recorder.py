@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from offheap.errors import UserError
 from offheap.proc import status
 from offheap.recording import process
 from offheap.recording.info import Ended, describe, elapsed, ended
+from offheap.recording.layout import COUNTED
 from offheap.recording.life import Life
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
@@ -39,6 +41,18 @@ _LOOK_SHARE, _LOOK_SECONDS = 0.02, 2.0
 
 # PID -> (bytes by owner, gauges by name), as docs/recording-format.md has them; None when it cannot be told.
 OwnersLook = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
+
+
+class CollectionLog(Protocol):
+    """Follows a JVM's garbage collections: jvm/collection_log.py.  Times are time.monotonic()."""
+
+    known_since: float | None
+
+    def poll(self) -> None: ...
+
+    def take(self) -> list[tuple[str, float, float, int]]: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +98,22 @@ def record(
     collected: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], None] | None = None,
     owners: OwnersLook | None = None,
+    collections: Callable[[int], CollectionLog] | None = None,
 ) -> Outcome:
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
     without it the recorder keeps itself under 5 % of one CPU.  collected() says whether stop() has
     asked for a garbage collection.  `owners` tells who holds the RSS; it is asked every two seconds
-    at first, later at most with each snapshot, and given 2 % more.  Raises UserError when the live
+    at first, later at most with each snapshot, and given 2 % more.  `collections` of a PID is looked at
+    twenty times a second.  Raises UserError when the live
     file or the output is no good, or when the disk is full: then all that was written until then
     is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
         try:
-            recorder = _Recorder(source, target, every, owners, collected)
+            recorder = _Recorder(source, target, every, owners, collected, collections)
             with contextlib.closing(recorder):
                 return recorder.run(duration, stop, on_progress)
         except OSError as error:
@@ -114,6 +130,7 @@ class _Recorder:
         every: float | None,
         owners: OwnersLook | None,
         collected: Callable[[], bool],
+        collections: Callable[[int], CollectionLog] | None,
     ) -> None:
         self._collected = collected
         self._source = source
@@ -129,13 +146,18 @@ class _Recorder:
         self._modules = 0  # whose images are open
         self._taken = 0
         self._time = 0.0
+        self._snapshot_began = 0.0  # time.monotonic() at `_time`
         self._live_time = 0.0
         self._owners = owners
         self._owners_due = 0.0  # time.monotonic()
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
+        self._log = collections(self._pid) if collections and self._pid is not None else None
+        self._counted = False  # whether the recording says from when on collections are counted
 
     def close(self) -> None:
         self._naming.close()
+        if self._log:
+            self._log.close()
 
     def run(
         self,
@@ -159,6 +181,8 @@ class _Recorder:
         deadline = began + duration if duration is not None else float("inf")
         due = began
         while True:
+            if self._log:
+                self._log.poll()
             # Asked before the file is read: what the process wrote before it ended is then read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if not over and time.monotonic() < due:
@@ -192,6 +216,7 @@ class _Recorder:
         now = elapsed(header, alive)
         # A killed process's heartbeat lies before its last blocks, and maybe before our last look.
         self._time = max(self._time, now)
+        self._snapshot_began = time.monotonic()
         snapshot = self._snapshots.take(self._time, pid=self._pid, final=final)
         target = self._target
         target.replace_modules(self._naming.modules())
@@ -205,9 +230,22 @@ class _Recorder:
             self._live_due = started + (time.process_time() - used) / self._share
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
+        self._write_collections()
         self._write_info(alive)
         self._taken += 1
         return snapshot
+
+    def _write_collections(self) -> None:
+        if self._log is None or self._log.known_since is None:
+            return
+        start = self._snapshot_began - self._time
+        rows = self._log.take()
+        if not self._counted:
+            rows.insert(0, (COUNTED, self._log.known_since, self._log.known_since, 0))
+            self._counted = True
+        self._target.append_collections(
+            [(kind, begun - start, ended - start, count) for kind, begun, ended, count in rows]
+        )
 
     def _look(self, age: float) -> None:
         began, used = time.monotonic(), time.process_time()

@@ -66,6 +66,18 @@ class RecordingWriter:
                 }
                 self._append(table, _selection(APPENDED[table]), data=data)
 
+    def append_collections(self, rows: Sequence[tuple[str, float, float, int]]) -> None:
+        """Kind, beginning, end, number; one of no collection says from when on they are counted."""
+        if rows:
+            kinds, begun, ended, counts = zip(*rows, strict=True)
+            data: Columns = {
+                "time": np.array(begun, np.float64),
+                "ended": np.array(ended, np.float64),
+                "kind": _texts(kinds),
+                "count": np.array(counts, np.uint32),
+            }
+            self._append("collections", _selection(APPENDED["collections"]), data=data)
+
     def append_stacks(self, stacks: Stacks) -> None:
         if not len(stacks.numbers):
             return

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import duckdb
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.recording.assembly import Named, Stacks, assemble, looks
-from offheap.recording.layout import APPENDED, META, REPLACED, SCHEMA
+from offheap.recording.layout import APPENDED, COUNTED, META, REPLACED, SCHEMA
 from offheap.recording.model import (
     LIVE,
     NOT_STORED,
@@ -26,6 +26,8 @@ from offheap.recording.model import (
     SERIES,
     Budget,
     Chain,
+    CollectionKind,
+    Collections,
     Frame,
     Info,
     Kind,
@@ -63,7 +65,9 @@ def load(path: Path) -> Recording:
                 info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
             recording = assemble(info, stacks, chains.items(), threads, modules, live, series, process)
             return dataclasses.replace(
-                recording, owners=looks(tables.named("owners"), tables.named("gauges"))
+                recording,
+                owners=looks(tables.named("owners"), tables.named("gauges")),
+                collections=tables.collections(),
             )
         except (ValueError, OverflowError, MemoryError, UnicodeError) as error:
             raise damaged(path, str(error)) from None
@@ -92,6 +96,26 @@ class _Tables:
         data = self.read(table, order="time")
         times, names, values = (data[column] for column in APPENDED[table])
         return times.astype(np.float64), [str(name) for name in names.tolist()], values.astype(np.float64)
+
+    def collections(self) -> Collections | None:
+        """None where nobody counted."""
+        data = self.read("collections", order="time")
+        begun, ended = (data[name].astype(np.float64) for name in ("time", "ended"))
+        counts, kinds = data["count"].astype(np.int64), [str(kind) for kind in data["kind"].tolist()]
+        if unknown := set(kinds) - {COUNTED, *get_args(CollectionKind)}:
+            raise ValueError(f"a collection of kind {min(unknown)}")
+        if not (np.isfinite(begun).all() and np.isfinite(ended).all()):
+            raise ValueError("a collection at no time")
+        ran = np.array([kind != COUNTED for kind in kinds], np.bool_)
+        if not len(begun):
+            return None
+        return Collections(
+            since=float(begun[~ran].min(initial=begun.min())),
+            kinds=tuple(cast(CollectionKind, kind) for kind in kinds if kind != COUNTED),
+            begun=begun[ran],
+            ended=ended[ran],
+            counts=counts[ran],
+        )
 
     def stacks(self) -> Stacks:
         heads = self._query(

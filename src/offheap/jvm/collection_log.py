@@ -1,0 +1,176 @@
+"""When a JVM collects, followed in its performance data file.
+
+The counters of each collector are read where they stand, three numbers a collector: it takes some ten
+microseconds, so it can be done many times a second, and nothing is asked of the JVM.  HotSpot also writes
+when its last collection began and ended, so a look that comes late costs no precision.
+
+young       the young generation alone
+concurrent  the whole heap, beside the program: each pause of such a cycle is counted.  A block whose object
+            dies after the cycle has begun waits for the next one.
+full        the whole heap, while the program stands still
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from offheap.jvm import hsperfdata
+from offheap.proc import maps, status
+
+_RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors yet
+_TRIES = 20  # after which it is taken for a program that publishes none
+_MOST_ROWS = 8  # of one kind, kept between two takings: a JVM may collect a hundred times a second
+_CLOCK_SECONDS = 0.1  # by which the JVM's clock and ours may differ
+_COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
+# Each cycle of Shenandoah counts as the "partial" one; in its generational mode young ones do so, too.
+_GENERATIONAL = re.compile(r"-XX:ShenandoahGCMode=generational")
+
+# Kind, when it began and ended by time.monotonic(), how many of the kind since the row before.
+Row = tuple[str, float, float, int]
+
+
+@dataclass(slots=True)
+class _Collector:
+    kind: str
+    count: int
+    count_at: int  # places in the file
+    entry_at: int
+    exit_at: int
+
+
+class CollectionLog:
+    """`poll` often, `take` what ran since the last taking.  `known_since`: None while nothing is known."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._source: hsperfdata.Source | None = None
+        self._collectors: list[_Collector] = []
+        self._order = "<"
+        self._frequency = 0
+        self._vm_began = 0.0  # seconds since the epoch
+        self._tries = 0
+        self._due = 0.0
+        self._polled = time.monotonic()
+        self._rows: list[Row] = []
+        self.known_since: float | None = None
+
+    def poll(self) -> None:
+        now = time.monotonic()
+        if self._source is None:
+            if self._tries >= _TRIES or now < self._due:
+                return
+            self._tries += 1
+            self._due = now + _RETRY_SECONDS
+            with contextlib.suppress(OSError, ValueError):
+                self._open()
+        else:
+            try:
+                for collector in self._collectors:
+                    self._look(collector, now)
+            except (OSError, struct.error):
+                self.close()
+                self._tries = _TRIES
+        self._polled = now
+
+    def take(self) -> list[Row]:
+        """What ran since the last taking, as it was seen; of very many the newest of each kind."""
+        taken: list[Row] = []
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for kind, began, ended, count in reversed(self._rows):
+            if len(places[kind]) < _MOST_ROWS:
+                places[kind].append(len(taken))
+                taken.append((kind, began, ended, count))
+            else:
+                oldest = places[kind][-1]
+                _, began, ended, more = taken[oldest]
+                taken[oldest] = (kind, began, ended, more + count)
+        self._rows = []
+        return taken[::-1]
+
+    def close(self) -> None:
+        if self._source:
+            self._source.close()
+            self._source = None
+
+    def _open(self) -> None:
+        namespace_pid, mappings = status.read(self._pid).namespace_pid, maps.read(self._pid)
+        source = hsperfdata.open_source(self._pid, namespace_pid, mappings)
+        if source is None:
+            return
+        try:
+            performance = hsperfdata.parse(source.read())
+        except ValueError:
+            source.close()
+            raise
+        collectors = _collectors(performance)
+        if not collectors:
+            source.close()
+            return
+        self._source = source
+        frequency = performance.values.get("sun.os.hrt.frequency")
+        began = performance.values.get("sun.rt.createVmBeginTime")
+        self._collectors, self._order = collectors, performance.order
+        self._frequency = frequency if isinstance(frequency, int) else 0
+        self._vm_began = began / 1000 if isinstance(began, int) else 0.0
+        self.known_since = time.monotonic()
+
+    def _look(self, collector: _Collector, now: float) -> None:
+        count = self._long(collector.count_at)
+        if count == collector.count:
+            return
+        entry, end = self._long(collector.entry_at), self._long(collector.exit_at)
+        wall = time.time()
+        began, ended = self._when(entry, now, wall), self._when(end, now, wall)
+        if began is None:
+            # As early as the last poll, which saw none of it.
+            began, ended = self._polled, now
+        elif ended is None or ended < began:
+            ended = now
+        self._rows.append((collector.kind, began, ended, max(count - collector.count, 1)))
+        collector.count = count
+
+    def _when(self, ticks: int, now: float, wall: float) -> float | None:
+        """By our clock, which shows `now` when the wall clock shows `wall`.
+
+        None where the JVM's does not fit: the wall clock may have been set.
+        """
+        if self._frequency <= 0 or not self._vm_began or ticks <= 0:
+            return None
+        ago = wall - self._vm_began - ticks / self._frequency
+        return now - max(ago, 0.0) if ago >= -_CLOCK_SECONDS else None
+
+    def _long(self, place: int) -> int:
+        assert self._source
+        value: int = struct.unpack(self._order + "q", self._source.read(place, 8))[0]
+        return value
+
+
+def _collectors(performance: hsperfdata.PerfData) -> list[_Collector]:
+    found = []
+    for name, value in performance.values.items():
+        match = _COLLECTOR.fullmatch(name)
+        if not match or not isinstance(value, int) or name not in performance.places:
+            continue
+        prefix = name.removesuffix("invocations")
+        places = [performance.places.get(f"{prefix}{key}") for key in ("lastEntryTime", "lastExitTime")]
+        entry, end = (place if place is not None else performance.places[name] for place in places)
+        kind = kind_of(int(match[1]), performance.text(f"{prefix}name"), performance.vm_arguments)
+        found.append(_Collector(kind, value, performance.places[name], entry, end))
+    return found
+
+
+def kind_of(number: int, name: str, vm_arguments: str = "") -> str:
+    """Of a collector by its number and name, as of JDK 11 to 25."""
+    if name == "Shenandoah partial":
+        return "young" if _GENERATIONAL.search(vm_arguments) else "concurrent"
+    if name.startswith("Shenandoah"):
+        return "full"
+    if number == 0:
+        return "young"
+    beside = re.search(r"cycle|phases|major|^CMS|^Z", name)
+    return "concurrent" if beside else "full"

@@ -1,0 +1,188 @@
+"""When a JVM collects: read from its performance data, of every collector on real JVMs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import needs
+from offheap.jvm import hsperfdata
+from offheap.jvm.collection import collect
+from offheap.jvm.collection_log import CollectionLog, kind_of
+from offheap.recording.stored_recording import load
+from waiting_jvm import waiting_jvm
+from zoo import offheap
+
+SAMPLES = Path(__file__).parent / "data" / "hsperfdata"
+
+
+@pytest.mark.parametrize(
+    ("sample", "kinds"),
+    [
+        ("11-parallel", {0: "young", 1: "full"}),
+        ("17-serial", {0: "young", 1: "full"}),
+        ("21-g1", {0: "young", 1: "full", 2: "concurrent"}),
+        ("25-z", {0: "young", 2: "concurrent"}),
+    ],
+)
+def test_collectors_are_told_apart(sample: str, kinds: dict[int, str]) -> None:
+    performance = hsperfdata.parse(gzip.decompress((SAMPLES / f"{sample}.gz").read_bytes()))
+    for number, kind in kinds.items():
+        name = performance.text(f"sun.gc.collector.{number}.name")
+        assert name
+        assert kind_of(number, name, performance.vm_arguments) == kind
+
+
+def test_a_cycle_of_shenandoah_goes_over_the_whole_heap() -> None:
+    assert kind_of(0, "Shenandoah partial") == "concurrent"
+    assert kind_of(0, "Shenandoah partial", "-Xmx1g -XX:ShenandoahGCMode=generational") == "young"
+    assert kind_of(1, "Shenandoah full") == "full"
+    assert kind_of(2, "CMS stop-the-world phases") == "concurrent"
+
+
+@pytest.mark.parametrize(
+    ("version", "collector", "kind"),
+    [
+        (11, "G1", "full"),
+        (17, "Parallel", "full"),
+        (21, "Serial", "full"),
+        (17, "Z", "concurrent"),
+        (25, "Z", "concurrent"),
+        (21, "Shenandoah", "full"),
+        (25, "G1", "full"),
+    ],
+)
+def test_a_collection_is_seen_when_it_ran(
+    version: int, collector: str, kind: str, jre: Callable[[int], Path], waiting_classes: Path
+) -> None:
+    options = ("-XX:-UseSerialGC", f"-XX:+Use{collector}GC")
+    with (
+        waiting_jvm(jre(version), waiting_classes, *options) as jvm,
+        closing(CollectionLog(jvm.pid)) as log,
+    ):
+        log.poll()
+        assert log.known_since is not None
+        assert log.take() == []
+        before = time.monotonic()
+        collect(jvm.pid)
+        time.sleep(0.3)  # the poll comes late; the JVM knows when it was
+        log.poll()
+        rows = log.take()
+        after = time.monotonic()
+    whole = [row for row in rows if row[0] == kind]
+    assert whole, rows
+    for _, began, ended, count in whole:
+        assert before - 0.1 <= began <= ended <= after - 0.3
+        assert count >= 1
+
+
+def test_many_collections_between_two_takings_become_few_rows() -> None:
+    log = CollectionLog(1)
+    log._rows = [("young", float(n), n + 0.5, 1) for n in range(100)] + [("full", 99.6, 99.9, 1)]
+    rows = log.take()
+    assert sum(count for kind, _, _, count in rows if kind == "young") == 100
+    assert len(rows) <= 9
+    assert rows[-1][0] == "full"
+    assert [row[1] for row in rows[:-1]] == sorted(row[1] for row in rows[:-1])
+    assert log.take() == []
+
+
+def test_a_program_that_is_no_jvm_has_none() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process, closing(CollectionLog(process.pid)) as log:
+        log.poll()
+        assert log.known_since is None
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("handles")
+    source = Path(__file__).parent / "java" / "Handles.java"
+    command = [str(jdk / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
+    # sun.misc.Unsafe is in no --release.
+    command[2:4] = ["-source", "11", "-target", "11"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@contextmanager
+def handles(java: Path, classes: Path, every: int, garbage: float) -> Iterator[int]:
+    """A JVM whose young generation of 8 MB fills by so much garbage a second; its PID."""
+    options = ["-Xmx64m", "-Xmn8m", "-XX:+UseSerialGC"]
+    command = [str(java), *options, "-cp", str(classes), "Handles", str(every), str(int(garbage))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def judged(
+    java: Path, classes: Path, output: Path, every: int, garbage: float, seconds: int
+) -> dict[str, Any]:
+    """What is said of the handles."""
+    with handles(java, classes, every, garbage) as pid:
+        options = ["--duration", f"{seconds}s", "--interval", "32KiB", "-o", str(output)]
+        done = subprocess.run(
+            offheap("attach", str(pid), *options), capture_output=True, text=True, timeout=seconds + 60
+        )
+        assert done.returncode == 0, done.stderr
+    asked = subprocess.run(
+        offheap("leaks", output, "--all", "--json"), capture_output=True, text=True, timeout=60
+    )
+    found = [
+        suspect
+        for suspect in json.loads(asked.stdout)["suspects"]
+        if any("Handles.open" in frame["name"] for frame in suspect["stack"])
+    ]
+    return max(found, key=lambda suspect: suspect["allocated_bytes"]["estimate"])
+
+
+def test_a_finalizer_of_any_class_waits_for_a_collection(
+    jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
+) -> None:
+    """3.2 MB/s that no collection has freed yet: the class is none of the JDK's."""
+    output = tmp_path / "waits.offheap"
+    suspect = judged(jre(21), classes, output, 0, 0, 14)
+    ran = load(output).collections
+    assert ran is not None
+    if ran.counts.sum():
+        needs.skip("a JVM that does not collect for 14 s", "run the test alone")
+    assert suspect["verdict"] == "growing", suspect
+    assert suspect["waits_for_gc"]
+    assert "no collection ran that could have freed it" in suspect["why"]
+
+
+@pytest.mark.parametrize(("every", "verdicts"), [(0, ("steady", "freed")), (4, ("leak",))])
+def test_what_collections_free_in_batches_hides_no_leak_and_is_none(
+    every: int,
+    verdicts: tuple[str, ...],
+    jre: Callable[[int], Path],
+    classes: Path,
+    tmp_path: Path,
+    probe_library: Path,
+) -> None:
+    """A collection about every five seconds frees all, or three of four."""
+    output = tmp_path / "batches.offheap"
+    suspect = judged(jre(17), classes, output, every, 1.4e6, 40)
+    ran = load(output).collections
+    assert ran is not None
+    kinds = Counter(ran.kinds)
+    assert kinds["young"] >= 4, kinds
+    assert suspect["verdict"] in verdicts, suspect
+    if every:
+        assert "what survives them grows" in suspect["why"]
+        growth = suspect["growth_bytes_per_second"]
+        assert growth["low"] <= 50 * 65536 / every <= growth["high"] * 1.2
