@@ -20,6 +20,7 @@ from recordings import (
     Generations,
     JustInTime,
     Leak,
+    Owned,
     Process,
     UnevenLeak,
     WarmUp,
@@ -91,23 +92,11 @@ class Batches(Behaviour):
         return Blocks(births, np.full(len(births), np.inf), np.full(len(births), self.size))
 
 
-@dataclass(frozen=True)
-class Collections(Behaviour):
-    """`rate` blocks a second, freed at the next collection: these come at uneven times, `period` apart."""
-
-    rate: float
-    size: float
-    period: float
-
-    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
-        births = arrivals(self.rate, 0.0, duration, random)
-        gaps = self.period * random.gamma(4, 0.25, int(3 * duration / self.period) + 20)
-        collections = np.cumsum(gaps) - random.uniform(0, self.period)
-        return Blocks(
-            births,
-            collections[np.searchsorted(collections, births, "right")],
-            np.full(len(births), self.size),
-        )
+def collections(period: float, random: np.random.Generator, longest: float = 1000.0) -> tuple[float, ...]:
+    """Times of collections, about `period` seconds apart, as garbage comes unevenly."""
+    gaps = period * random.gamma(4, 0.25, int(3 * longest / period) + 20)
+    times: list[float] = (np.cumsum(gaps) - random.uniform(0, period)).tolist()
+    return tuple(time for time in times if 0 < time < longest)
 
 
 @dataclass(frozen=True)
@@ -136,7 +125,10 @@ class Compilations(Behaviour):
 
 @dataclass(frozen=True)
 class Scenario:
-    """A program's subject: a stack, how it behaves, and the bytes it leaks a second (0: it is healthy)."""
+    """A program's subject: a stack, how it behaves, and the bytes it leaks a second (0: it is healthy).
+
+    ran  times of the JVM's collections, of the young generation; None: every few seconds
+    """
 
     name: str
     behaviours: tuple[Behaviour, ...] = ()
@@ -144,12 +136,15 @@ class Scenario:
     flow: Flow | None = None  # churn of the same site
     beside: Flow | None = None  # churn of another site
     stack: tuple[Frame, ...] = SUBJECT
+    ran: tuple[float, ...] | None = None
 
     def process(self, duration: float, seed: int) -> tuple[Process, int]:
         """The program, and the number of the subject's stack."""
         process = Process(duration, seed)
         subject = process.add(self.stack, *self.behaviours, flow=self.flow)
         background(process)
+        often = collections(4.0, np.random.default_rng((seed, 4)), duration)
+        process.collections = [(time, "young") for time in (often if self.ran is None else self.ran)]
         if self.beside:
             process.add(inflater("com.example.Zip.compress", "com.example.Main.main"), flow=self.beside)
         return process, subject
@@ -217,7 +212,11 @@ def shapes(rate: float) -> list[Scenario]:
     """Leaks that do not come evenly."""
     steady = leak(rate)
     assert isinstance(steady, Leak)
+    ran = collections(20.0, np.random.default_rng(int(rate)))
     return [
+        Scenario(
+            "beside garbage of its own", (Owned(4 * steady.rate, steady.size, ran, kept=0.25),), rate, ran=ran
+        ),
         Scenario("uneven load", (leak(rate, shape="uneven"),), rate),
         Scenario("in batches", (leak(rate, shape="batches"),), rate),
         Scenario("starts at 15 s", (Leak(steady.rate, steady.size, start=15),), rate),
@@ -257,17 +256,27 @@ def healthy(random: np.random.Generator) -> list[Scenario]:
         ),
         "swinging load": lambda: (Tide(100, 7160, between(0.1, 3), between(10, 60)),),
         "thread pools": lambda: (Generations(int(between(10, 50)), 1 << 20, between(3, 25)),),
-        "freed by the collector": lambda: (Collections(between(20, 200), 20_000, between(2, 15)),),
         "nothing but the JVM": lambda: (),
     }
     compiling = Scenario("code compiled in bursts", (Compilations(between(0.1, 1)),), stack=COMPILED)
-    return [*(Scenario(name, tuple(behaviours())) for name, behaviours in kinds.items()), compiling]
+    often, rarely = collections(between(2, 15), random), collections(between(15, 90), random)
+    owned = [
+        Scenario("freed by the collector", (Owned(between(20, 200), 20_000, often),), ran=often),
+        Scenario("freed by rare collections", (Owned(between(20, 200), 20_000, rarely),), ran=rarely),
+        Scenario(
+            "dropped after use", (Owned(between(20, 200), 20_000, rarely, used=between(0.1, 5)),), ran=rarely
+        ),
+        Scenario("never collected", (Owned(between(5, 50), 20_000),), ran=()),
+    ]
+    return [*(Scenario(name, tuple(behaviours())) for name, behaviours in kinds.items()), *owned, compiling]
 
 
 def undecidable(random: np.random.Generator) -> list[Scenario]:
     """What looks like a leak as long as it is recorded: documented limits, counted apart."""
+    half_life = float(np.exp(random.uniform(np.log(10), np.log(60))))
     return [
+        Scenario("cache that fills ever slower, half in 10 to 60 s", (WarmUp(5000, 7160, half_life),)),
+        Scenario("cache that fills ever slower, half in 5 minutes", (WarmUp(10_000, 7160, 300),)),
         Scenario("cache that fills for 20 minutes", (Cache(2, 20_000, 2400, "closed"),)),
-        Scenario("no collection in 20 minutes", (Collections(50, 7160, 1200),)),
         Scenario("sessions of 10 minutes", (Churn(5, 40_000, 600),)),
     ]

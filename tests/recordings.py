@@ -9,13 +9,23 @@ process.truth(stack)                     # live blocks and bytes as they are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording.model import LIVE, PROCESS, SERIES, Budget, Frame, Info, Recording
+from offheap.recording.model import (
+    LIVE,
+    PROCESS,
+    SERIES,
+    Budget,
+    CollectionKind,
+    Collections,
+    Frame,
+    Info,
+    Recording,
+)
 
 Floats = NDArray[np.float64]
 INTERVAL = 512 * 1024
@@ -202,6 +212,28 @@ class Sawtooth:
         )
 
 
+@dataclass(frozen=True)
+class Owned:
+    """Blocks that Java objects own: dropped after a mean of `used` seconds, freed after the next collection.
+
+    `collections`: times in seconds.  The share `kept` is never dropped: a leak beside garbage.
+    """
+
+    rate: float
+    size: float
+    collections: tuple[float, ...] = ()
+    used: float = 0.0
+    kept: float = 0.0
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births = arrivals(self.rate, 0.0, duration, random)
+        dropped = births + random.exponential(self.used, len(births)) if self.used else births
+        times = np.append(np.sort(self.collections), np.inf)
+        deaths = times[np.searchsorted(times, dropped, "right")] + random.uniform(0, 0.05, len(births))
+        deaths[random.random(len(births)) < self.kept] = np.inf
+        return Blocks(births, deaths, np.full(len(births), self.size))
+
+
 def java(name: str, line: int = 0) -> Frame:
     return Frame(name, "java", name.rpartition(".")[0], name.split(".")[-2].split("$")[0] + ".java", line)
 
@@ -227,6 +259,20 @@ def inflater(*callers: str, zcalloc: bool = False) -> tuple[Frame, ...]:
         java("java.util.zip.Inflater.init", 0),
         java("java.util.zip.Inflater.<init>", 106),
         *(java(name, 10 + i) for i, name in enumerate(callers)),
+        java("java.lang.Thread.run", 840),
+    )
+
+
+def library(*callers: str, function: str = "Java_com_example_codec_Encoder_create") -> tuple[Frame, ...]:
+    """The stack of a native context of a published library's Java object; callers are Java methods."""
+    name = function.removeprefix("Java_").replace("_", ".")
+    return (
+        MALLOC,
+        native("encoder_create", "libcodec-1.2.so"),
+        native(function, "libcodec-1.2.so"),
+        java(name),
+        java(f"{name.rpartition('.')[0]}.<init>", 41),
+        *(java(caller, 10 + i) for i, caller in enumerate(callers)),
         java("java.lang.Thread.run", 840),
     )
 
@@ -260,6 +306,7 @@ class Process:
     blocks: list[Blocks] = field(default_factory=lambda: [Blocks(np.zeros(0), np.zeros(0), np.zeros(0))])
     threads: list[str] = field(default_factory=lambda: ["other threads"])
     flows: dict[int, Flow] = field(default_factory=dict)
+    collections: list[tuple[float, CollectionKind]] | None = None  # when they began; None: nobody counts them
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
@@ -351,7 +398,7 @@ class Process:
         rows = rows[np.argsort(rows["time"], kind="stable")]
         live_rows = np.concatenate(live)
         random.shuffle(live_rows)
-        return build(
+        recording = build(
             self.stacks,
             self.kinds,
             self.threads,
@@ -361,6 +408,14 @@ class Process:
             interval=0 if exact else mean,
             times=times,
             budget=budget,
+        )
+        return recording if self.collections is None else replace(recording, collections=self._ran(end))
+
+    def _ran(self, end: float) -> Collections:
+        ran = sorted((time, kind) for time, kind in self.collections or () if time <= end)
+        begun = np.array([time for time, _ in ran])
+        return Collections(
+            0.0, tuple(kind for _, kind in ran), begun, begun + 0.01, np.ones(len(ran), np.int64)
         )
 
 

@@ -120,7 +120,7 @@ def test_what_grows_as_a_process_starts_is_doubted() -> None:
         process = Process(10, seed)
         process.add(APPLICATION, WarmUp(60, 40_000, 4))
         started = process.record(interval=65_536, seed=seed)
-        attached = replace(started, info=replace(started.info, process_age=60.0))
+        attached = replace(started, info=replace(started.info, process_age=45.0))
         young += [suspect for suspect in suspects(started) if suspect.verdict == "leak"]
         old += [suspect for suspect in suspects(attached) if suspect.verdict == "leak"]
     assert len(old) > 20, "the case is an easy one"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offheap.analysis.results import Suspect
 
 
-_WAITS = "Java objects own it: a garbage collection might still free it."
+_WAITS = "Java objects may own it: a garbage collection might still free it."
 
 
 def answer(ranked: Ranking) -> str:

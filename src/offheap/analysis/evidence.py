@@ -1,6 +1,6 @@
 """How likely it is that a site goes on growing, from when its sampled blocks were born and which still live.
 
-Two questions, each answered by the share of the likelihood that its answer "yes" has:
+Three questions; the first two are answered by the share of the likelihood that the answer "yes" has:
 
 even   Do blocks that stay keep coming at one rate, or ever more slowly?  n births at relative times u in a
        window have, at one rate, the likelihood 1; at a rate that falls as e^(-cu), with mean time m,
@@ -23,7 +23,11 @@ stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in e
        time, and shares (and rates) of survivors that fall from the middle to the first third, whatever the
        law.  Parameters that a model may choose cost it half the logarithm of n each (Schwarz's criterion).
 
-Both count samples, so time is `Histories.exposure`: the interval of sampling may have moved.
+fades  How many times likelier is a rate that falls to less than half, e^(-0.75 u), than one rate?  It is
+       asked apart from `even`, whose alternatives fall more steeply: a cache that fills at random keys
+       misses ever less, over minutes.  A few samples do not tell, hundreds do.
+
+All count samples, so time is `Histories.exposure`: the interval of sampling may have moved.
 
 Load comes in waves: births that scatter more than by chance count for fewer (`Histories.dispersion`).
 
@@ -43,6 +47,9 @@ from offheap.analysis.history import Boundaries, Histories
 
 _YOUTH, _COMPILING, _GROWN = 30.0, 600.0, 60.0  # seconds of a process's life
 _CHANGES = np.array((1.5, 3.0, 6.0, -1.5, -3.0, -6.0))  # of the rate: it falls, or rises
+_MILD = (
+    0.75  # of the rate: it falls to 47 %; half of the least of _CHANGES, which many samples tell from none
+)
 _LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
@@ -59,23 +66,50 @@ def even(
 
     unasked: the sites of HotSpot's own threads.
     """
-    eras = np.arange(history.end)
-    within = (eras >= start[:, None]) & (eras < np.broadcast_to(end, len(start))[:, None])
-    counts = np.diff(history.samples) * within
-    count = counts.sum(axis=1)
-    length = history.exposed(start, end)
-    clock = history.exposure
-    middles = (clock[:, 1:] + clock[:, :-1]) / 2 - clock[np.arange(len(clock)), start][:, None]
-    mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / length
-    worth = (count / history.dispersion(start, end))[:, None]
-    uneven = worth * (np.log(_CHANGES / -np.expm1(-_CHANGES)) - _CHANGES * mean[:, None])
-    likelihoods = np.exp(np.minimum(uneven, 700))
+    likelihoods = _changing(history, start, end, _CHANGES)
     falling = likelihoods[:, _CHANGES > 0].mean(axis=1)
     likelihood = np.where(unasked | (history.births is None), likelihoods.mean(axis=1), falling)
     youth = np.where(unasked, _COMPILING, _YOUTH)
     prior = 2 * np.minimum(1.0, age / youth) ** 3 * math.sqrt(max(1.0, age / _GROWN))
     probability: Floats = prior / (prior + likelihood)
     return probability
+
+
+def fades(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats:
+    """How many times likelier it is, by site, that survivors' rate falls mildly than that it stays."""
+    likelihood: Floats = _changing(history, start, end, np.array((_MILD,)))[:, 0]
+    return likelihood
+
+
+def ends_at(history: Histories, start: Boundaries) -> Floats:
+    """What lives when births stop, by what lives now, if their rate falls on as it has since `start`.
+
+    Infinite where it does not fall.
+    """
+    changes = np.geomspace(0.05, 12.0, 100)
+    means = 1 / changes - 1 / np.expm1(changes)  # of birth times, from 1/2 down
+    change = np.interp(-_mean_birth(history, start, history.end)[0], -means, changes, left=0.0)
+    slowing = change > 0
+    return np.where(slowing, 1 / -np.expm1(-np.where(slowing, change, 1.0)), np.inf)
+
+
+def _mean_birth(history: Histories, start: Boundaries, end: Boundaries | int) -> tuple[Floats, Floats]:
+    """Mean relative time (0 to 1) of survivors' births between two boundaries, and how many were sampled."""
+    counts = np.diff(history.samples) * history.eras(start, end)
+    count = counts.sum(axis=1)
+    clock = history.exposure
+    middles = (clock[:, 1:] + clock[:, :-1]) / 2 - clock[np.arange(len(clock)), start][:, None]
+    mean = (counts * middles).sum(axis=1) / np.maximum(count, 1) / history.exposed(start, end)
+    return mean, count
+
+
+def _changing(history: Histories, start: Boundaries, end: Boundaries | int, changes: Floats) -> Floats:
+    """Likelihoods of rates that change as e^(-cu), a row a site, a column a c; of one rate it is 1."""
+    mean, count = _mean_birth(history, start, end)
+    worth = (count / history.dispersion(start, end))[:, None]
+    uneven = worth * (np.log(changes / -np.expm1(-changes)) - changes * mean[:, None])
+    likelihoods: Floats = np.exp(np.minimum(uneven, 700))
+    return likelihoods
 
 
 def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:

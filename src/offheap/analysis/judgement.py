@@ -7,7 +7,9 @@ growth       over the last two thirds: bytes born since and alive, less bytes fr
 survivors    blocks alive at the end, by birth.  A leak leaves some from every era; what is only in
              use leaves young ones; what came at the start leaves old ones.
 evidence     do births go on at one rate, do old blocks stay: `evidence` has both probabilities.
-slowing      the last third grew less than 0.6 of what the middle third grew, beyond chance.
+slowing      the last third grew less than 0.6 of what the middle third grew, beyond chance; or births fall,
+             mildly but surely; or old blocks begin to be freed.
+collections  what Java objects may own is judged by what has been through a collection: `collected`.
 
 Without snapshots (a bare live file) growth is the rate at which survivors were born, the youngest
 fifth left out because it holds what is merely in use.
@@ -22,7 +24,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence
+from offheap.analysis import collected, evidence
+from offheap.analysis.collected import Collected
 from offheap.analysis.estimates import Estimates, Floats, poisson_limits, zeros
 from offheap.analysis.history import Boundaries, Histories
 from offheap.analysis.results import Verdict
@@ -36,6 +39,17 @@ FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer
 _SLOWING = 0.6
 _STRAIGHT = 0.7  # of a third's rate in the next: less is no straight line
 _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
+# What grows in a straight line may be a cache far from its bound, however long the process has run: so much
+# doubt there is about a site that has been known for a minute or less; later, less in proportion.  A cache
+# that takes minutes to fill is as likely to take ten times as long.
+_CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
+_LEAKS_TO_CACHES = 2.0  # prior odds, as `evidence.even` has them
+_STARTED = 60.0  # seconds of a process's life: what it needs to start up is there
+# Times likelier that births fall than that they do not: "strong" in Jeffreys' scale of evidence, and
+# "substantial" in the last two thirds, which have fewer samples.
+_FADES, _FADES_LATE = 10.0, 3.0
+# Shares of births: what was freed in the first two thirds of the time, and since: then evictions begin.
+_NONE_YET, _EVICTED = 0.02, 0.1
 _LIKELY = 0.5  # that it goes on as it does
 _COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
 _SURE = 0.95  # that it grows at all, with all sites that were asked in mind
@@ -64,6 +78,12 @@ class Reason(IntEnum):
     MAY_END = 13
     JVM_KEEPS_LITTLE = 14
     UNCOLLECTED = 15
+    SURVIVES = 16
+    COLLECTED = 17
+    WAITS = 18
+    EVICTS = 19
+    FILLS = 20
+    SOME_SURVIVES = 21
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -83,6 +103,12 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.MAY_END: "growing",
     Reason.JVM_KEEPS_LITTLE: "growing",
     Reason.UNCOLLECTED: "growing",
+    Reason.SURVIVES: "leak",
+    Reason.COLLECTED: "steady",
+    Reason.WAITS: "growing",
+    Reason.EVICTS: "growing",
+    Reason.FILLS: "growing",
+    Reason.SOME_SURVIVES: "growing",
 }
 
 
@@ -106,24 +132,27 @@ class Judgements:
     early_share: Floats  # of live bytes, born in the first third
     survivors: Floats  # sampled, born in the first two thirds
     samples: Floats  # sampled and alive
+    passed: Estimates  # live bytes that have met a collection, of a site that frees at collections
+    bound: Floats  # bytes that are live when births stop, if they become rarer as they have; else infinite
+    may_fill: Bools  # a leak, as far as can be seen; a cache that fills would look the same
 
 
 def judge(
-    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, uncollected: Bools, *, age: float
+    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, seen: Collected, *, age: float
 ) -> Judgements:
     """Every site.
 
     by_jvm       whether HotSpot itself wanted the memory
     unasked      whether it did so on a thread of its own, not because of what a Java method did
-    uncollected  whether it is known that Java objects free it when collected, and that none was
+    seen         what is known of collections
     age          seconds, of the process
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _judge(sites, history, by_jvm, unasked, uncollected, age)
+        return _judge(sites, history, by_jvm, unasked, seen, age)
 
 
 def _judge(
-    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, uncollected: Bools, age: float
+    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, seen: Collected, age: float
 ) -> Judgements:
     end = history.end
     a, b, late = history.at(1 / 3), history.at(2 / 3), history.at(0.8)
@@ -133,6 +162,7 @@ def _judge(
     snapshots = history.live is not None
     growth = _growth(history, a)
     grown = _grown(history, growth, a)
+    kept = collected.kept(history, seen, unasked, age=age)
     survivors, samples = history.sampled(history.first, b), history.sampled(0, end)
     first, middle, last = _thirds(history, a, b)
     populated = _populated(history, a, late)
@@ -167,7 +197,7 @@ def _judge(
         bends = np.where(layered, uneven, bends)
     else:
         goes_on = evidence.even(history, history.first, late, unasked, age=age)
-        dies = np.zeros(len(seconds), np.bool_)
+        dies = layered = np.zeros(len(seconds), np.bool_)
 
     # With snapshots the last third has to show it too (one-sided 90 %); without, the youngest say little.
     grows = growth.low > 0
@@ -184,10 +214,14 @@ def _judge(
         none_freed = -np.expm1(-since / history.dispersion(a, end))
         sign = np.where(certain, np.maximum(sign, none_freed), sign)
         sign = np.where(layered, np.maximum(sign, sign_of_layer), sign)
+    sign = np.where(seen.batches, kept.sign, sign)
+    survivors = np.where(seen.batches, kept.survivors, survivors)
     stalled = last.high < 0.5 * growth.estimate
     slows = _fades(middle, last, _SLOWING) | (
         (_ratio(first.estimate, middle.estimate) < 0.4) & (_ratio(middle.estimate, last.estimate) < _SLOWING)
     )
+    fills = _fills(history, a, age) & ~by_jvm & ~layered
+    evicts = _begins_to_free(history, b) & ~seen.batches
     early_share = _share(history.survivors(0, a).estimate, live.estimate)
     fewest = np.where(by_jvm, 4 * _FEWEST_SURVIVORS, _FEWEST_SURVIVORS)
     sure = evidence.adjusted(sign, survivors >= fewest)
@@ -227,18 +261,27 @@ def _judge(
     beyond_code = ~unasked | (live.estimate >= _COMPILED)
     short = (seconds < SHORTEST) | ~((history.first < a) & (a < b) & (b < end))
     leaks = grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > _LIKELY) & (sure > _SURE)
+    leaks &= ~fills & ~evicts & ~seen.batches
+    survives = kept.leaks & (sure > _SURE)
+    waits = seen.batches & (growth.low > 0) & rises
     # The first that holds.
     tests: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, short),
-        (Reason.LEAKS, leaks & ~uncollected),
+        (Reason.LEAKS, leaks & ~seen.uncollected),
         (Reason.UNCOLLECTED, leaks),
+        (Reason.SURVIVES, survives),
+        (Reason.COLLECTED, kept.few & ~(waits & seen.overdue)),
+        (Reason.SOME_SURVIVES, kept.some | (kept.leaks & ~survives)),
+        (Reason.WAITS, waits),
         (Reason.CAME_EARLY, early & (~grows | slows | little)),
         (Reason.JVM_SLOWS, grows & by_jvm & slows & starts),
+        (Reason.EVICTS, visible & evicts),
         (Reason.SLOWS, visible & slows),
         (Reason.OLDEST_FREED, visible & ~keeps),
         (Reason.FEW_OLD, visible & ~enough),
         (Reason.OLD_DIE, visible & dies),
+        (Reason.FILLS, visible & fills),
         (Reason.MAY_END, visible & grows & ((goes_on <= _LIKELY) | (sure <= _SURE))),
         (Reason.JVM_KEEPS_LITTLE, visible & grows & ~beyond_code),
         (Reason.HARDLY_OF_LATE, visible),
@@ -249,19 +292,31 @@ def _judge(
 
     # What has grown for as long as there is the process, and no longer, may be about to be full.
     most_sure = np.clip(1 - _FILLING / max(age, _FILLING), _LIKELY, 0.99)
+    # Nor is it known of what grows in a straight line how far its bound is.
+    cache = 1 - _CACHE_DOUBT * np.minimum(1.0, _CACHE_SECONDS / np.maximum(seconds, 1e-9))
+    most_sure = np.minimum.reduce((np.full(len(seconds), most_sure), cache, seen.most_sure))
+    of_kept = np.isin(reason, (Reason.SURVIVES, Reason.SOME_SURVIVES))
+    growth, grown = (kept.growth.where(of_kept, value) for value in (growth, grown))
+    goes_on = np.where(reason == Reason.SURVIVES, kept.goes_on, goes_on)
+    # A few samples do not exclude a rate that falls mildly.
+    falls = np.minimum(evidence.fades(history, history.first, end), evidence.fades(history, a, end))
+    steady = np.where(layered | of_kept, 1.0, _LEAKS_TO_CACHES / (_LEAKS_TO_CACHES + falls))
     confidence = np.select(
         [
             reason == Reason.NOTHING_LIVE,
-            reason == Reason.LEAKS,
+            np.isin(reason, (Reason.LEAKS, Reason.SURVIVES)),
             (reason == Reason.JVM_SLOWS) | ((reason == Reason.CAME_EARLY) & grows),
-            (reason == Reason.CAME_EARLY) | (reason == Reason.STEADY),
+            np.isin(reason, (Reason.CAME_EARLY, Reason.STEADY)),
+            reason == Reason.COLLECTED,
             np.isin(reason, (Reason.SHORT, Reason.FEW_SAMPLES)),
         ],
         [
             np.minimum(1 - _share(live.high, allocated.estimate), 0.99),
-            np.minimum.reduce((sure, goes_on, 1 - 1 / (survivors + 2), np.full_like(sure, most_sure))),
+            np.minimum.reduce((sure, goes_on, steady, 1 - 1 / (survivors + 2), most_sure)),
             0.8 * sure,
             flat,
+            # Of n blocks that met a collection hardly any stayed: Laplace's rule of succession.
+            np.minimum(1 - 1 / (history.sampled(0, end) + 2), 0.95),
             0.0,
         ],
         0.9 * sure,
@@ -280,7 +335,36 @@ def _judge(
         early_share=early_share,
         survivors=survivors,
         samples=samples,
+        passed=history.survivors(0, seen.passed),
+        bound=live.estimate * evidence.ends_at(history, history.first),
+        may_fill=(reason == Reason.LEAKS) & (most_sure >= cache),
     )
+
+
+def _fills(history: Histories, a: Boundaries, age: float) -> Bools:
+    """Whether births fall, mildly but surely.
+
+    Of a process that started up meanwhile in the last two thirds, too: a leak after a start-up falls before.
+    """
+    fades = evidence.fades(history, history.first, history.end)
+    fills: Bools = fades > _FADES
+    if age - history.times[-1] < _STARTED:
+        fills &= evidence.fades(history, a, history.end) > _FADES_LATE
+    return fills
+
+
+def _begins_to_free(history: Histories, b: Boundaries) -> Bools:
+    """Whether it freed nothing in its first two thirds, and frees what is old since: a cache that is full."""
+    if history.live is None:
+        return np.zeros(len(b), np.bool_)
+    born, freed = history.born_sampled(history.first, b), history.freed_samples(b)
+    before = born - history.sampled(history.first, b) - freed
+    begins: Bools = (
+        (freed >= _FEWEST_SURVIVORS)
+        & (freed >= _EVICTED * history.born_sampled(b, history.end))
+        & (before <= _NONE_YET * born)
+    )
+    return begins
 
 
 def _growth(history: Histories, a: Boundaries) -> Estimates:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from offheap.analysis import frames, jvm_structures, totals
 from offheap.analysis.blame import blamed, called, nobody_called
 from offheap.analysis.callbacks import callback
+from offheap.analysis.capacities import advice
+from offheap.analysis.collected import collected, may_own
 from offheap.analysis.grouping import Grouping
 from offheap.analysis.history import Histories, histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
@@ -30,7 +32,9 @@ from offheap.analysis.survival import Survival, survival
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Frame, Recording
 
-_MAY_BE_FREED = "Java objects own it: a collection might still free it (--gc rules that out)"
+_MAY_BE_FREED = "a collection might still free it (--gc rules that out)"
+_COLLECT = "offheap attach PID --gc asks for a collection and judges what survives it"
+_OWNERS = {True: "Java objects own it", False: "Java objects may own it"}
 
 # The order of verdicts in every report, the worst first.
 SERIOUSNESS: dict[Verdict, int] = {
@@ -83,8 +87,9 @@ def ranking(
     )
     asked = recording.info.after_collection
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
-    uncollected = owned & ~survived.any if survived else np.zeros(len(stacks), np.bool_)
-    judgements = judge(sites, history, by_jvm, unasked, uncollected, age=age)
+    below = owned | np.array([may_own(stack) for stack in stacks], np.bool_)
+    seen = collected(recording, sites, history, survived, below=below, owned=owned)
+    judgements = judge(sites, history, by_jvm, unasked, seen, age=age)
     if settle:
         judgements = settle(judgements, [members[0] for members in sites.grouping.members])
     order = np.lexsort(
@@ -103,6 +108,8 @@ def ranking(
         hidden=growth_limits(sites, history, judgements.growth),
         by_jvm=by_jvm,
         history=history,
+        _below=below,
+        _owned=owned | seen.batches,
         _survival=survived,
         room=room(recording, limit_bytes),
     )
@@ -123,6 +130,8 @@ class Ranking(Sequence[Suspect]):
     hidden: NDArray[np.float64]
     by_jvm: NDArray[np.bool_]
     history: Histories
+    _below: NDArray[np.bool_]
+    _owned: NDArray[np.bool_]
     _survival: Survival | None = None  # None: nobody counted the JVM's collections, or one was asked for
     room: Room | None = None  # to the limit of memory
 
@@ -207,7 +216,7 @@ class Ranking(Sequence[Suspect]):
         return f"{suspect.blamed.name} ({rate}, {suspect.verdict})"
 
     def uncollected(self, place: int) -> bool:
-        """Whether Java objects free it, which are not known to have met a collection."""
+        """Whether Java objects may own it, which are not known to have met a collection."""
         ran, number = self._survival, int(self._order[place])
         return self[place].waits_for_gc and (ran is None or not ran.any[number])
 
@@ -254,8 +263,8 @@ class Ranking(Sequence[Suspect]):
         verdict = self.verdicts[place]
         growth = judged.growth.at(number)
         look = blamed(site.stack, self._application)
-        owned = verdict in ("leak", "growing") and frames.owned_by_object(site.stack)
-        waits, survived = self._collected(number) if owned else (False, "")
+        asked = verdict in ("leak", "growing") and self._below[number]
+        waits, survived = self._collected(number) if asked else (False, "")
         return Suspect(
             rank=place + 1,
             verdict=verdict,
@@ -282,6 +291,7 @@ class Ranking(Sequence[Suspect]):
             seconds_to_limit=self.room.seconds(growth)
             if self.room and verdict in ("leak", "growing")
             else None,
+            next=self._next(number, waits),
         )
 
     @cached_property
@@ -300,20 +310,31 @@ class Ranking(Sequence[Suspect]):
                 found.setdefault(blamed(java, self._application))
         return tuple(found)
 
+    def _next(self, number: int, waits: bool) -> str:
+        """What tells a leak from garbage, or from a cache."""
+        judged = self._judgements
+        if waits:
+            return _COLLECT
+        fills = judged.may_fill[number] or judged.seen[number] in (Reason.FILLS, Reason.SLOWS, Reason.EVICTS)
+        return advice(self.sites.site(number).stack) if fills else ""
+
     def _collected(self, number: int) -> tuple[bool, str]:
-        """Whether a collection might still free a site that Java objects own, and why."""
+        """Whether a collection might still free what Java objects may own, and why."""
         ran = self._survival
         if self.sites.recording.info.after_collection:
             return False, "it survived a full collection"
+        owner = _OWNERS[bool(self._owned[number])]
         if ran is None:
-            return True, _MAY_BE_FREED
+            return True, f"{owner}: {_MAY_BE_FREED}"
         if ran.old[number]:
             times = "a full collection" if ran.count_old == 1 else f"{ran.count_old} full collections"
             return False, f"it survived {times}"
         if ran.any[number]:
             times = "1 collection" if ran.count == 1 else f"{ran.count} collections"
+            if not self._owned[number]:
+                return False, f"it survived {times}"
             return True, f"it survived {times}; a full collection might still free it (--gc rules that out)"
-        return True, _MAY_BE_FREED
+        return True, f"{owner}: {_MAY_BE_FREED}"
 
     def _kept(self, number: int) -> str:
         """Says that the verdict is an earlier look's; "" if it is this one's."""
@@ -325,13 +346,18 @@ class Ranking(Sequence[Suspect]):
             else ""
         )
 
+    def _bound(self, number: int) -> str:
+        """How far it would go on like that."""
+        most = float(self._judgements.bound[number])
+        return f", {format_size(most)} if it goes on like that" if np.isfinite(most) else ""
+
     def _why(self, number: int) -> str:
         judged, sites = self._judgements, self.sites
         live, allocated = (
             float(sites.live_bytes.estimate[number]),
             float(sites.allocated_bytes.estimate[number]),
         )
-        amounts = f"{format_size(live)} live"
+        amounts, gone = f"{format_size(live)} live", max(allocated - live, 0.0)
         rate = self.rate_unit.format(float(judged.growth.estimate[number]))
         match Reason(judged.seen[number]):
             case Reason.NOTHING_LIVE:
@@ -346,9 +372,43 @@ class Ranking(Sequence[Suspect]):
                 return f"known for {format_duration(float(judged.seconds[number]))} only"
             case Reason.LEAKS:
                 age = format_duration(float(judged.last_fifth[number]))
+                cache = (
+                    "; a cache that fills looks the same until it is full" if judged.may_fill[number] else ""
+                )
                 return (
                     f"live bytes grow by {rate} to the end and blocks of every age stay: "
-                    f"{format_size(float(judged.old.estimate[number]))} of {amounts} older than {age}"
+                    f"{format_size(float(judged.old.estimate[number]))} of {amounts} older than {age}{cache}"
+                )
+            case Reason.SURVIVES:
+                return (
+                    f"collections free it in batches, and what survives them grows by {rate}: "
+                    f"{format_size(float(judged.passed.estimate[number]))} of {amounts} met one before"
+                )
+            case Reason.SOME_SURVIVES:
+                return (
+                    f"collections free it in batches, and what survives them grew by {rate}, "
+                    "but it is not shown to go on: "
+                    f"{format_size(float(judged.passed.estimate[number]))} of {amounts} met one before"
+                )
+            case Reason.COLLECTED:
+                return (
+                    f"collections free it in batches, and hardly anything survives them: "
+                    f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"
+                )
+            case Reason.WAITS:
+                return (
+                    f"live bytes grow by {rate}, but collections free it in batches, "
+                    f"and none ran lately: {amounts}"
+                )
+            case Reason.EVICTS:
+                return (
+                    f"live bytes grow by {rate}, but old blocks begin to be freed, "
+                    f"as of a cache that is full: {amounts}"
+                )
+            case Reason.FILLS:
+                return (
+                    f"live bytes grow by {rate}, but ever more slowly, as a cache that fills: "
+                    f"{amounts}{self._bound(number)}"
                 )
             case Reason.CAME_EARLY:
                 third = format_duration(float(judged.first_third[number]))
@@ -357,7 +417,7 @@ class Ranking(Sequence[Suspect]):
             case Reason.JVM_SLOWS:
                 return f"the JVM's own, growing ever more slowly: {amounts}, {rate} at the end"
             case Reason.SLOWS:
-                return f"live bytes grow by {rate}, but ever more slowly: {amounts}"
+                return f"live bytes grow by {rate}, but ever more slowly: {amounts}{self._bound(number)}"
             case Reason.OLDEST_FREED:
                 return f"live bytes grow by {rate}, but the oldest blocks were freed: {amounts}"
             case Reason.FEW_OLD:
@@ -380,7 +440,6 @@ class Ranking(Sequence[Suspect]):
                 samples = format_count(judged.samples[number])
                 return f"{amounts}, too few samples to tell growth from chance ({samples})"
             case Reason.STEADY:
-                gone = max(allocated - live, 0.0)
                 if gone < 0.05 * allocated:
                     return f"{amounts}, no growth beyond chance"
                 return f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"

@@ -91,8 +91,9 @@ class Suspect:
     grown_bytes_per_second: Estimate
     old_bytes: Estimate  # live bytes born before the last fifth of the recording
     why: str
-    # A Java object owns it and frees it when collected, and no whole collection is known to have run since.
+    # A Java object may own it, and no collection is known to have run that would have freed it.
     waits_for_gc: bool = False
     called: Frame | None = None
     triggers: tuple[Frame, ...] = ()
     seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth
+    next: str = ""  # what would tell, or bounds it; "" where nothing is known

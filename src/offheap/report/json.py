@@ -93,6 +93,7 @@ def suspect(value: Suspect) -> Value:
         "seconds_to_limit": seconds(value.seconds_to_limit),
         "waits_for_gc": value.waits_for_gc,
         "headline": headline(value),
+        "next": value.next,
         "blamed": frame(value.blamed),
         "called": frame(value.called) if value.called else None,
         "triggers": [frame(trigger) for trigger in value.triggers[:_MOST_TRIGGERS]],

@@ -167,6 +167,8 @@ def _print_suspect(
         )
     _print_field(out, "live", wording.held(site), 4)
     _print_field(out, "why", suspect.why, 4)
+    if suspect.next:
+        _print_field(out, "next", suspect.next, 4)
     if threads and site.threads:
         _print_field(out, "threads", ", ".join(site.threads), 4)
     _print_stack(out, site.stack, suspect.blamed, full, indent=4)

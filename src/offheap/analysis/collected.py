@@ -1,0 +1,267 @@
+"""What the collections of a recording tell of memory that Java objects may own: by evidence, not by class.
+
+Three questions of each site below Java, each with an answer by site:
+
+uncollected   Did a collection run that could have freed what is live?  If none did, growth is no leak yet.
+batches       Does the site free at collections, and hardly ever between them?  Then garbage frees it,
+              whatever the class: a finalizer, a Cleaner, a PhantomReference.  Frees are told by the snapshots
+              between which they were.  k sampled blocks that are freed whenever it may be, are all freed
+              in the share q of the time that has collections with the chance q^k.
+kept          Do blocks survive collections at one rate?  Of such a site only what has been through a
+              collection can be a leak: the cohorts that were born before one ran.  What was born since
+              waits, and is merely in use or garbage.  The survivors of these cohorts are judged as those
+              under a churn: one rate of births, one share that stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import evidence, frames
+from offheap.analysis.estimates import Estimates, Floats, poisson_limits, zeros
+from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.sites import SiteTable
+from offheap.analysis.survival import (
+    CLOCK_SECONDS,
+    SETTLE_SECONDS,
+    Survival,
+    collections,
+    end_of,
+    passed,
+)
+from offheap.recording.model import Collections, Frame, Recording
+
+Bools = NDArray[np.bool_]
+
+FEWEST = 5  # sampled survivors, born in the first two thirds of what met a collection: fewer may be chance
+# Of frees that come whenever they may, so small a part would be seen between collections: a few are explicit.
+_ELSEWHERE = 0.1
+_BY_CHANCE = 0.05  # that all frees fall where collections are
+# Of the time: what was born so shortly before the last collection may have been in use then.  What met two
+# collections was in use at both, so that is not asked of it.
+_IN_USE = 0.2
+_FEW = 0.1  # of the blocks that met a collection: so many may have been in use
+_OVERDUE = 2.0  # times the longest pause between two collections: then what waits is more than it ever was
+_LIKELY = 0.5
+# Said of a leak where a collection of the old generation may still free what survived young ones, or where it
+# is not known whether any ran: objects that became old before they were dropped are rarer than leaks.
+DOUBTED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """By site.
+
+    uncollected  a Java object may own it, and it is known that no collection ran that could have freed it
+    batches      it frees at collections
+    passed       the boundary before which all blocks have met a collection; where `batches` only
+    overdue      no collection has run for longer than the program is used to
+    most_sure    of a leak, by what is known of collections
+    """
+
+    uncollected: Bools
+    batches: Bools
+    passed: Boundaries
+    overdue: bool
+    most_sure: Floats
+
+    @classmethod
+    def nothing(cls, sites: int) -> Collected:
+        """Where no Java object owns anything."""
+        no = np.zeros(sites, np.bool_)
+        return cls(no, no, np.zeros(sites, np.int64), False, np.ones(sites))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """By site, what the cohorts that met a collection show; all zero where it does not free in batches.
+
+    leaks      what survives collections grows
+    some       something does, and comes all the time; whether that goes on is not shown
+    few        hardly anything survives them
+    growth     bytes per second
+    grown      as `growth`, as sampled
+    survivors  sampled, born in the first two thirds of the cohorts' time
+    sign       probability that something survives at all
+    goes_on    probability that it goes on
+    """
+
+    leaks: Bools
+    some: Bools
+    few: Bools
+    growth: Estimates
+    survivors: Floats
+    sign: Floats
+    goes_on: Floats
+
+
+def may_own(stack: list[Frame]) -> bool:
+    """Whether a Java object may own what is allocated here: a Java method called into a library.
+
+    Not what HotSpot has for itself, and not what a native thread asks for.
+    """
+    if frames.by_jvm(stack):
+        return False
+    return frames.boundary(stack) is not None or any(
+        frame.kind == "native" and frame.name.startswith("Java_") for frame in stack
+    )
+
+
+def collected(
+    recording: Recording,
+    sites: SiteTable,
+    history: Histories,
+    survived: Survival | None,
+    *,
+    below: Bools,
+    owned: Bools,
+) -> Collected:
+    """What is known of every site.
+
+    survived  None: nobody counted, or a collection was asked for
+    below     a Java object may own it
+    owned     a Java object of the JDK's does
+    """
+    ran, asked = collections(recording), recording.info.after_collection
+    count = len(sites)
+    none = np.zeros(count, np.bool_)
+    uncollected = below & ~survived.any if survived else none
+    if ran is None:
+        doubtful = below if not asked else none
+        return Collected(
+            uncollected, none, np.zeros(count, np.int64), False, np.where(doubtful, DOUBTED, 1.0)
+        )
+    batches = below & _in_batches(recording, sites, ran) if history.live is not None else none
+    end = end_of(recording)
+    # Of one that was asked for all was waited for.
+    met = passed(ran, np.inf if asked else end)
+    until = _until(np.sort(met[np.isfinite(met)]), end)
+    boundary = max(int(np.searchsorted(history.times, until, "right")) - 1, 0) if np.isfinite(until) else 0
+    old = survived.old if survived else ~none
+    most_sure = np.where((batches | owned) & ~old, DOUBTED, 1.0)
+    return Collected(
+        uncollected & ~batches,
+        batches,
+        np.full(count, boundary),
+        _is_overdue(ran, end),
+        most_sure,
+    )
+
+
+def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> Kept:
+    """What survived collections, of the sites that free at them."""
+    count = len(seen.batches)
+    none, nothing = np.zeros(count, np.bool_), np.zeros(count)
+    if not seen.batches.any():
+        return Kept(none, none, none, zeros(count), nothing, nothing, nothing)
+    until = np.maximum(seen.passed, history.first)
+    a, b, half = (_between(history, until, share) for share in (1 / 3, 2 / 3, 1 / 2))
+    ordered = (history.first < a) & (a < b) & (b < until)
+    stayed = history.survivors(a, until)
+    seconds = np.maximum(history.seconds(a, until), 1e-9)
+    samples = history.sampled(a, until) / history.dispersion(a, until)
+    low, high = poisson_limits(np.maximum(samples, 1.0))
+    rate = stayed.over(seconds)
+    each = rate.estimate / np.maximum(samples, 1.0)
+    growth = rate.within(each * (np.maximum(samples, 1.0) - low), each * (high - np.maximum(samples, 1.0)))
+    populated = np.ones(count, np.bool_)
+    for start, stop in ((history.first, a), (a, b), (b, until)):
+        populated &= history.sampled(start, stop) > 0
+    stays = evidence.stays(history, half, until)
+    even = np.maximum(
+        evidence.even(history, a, until, unasked, age=age),
+        evidence.even(history, history.first, until, unasked, age=age),
+    )
+    goes_on = np.minimum(stays, even)
+    survivors = history.sampled(history.first, b)
+    born, alive = history.born_sampled(history.first, until), history.sampled(history.first, until)
+    few = (alive < FEWEST) | (alive <= _FEW * born)
+    some = seen.batches & ordered & populated & (growth.low > 0) & (survivors >= FEWEST)
+    leaks = some & (goes_on > _LIKELY)
+    return Kept(
+        leaks=leaks,
+        some=some & ~leaks,
+        # Where hardly any block has met a collection, it is not known what survives one.
+        few=seen.batches & few & ~leaks & (born >= FEWEST),
+        growth=growth,
+        survivors=survivors,
+        sign=-np.expm1(-samples),
+        goes_on=goes_on,
+    )
+
+
+def _between(history: Histories, until: Boundaries, share: float) -> Boundaries:
+    """The boundary nearest to this share of the time from each site's first allocation to `until`."""
+    start = history.times[history.first]
+    target = start + share * (history.times[until] - start)
+    after = np.clip(np.searchsorted(history.times, target, "left"), 1, history.end)
+    nearer = target - history.times[after - 1] < history.times[after] - target
+    boundary: Boundaries = np.where(nearer, after - 1, after)
+    return np.clip(boundary, history.first, until)
+
+
+def _until(met: Floats, end: float) -> float:
+    """The time before which what lives was hardly in use at the last collection; -inf: none ran.
+
+    met: in order, the times before which blocks met the collections
+    """
+    if not len(met):
+        return -np.inf
+    twice = float(met[-2]) if len(met) > 1 else -np.inf
+    return max(twice, float(met[-1]) - _IN_USE * end)
+
+
+def _is_overdue(ran: Collections, end: float) -> bool:
+    """Whether none has run for longer, by far, than between any two before."""
+    if not len(ran.begun):
+        return True
+    ended = np.sort(ran.ended)
+    longest = float(np.diff(ended, prepend=ran.since).max())
+    return bool(end - ended[-1] > _OVERDUE * longest)
+
+
+def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Bools:
+    """Whether each site's frees come at collections, and hardly ever between them."""
+    count = len(sites)
+    series, looks = recording.series, np.unique(recording.process["time"])
+    looks = looks[looks > 0]
+    if len(looks) < 2 or not len(ran.begun) or not len(series):
+        return np.zeros(count, np.bool_)
+    starts = np.concatenate(([0.0], looks[:-1]))
+    # Whether a collection began before the end of the snapshots' interval and ended, with what it frees,
+    # after its start; whichever rows overlap: of those that began before, the latest end counts.
+    order = np.argsort(ran.begun)
+    latest = np.maximum.accumulate(ran.ended[order] + SETTLE_SECONDS)
+    before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, looks, "right")
+    at_collection = (before > 0) & (latest[np.maximum(before, 1) - 1] >= starts)
+    freed_in, freed_out = _freed(recording, sites.grouping.of_stack, count, looks, at_collection)
+    share = float(((looks - starts) * at_collection).sum() / looks[-1])
+    alive = np.bincount(sites.grouping.of_stack[recording.live["stack"]], minlength=count)
+    freed = np.maximum(sites.samples - alive, 0.0)
+    whole = freed_in + freed_out
+    few_elsewhere = freed_out <= _ELSEWHERE * (1 - share) * whole
+    told: Bools = (whole > 0) & few_elsewhere & (share**freed <= _BY_CHANCE)
+    return told
+
+
+def _freed(
+    recording: Recording, of_stack: NDArray[np.int64], count: int, looks: Floats, chosen: Bools
+) -> tuple[Floats, Floats]:
+    """By site, bytes freed between the snapshots that are chosen, and between the others."""
+    series = recording.series
+    order = np.argsort(series["stack"], kind="stable")  # by time within a stack
+    stacks = series["stack"][order]
+    gone = series["allocated_bytes"][order] - series["live_bytes"][order]
+    first = np.diff(stacks, prepend=np.uint32(0xFFFFFFFF)) != 0
+    freed = np.maximum(np.where(first, gone, np.diff(gone, prepend=0.0)), 0.0)
+    freed[freed <= 1e-9 * series["allocated_bytes"][order]] = 0.0
+    interval = np.clip(np.searchsorted(looks, series["time"][order], "left"), 0, len(looks) - 1)
+    within, of = chosen[interval], of_stack[stacks]
+    inside, outside = (
+        np.bincount(of, weights=freed * of_these, minlength=count).astype(np.float64, copy=False)
+        for of_these in (within, ~within)
+    )
+    return inside, outside

@@ -1,0 +1,147 @@
+"""What collections tell of memory that Java objects may own, of any class: simulated, healthy and leaking."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offheap.analysis.answer import answer
+from offheap.analysis.leaks import ranking
+from offheap.analysis.results import Suspect
+from offheap.recording.model import CollectionKind, Recording
+from recordings import Behaviour, Churn, Leak, Owned, Process, library, native_stack
+
+SUBJECT = library("com.example.Orders.pack", "com.example.Main.main")
+RUNS = 20
+SIZE = 65_536.0
+RATE = 6.65  # blocks a second: 436 KB/s, of which a quarter stays
+
+
+def times(period: float, duration: float, seed: int) -> list[float]:
+    """Collections about so far apart, as garbage fills a young generation."""
+    random = np.random.default_rng((seed, 5))
+    gaps = period * random.gamma(16, 1 / 16, int(2 * duration / period) + 3)
+    return [time for time in np.cumsum(gaps).tolist() if time < duration]
+
+
+def recorded(
+    *behaviours: Behaviour,
+    duration: float,
+    seed: int,
+    ran: Sequence[float] | None,
+    kind: CollectionKind = "young",
+    age: float = 600.0,
+    interval: int = 65_536,
+) -> Recording:
+    process = Process(duration, seed)
+    process.add(SUBJECT, *behaviours)
+    process.collections = None if ran is None else [(time, kind) for time in ran]
+    recording = process.record(interval=interval)
+    return replace(recording, info=replace(recording.info, process_age=age))
+
+
+def worst(recording: Recording) -> Suspect:
+    return ranking(recording)[0]
+
+
+@pytest.mark.parametrize("period", [15.0, 40.0])
+@pytest.mark.parametrize("kind", ["young", "full", "concurrent"])
+def test_what_survives_collections_in_batches_is_a_leak(period: float, kind: CollectionKind) -> None:
+    """Three of four blocks are freed at collections, the fourth is kept: four minutes."""
+    verdicts: Counter[str] = Counter()
+    covered = 0
+    for seed in range(RUNS):
+        ran = times(period, 240, seed)
+        owned = Owned(RATE, SIZE, tuple(ran), kept=0.25)
+        suspect = worst(recorded(owned, duration=240, seed=seed, ran=ran, kind=kind))
+        verdicts[suspect.verdict] += 1
+        growth = suspect.growth_bytes_per_second
+        covered += growth.low <= RATE * SIZE / 4 <= growth.high
+        assert suspect.verdict != "steady", (seed, suspect.why)
+    assert verdicts["leak"] >= 0.9 * RUNS, verdicts
+    assert covered >= 0.85 * RUNS
+
+
+@pytest.mark.parametrize("period", [15.0, 40.0])
+@pytest.mark.parametrize("used", [0.0, 0.5, 3.0])
+def test_its_healthy_twin_is_steady(period: float, used: float) -> None:
+    for seed in range(RUNS):
+        ran = times(period, 240, seed)
+        owned = Owned(RATE, SIZE, tuple(ran), used=used)
+        suspect = worst(recorded(owned, duration=240, seed=seed, ran=ran))
+        assert suspect.verdict in ("steady", "freed"), (seed, suspect.why)
+
+
+def test_what_no_collection_could_have_freed_grows_at_most() -> None:
+    """Whatever the class: it may have a finalizer."""
+    for seed in range(RUNS):
+        suspect = worst(recorded(Owned(20, SIZE), duration=60, seed=seed, ran=[]))
+        assert suspect.verdict == "growing"
+        assert suspect.waits_for_gc
+        assert "no collection ran that could have freed it" in suspect.why
+        assert (
+            "Java objects may own it: a collection might still free it (--gc rules that out)" in suspect.why
+        )
+
+
+def test_what_survived_collections_and_frees_nothing_leaks() -> None:
+    for seed in range(RUNS):
+        ran = times(8, 60, seed)
+        suspect = worst(recorded(Leak(20, SIZE), duration=60, seed=seed, ran=ran))
+        assert suspect.verdict == "leak", suspect.why
+        assert f"it survived {len(ran)} collections" in suspect.why
+        assert not suspect.waits_for_gc
+
+
+@pytest.mark.parametrize("duration", [20.0, 30.0, 45.0, 60.0, 90.0, 120.0])
+def test_garbage_that_waits_for_a_collection_is_never_a_leak(duration: float) -> None:
+    """At whatever time after the last collection the recording ends."""
+    for seed in range(RUNS):
+        ran = times(25, duration, seed)
+        suspect = worst(recorded(Owned(20, SIZE, tuple(ran)), duration=duration, seed=seed, ran=ran))
+        assert suspect.verdict != "leak", (seed, ran, suspect.why)
+
+
+def test_garbage_that_waits_for_longer_than_ever_grows() -> None:
+    """One that ran every few seconds, and then not for a minute: what waits is more than it ever was."""
+    ran = [4.0, 8.0, 12.0, 16.0]
+    suspect = worst(recorded(Owned(20, SIZE, tuple(ran)), duration=80, seed=1, ran=ran))
+    assert suspect.verdict == "growing"
+    assert "none ran lately" in suspect.why
+
+
+def test_a_native_thread_owns_no_java_object() -> None:
+    process = Process(60, 3)
+    process.add(native_stack("keep_frame", "decode"), Leak(20, SIZE))
+    process.collections = []
+    assert worst(process.record(interval=65_536)).verdict == "leak"
+
+
+def test_where_nobody_counted_collections_the_confidence_is_less() -> None:
+    (suspect,) = ranking(recorded(Leak(20, SIZE), duration=300, seed=1, ran=None))
+    assert suspect.verdict == "leak"
+    assert suspect.confidence <= 0.9
+    assert suspect.waits_for_gc
+    assert answer(ranking(recorded(Leak(20, SIZE), duration=300, seed=1, ran=None))).endswith(
+        "Java objects may own it: a garbage collection might still free it."
+    )
+
+
+def test_frees_between_collections_are_not_of_the_collector() -> None:
+    """Churn of its own that the program frees itself, under a leak: collections do not hide it."""
+    found = 0
+    for seed in range(RUNS):
+        ran = times(15, 120, seed)
+        behaviours = (Leak(RATE, SIZE), Churn(20, SIZE, 0.3))
+        found += worst(recorded(*behaviours, duration=120, seed=seed, ran=ran)).verdict == "leak"
+    assert found >= 0.9 * RUNS
+
+
+def test_a_collection_that_ended_just_now_has_not_freed_yet() -> None:
+    suspect = worst(recorded(Owned(20, SIZE), duration=60, seed=2, ran=[59.7]))
+    assert suspect.verdict == "growing"
+    assert "no collection ran" in suspect.why
