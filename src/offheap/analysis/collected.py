@@ -237,9 +237,15 @@ def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Boo
     latest = np.maximum.accumulate(ran.ended[order] + SETTLE_SECONDS)
     before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, looks, "right")
     at_collection = (before > 0) & (latest[np.maximum(before, 1) - 1] >= starts)
-    freed_in, freed_out = _freed(recording, sites.grouping.of_stack, count, looks, at_collection)
-    share = float(((looks - starts) * at_collection).sum() / looks[-1])
-    alive = np.bincount(sites.grouping.of_stack[recording.live["stack"]], minlength=count)
+    # Before they were counted one may have run, too.
+    known = starts >= ran.since + SETTLE_SECONDS
+    if not known.any():
+        return np.zeros(count, np.bool_)
+    of_stack = sites.grouping.of_stack
+    freed_in = _freed(recording, of_stack, count, looks, at_collection & known)
+    freed_out = _freed(recording, of_stack, count, looks, ~at_collection & known)
+    share = float(((looks - starts) * (at_collection & known)).sum() / ((looks - starts) * known).sum())
+    alive = np.bincount(of_stack[recording.live["stack"]], minlength=count)
     freed = np.maximum(sites.samples - alive, 0.0)
     whole = freed_in + freed_out
     few_elsewhere = freed_out <= _ELSEWHERE * (1 - share) * whole
@@ -249,8 +255,8 @@ def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Boo
 
 def _freed(
     recording: Recording, of_stack: NDArray[np.int64], count: int, looks: Floats, chosen: Bools
-) -> tuple[Floats, Floats]:
-    """By site, bytes freed between the snapshots that are chosen, and between the others."""
+) -> Floats:
+    """By site, bytes freed in the intervals before those snapshots that are chosen."""
     series = recording.series
     order = np.argsort(series["stack"], kind="stable")  # by time within a stack
     stacks = series["stack"][order]
@@ -259,9 +265,5 @@ def _freed(
     freed = np.maximum(np.where(first, gone, np.diff(gone, prepend=0.0)), 0.0)
     freed[freed <= 1e-9 * series["allocated_bytes"][order]] = 0.0
     interval = np.clip(np.searchsorted(looks, series["time"][order], "left"), 0, len(looks) - 1)
-    within, of = chosen[interval], of_stack[stacks]
-    inside, outside = (
-        np.bincount(of, weights=freed * of_these, minlength=count).astype(np.float64, copy=False)
-        for of_these in (within, ~within)
-    )
-    return inside, outside
+    bytes_of = np.bincount(of_stack[stacks], weights=freed * chosen[interval], minlength=count)
+    return bytes_of.astype(np.float64, copy=False)

@@ -44,7 +44,7 @@ _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows 
 # that takes minutes to fill is as likely to take ten times as long.
 _CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
 _LEAKS_TO_CACHES = 2.0  # prior odds, as `evidence.even` has them
-_STARTED = 60.0  # seconds of a process's life: what it needs to start up is there
+_STARTED = 10.0  # seconds of a process's life: most of what it needs to start up is there
 # Times likelier that births fall than that they do not: "strong" in Jeffreys' scale of evidence, and
 # "substantial" in the last two thirds, which have fewer samples.
 _FADES, _FADES_LATE = 10.0, 3.0
