@@ -331,7 +331,7 @@ def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
             continue
         seen.add(key)
         try:
-            with ElfImage.open(root.mapped_file(pid, mapping)) as image:
+            with ElfImage.of(root.open_mapped(pid, mapping)) as image:
                 loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
         except (OSError, ElfError):
             continue

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from offheap.analysis.accounts import Accounts
 from offheap.errors import UserError
 from offheap.jvm import discovery
 from offheap.look import look
+from offheap.proc.time_limit import within
+
+_SECONDS = 60.0  # for one process; a JVM that does not answer is given up after 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,11 @@ def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = Fals
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
         try:
-            accounts = look(number, attach=attach, detail=detail)
+            # One whose memory or files do not answer must not hide the others.
+            accounts = within(_SECONDS, partial(look, number, attach=attach, detail=detail))
         except UserError as error:
             yield Looked(number, name, None, str(error))
+        except TimeoutError as error:
+            yield Looked(number, name, None, f"PID {number} {error.strerror}")
         else:
             yield Looked(number, accounts.name or name, accounts)

@@ -145,6 +145,7 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
     from offheap.jvm import probe
     from offheap.jvm.attach_listener import NoProcess
     from offheap.recording import stale_files
+    from offheap.recording.live_file import LiveFile
     from offheap.recording.sole_recorder import sole_recorder
 
     with interruptible() as interrupted:
@@ -166,8 +167,8 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
                     _say(f"another command stopped the probe in PID {pid} (offheap detach)")
                 except UserError as error:
                     _say(f"{error}; then take the probe out: offheap detach {pid}")
-                with suppress(OSError):
-                    started.live_file.unlink()
+                with suppress(OSError, UserError), LiveFile(started.live_file) as file:
+                    file.remove()
 
 
 def _say(line: str) -> None:

@@ -51,9 +51,12 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
     import gc
 
     from offheap.recording import load
+    from offheap.recording.allowance import ceiling
 
     gc.disable()
-    return with_application(load(path), application)
+    with ceiling(Path(path)):
+        loaded = load(path)
+    return with_application(loaded, application)
 
 
 def process_or_recording(text: str) -> int | Path:

@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
+    from offheap.recording.allowance import ceiling
     from offheap.analysis.leaks import ranking
     from offheap.output_name import refuse_other_format
     from offheap.quantities import format_size
@@ -80,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
         endings = [ending for ending, its in _FORMATS.items() if its == kind]
         refuse_other_format(output, endings, "name a file .html, .md, .json or .txt, the formats of a report")
         check(output)
-    loaded = with_application(recording.load(args.recording), args.app)
+    with ceiling(args.recording):
+        loaded = recording.load(args.recording)
+    loaded = with_application(loaded, args.app)
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:

@@ -12,11 +12,14 @@ from offheap.errors import UserError
 from offheap.jvm import command, hsperfdata, jar_manifest, probe, target
 from offheap.jvm.attach_listener import NoProcess
 from offheap.jvm.hsperfdata import PerfData
-from offheap.proc import maps, root, status
+from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
+from offheap.proc.time_limit import within
 
 _ENDINGS = (".offheap", ".live")
+_SECONDS = 10.0  # for one process to be looked at; it takes a millisecond
+_MOST_RELEASE = 65536  # bytes of a JDK's `release` file, which has some 2,000
 
 Recorded = Literal["no", "idle", "recording", "unknown"]
 
@@ -55,8 +58,22 @@ class JVM:
 
 
 def find_all() -> list[JVM]:
-    """Every JVM, by PID; other users' are found by their command line alone."""
-    return [jvm for pid in status.pids() if (jvm := find(pid)) is not None]
+    """Every JVM, by PID; other users' are found by their command line alone.
+
+    So are those that keep whoever looks at them waiting.
+    """
+    return [jvm for pid in status.pids() if (jvm := _find_in_time(pid)) is not None]
+
+
+def _find_in_time(pid: int) -> JVM | None:
+    try:
+        return within(_SECONDS, lambda: find(pid))
+    except TimeoutError:
+        pass
+    try:
+        return _from_command_line(status.read(pid))
+    except ProcessLookupError:
+        return None
 
 
 def find(pid: int) -> JVM | None:
@@ -185,8 +202,8 @@ def _version_of_home(pid: int, mappings: list[Mapping]) -> str:
 
 def _release_version(path: Path) -> str:
     try:
-        with path.open("r", errors="replace") as file:
-            match = re.search(r'^JAVA_VERSION="([^"]{1,64})"', file.read(65536), re.MULTILINE)
+        text = opening.head(path, _MOST_RELEASE).decode(errors="replace")
     except OSError:
         return ""
+    match = re.search(r'^JAVA_VERSION="([^"]{1,64})"', text, re.MULTILINE)
     return match[1] if match else ""

@@ -6,14 +6,12 @@ for one made to harm.  Here the directory of the archive is read as bytes and se
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import struct
 import zlib
-from pathlib import Path
 
-from offheap.proc import root
+from offheap.proc import opening, root
+from offheap.proc.opening import RegularFile
 
 _NAME = b"META-INF/MANIFEST.MF"
 _MOST_DIRECTORY = 16 << 20
@@ -34,39 +32,16 @@ _CLASS = re.compile(r"[\w$./-]{1,500}")
 def main_class(pid: int, jar: str) -> str:
     """The class that the process's jar starts, by the name the process gave it; "" when it cannot be told."""
     try:
-        descriptor = _open(_our_path(pid, jar))
-    except (OSError, ValueError):
-        return ""
-    try:
-        return _started(_manifest(descriptor))
+        with opening.regular(root.from_cwd(pid, jar)) as file:
+            return _started(_manifest(file))
     except (OSError, ValueError, struct.error, zlib.error):
         return ""
-    finally:
-        os.close(descriptor)
 
 
-def _our_path(pid: int, jar: str) -> Path:
-    if jar.startswith("/"):
-        return root.our_path(pid, jar)
-    return Path(f"/proc/{pid}/cwd", jar)
-
-
-def _open(path: Path) -> int:
-    """Of a regular file only: what another user's process names may be a FIFO or a device."""
-    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
-            raise ValueError("no regular file")
-        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    finally:
-        os.close(found)
-
-
-def _manifest(descriptor: int) -> bytes:
+def _manifest(file: RegularFile) -> bytes:
     """ValueError, struct.error or zlib.error when there is none, or the directory of the archive is huge."""
-    size = os.fstat(descriptor).st_size
-    tail_at = max(0, size - _END.size - _MOST_COMMENT)
-    tail = os.pread(descriptor, _END.size + _MOST_COMMENT, tail_at)
+    tail_at = max(0, file.status.st_size - _END.size - _MOST_COMMENT)
+    tail = file.read_at(tail_at, _END.size + _MOST_COMMENT)
     end_at = tail.rfind(b"PK\x05\x06")
     if end_at < 0:
         raise ValueError("no archive")
@@ -74,12 +49,12 @@ def _manifest(descriptor: int) -> bytes:
     directory_at = tail_at + end_at - length
     if length > _MOST_DIRECTORY or directory_at < 0:
         raise ValueError("a directory that is too large")
-    directory = os.pread(descriptor, length, directory_at)
+    directory = file.read_at(directory_at, length)
     # A jar may have a shell script before it, which its offsets do not count.
-    return _entry(descriptor, directory, directory_at - offset)
+    return _entry(file, directory, directory_at - offset)
 
 
-def _entry(descriptor: int, directory: bytes, before: int) -> bytes:
+def _entry(file: RegularFile, directory: bytes, before: int) -> bytes:
     name_at = directory.index(_NAME)
     while True:
         at = name_at - _CENTRAL.size
@@ -90,10 +65,10 @@ def _entry(descriptor: int, directory: bytes, before: int) -> bytes:
                 break
         name_at = directory.index(_NAME, name_at + 1)
     _, _, _, _, _, _, _, _, _, local_name, local_extra = _LOCAL.unpack(
-        os.pread(descriptor, _LOCAL.size, before + local_at)
+        file.read_at(before + local_at, _LOCAL.size)
     )
     data_at = before + local_at + _LOCAL.size + local_name + local_extra
-    data = os.pread(descriptor, min(packed, _MOST_MANIFEST), data_at)
+    data = file.read_at(data_at, min(packed, _MOST_MANIFEST))
     if method == _STORED:
         return data
     if method != _DEFLATED:

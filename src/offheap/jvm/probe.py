@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from offheap.jvm import admission, library, target
 from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.jvm.library import probe_library
 from offheap.jvm.target import Target
-from offheap.proc import maps, root, status
+from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping
 
 # The first 88 bytes of a live file, probe/recording.h: magic, version, header_bytes,
@@ -109,12 +109,19 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     libraries: dict[str, None] = {}
     live_file: Path | None = None
     preloaded = False
-    for mapping in maps.read(pid) if mappings is None else mappings:
+    if mappings is None:
+        mappings = maps.read(pid)
+    try:
+        # Anybody's file may be mapped; what the process itself writes is its own, or root's that it was once.
+        owners = {0, status.read(pid).uid}
+    except ProcessLookupError:
+        return None
+    for mapping in mappings:
         if mapping.name == library.NAME:
             libraries[root.as_seen(pid, mapping)] = None
         elif mapping.name.endswith(".live") and "s" in mapping.permissions and not mapping.deleted:
             path = root.mapped_file(pid, mapping)
-            entry = _recording_entry(path)
+            entry = _recording_entry(path, owners)
             if entry is not None:
                 live_file, preloaded = path, entry == _PRELOAD
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
@@ -147,7 +154,7 @@ def start(
     try:
         started = _start(checked, path, sampling, full)
     except UserError:
-        library.remove_copy(pid, path)
+        library.remove_copy(checked.status, path)
         raise
     if allowed.why and _is_short_of_memory(started.live_file):
         return replace(started, notes=(*started.notes, allowed.why))
@@ -176,7 +183,7 @@ def detach(pid: int, recorder_of: Callable[[Path], int | None] | None = None) ->
     if code not in (OK, PRELOADED):
         raise result_error(pid, code)
     for path in present.libraries:
-        library.remove_copy(pid, path)
+        library.remove_copy(checked.status, path)
     return Stopped("stopped" if code == OK else "idle", present.live_file, recorder)
 
 
@@ -270,9 +277,9 @@ def _already(pid: int, present: LoadedProbe) -> Started:
     return Started(pid, present.live_file, "continued", (note,))
 
 
-def _recording_entry(path: Path) -> int | None:
+def _recording_entry(path: Path, owners: Container[int]) -> int | None:
     """enum offheap_entry of a live file that is being written; None when it is none."""
-    fields = _header(path)
+    fields = _header(path, owners)
     if fields is None:
         return None
     magic, _version, _header_bytes, _file_bytes, state, _mode, entry, _coverage = fields
@@ -280,14 +287,14 @@ def _recording_entry(path: Path) -> int | None:
 
 
 def _is_short_of_memory(path: Path) -> bool:
-    fields = _header(path)
+    fields = _header(path, None)
     return fields is not None and bool(fields[-1] & _SHORT_OF_MEMORY)
 
 
-def _header(path: Path) -> tuple[Any, ...] | None:
+def _header(path: Path, owners: Container[int] | None) -> tuple[Any, ...] | None:
     try:
-        with path.open("rb") as file:
-            raw = file.read(_HEADER.size)
+        with opening.regular(path, owners=owners, follow=False) as file:
+            raw = file.read_at(0, _HEADER.size)
     except OSError:
         return None
     return _HEADER.unpack(raw) if len(raw) == _HEADER.size else None

@@ -10,12 +10,12 @@ touched would make it resident.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offheap.proc import root
 from offheap.proc.elf import SEGMENT_LOAD, SEGMENT_WRITE, ElfError, ElfImage
@@ -44,6 +44,9 @@ _TYPE_ROW = np.dtype(
 )
 _STATIC = "static "
 _SIZE = "size of "
+_TABLES = [f"gHotSpotVM{table}" for table in ("Structs", "StructEntryArrayStride", "Types", "TypeEntryArrayStride")]
+_MOST_SYMBOLS = 8 << 20  # bytes of libjvm's exported symbols: it has some 100,000
+_MOST_PLACES = 16  # of one name among the strings: the end of another name may be one
 _MOST_ROWS = 1 << 14
 _MOST_NAMES = 16 << 20  # bytes from the first to the last name
 _MOST_DATA_PAGES = 4096  # of libjvm's writable data: it has some 350
@@ -152,17 +155,18 @@ def find(pid: int, mappings: Sequence[Mapping]) -> Structs | None:
         return None
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        path = root.mapped_file(pid, image)
-        seen = os.stat(path)
-        key = (seen.st_dev, seen.st_ino, seen.st_mtime_ns)
-        if key not in _cache:
-            _cache[key] = _read_fields(path, memory, image.start)
-        found = _cache[key]
+        with ElfImage.of(root.open_mapped(pid, image)) as file:
+            seen = os.fstat(file.descriptor)
+            # Its owner may set any time of modification, but not of the change that this is.
+            key = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+            if key not in _cache:
+                _cache[key] = _read_fields(file, memory, image.start)
+            found = _cache[key]
         if found is not None:
             fields, (start, end) = found
             data = (image.start + start, image.start + end)
             return Structs(pid, memory, image.start, fields, data, mappings)
-    except (OSError, ElfError, struct.error, OverflowError):
+    except (OSError, ElfError, struct.error, OverflowError, ValueError):
         pass
     os.close(memory)
     return None
@@ -225,15 +229,14 @@ _WANTED = frozenset(
 _WANTED_SIZES = frozenset({"ConstantPool"})
 # By libjvm.so; with the fields where its writable data begins and ends, less its start.
 _Layout = tuple[Fields, tuple[int, int]]
-_cache: dict[tuple[int, int, int], _Layout | None] = {}
+_cache: dict[tuple[int, ...], _Layout | None] = {}
 
 
-def _read_fields(path: Path, memory: int, base: int) -> _Layout | None:
+def _read_fields(image: ElfImage, memory: int, base: int) -> _Layout | None:
     """None when this libjvm.so exports no such table."""
-    with ElfImage.open(path) as image:
-        symbols = _exported(image)
-        loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
-        bias = base - image.load_address
+    symbols = _exported(image)
+    loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
+    bias = base - image.load_address
     if not {"gHotSpotVMStructs", "gHotSpotVMStructEntryArrayStride"} <= symbols.keys():
         return None
 
@@ -251,7 +254,7 @@ def _read_fields(path: Path, memory: int, base: int) -> _Layout | None:
         return None
     low = int(min(rows["type"].min(), rows["field"][rows["field"] > 0].min()))
     high = int(max(rows["type"].max(), rows["field"].max())) + 256
-    names = _file_bytes(path, loads, low - bias, high - bias)
+    names = image.at_address(low - bias, high - low) if high - low <= _MOST_NAMES else b""
     found: Fields = {}
     for type_at, field_at, _, static, _, offset, address in rows.tolist():
         name = f"{_name(names, type_at - low)}.{_name(names, field_at - low)}"
@@ -279,26 +282,18 @@ def _read_sizes(memory: int, symbols: dict[str, int], bias: int, name_at: Callab
 
 
 def _exported(image: ElfImage) -> dict[str, int]:
-    table = image.symbols(".dynsym")
+    """The addresses of the tables' symbols, as far as they are there."""
+    table = image.symbols(".dynsym", _MOST_SYMBOLS)
+    found: dict[str, int] = {}
     if table is None:
-        return {}
-    return {
-        name: int(entry["value"])
-        for entry in table.entries
-        if (name := table.name(int(entry["name"])).decode("ascii", "replace")).startswith(
-            ("gHotSpotVMStruct", "gHotSpotVMType")
-        )
-    }
-
-
-def _file_bytes(path: Path, loads: NDArray[np.void], low: int, high: int) -> bytes:
-    """What the file has at the ELF addresses [low, high), which one segment must hold."""
-    for row in loads:
-        start = int(row["address"])
-        if start <= low < start + int(row["file_size"]) and high - low <= _MOST_NAMES:
-            with path.open("rb") as file:
-                return os.pread(file.fileno(), high - low, int(row["offset"]) + low - start)
-    return b""
+        return found
+    for name in _TABLES:
+        # By their places among the strings, not by a loop over symbols: a hostile file may have millions.
+        places = islice(re.finditer(re.escape(name.encode()) + b"\0", table.strings), _MOST_PLACES)
+        rows = table.entries[np.isin(table.entries["name"], [place.start() for place in places])]
+        if len(rows):
+            found[name] = int(rows[0]["value"])
+    return found
 
 
 def _name(names: bytes, offset: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,9 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from offheap.proc import opening
+from offheap.proc.opening import RegularFile
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
@@ -77,6 +79,14 @@ SECTION_HEADER = np.dtype(
 ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _NOTE = struct.Struct("<III")
 _LONGEST_NAME = 1 << 16  # a string table need not hold a single NUL
+_LONGEST_SECTION_NAME = 256
+# A sparse file may claim anything; libjvm's debug symbols are 10 MB with 20 MB of names.
+MOST_BYTES = 192 << 20  # of one section, at once in memory
+MOST_SYMBOLS = 48 << 20  # bytes of one symbol table: two million symbols
+_MOST_ROWS = 1 << 17  # section and program headers
+_PIECE = 1 << 20
+_MOST_CONTENT = 8 << 30  # of a file that is read whole
+_MOST_NOTES = 1 << 20  # bytes in one place
 
 
 class ElfError(Exception):
@@ -143,15 +153,19 @@ class ElfImage:
     @classmethod
     def open(cls, path: Path) -> ElfImage:
         """Opens a regular file; OSError when it cannot be opened, ElfError when it is something else."""
-        # O_NONBLOCK: a FIFO in a library's place must not hang us.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        file = os.fdopen(descriptor, "rb", buffering=0)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ElfError("is not a regular file")
-            return cls(file)
+            return cls.of(opening.regular(path))
+        except opening.Refused as error:
+            raise ElfError(error.strerror) from None
+
+    @classmethod
+    def of(cls, file: RegularFile) -> ElfImage:
+        """Takes an open file over; ElfError when it is something else."""
+        stream = file.stream()
+        try:
+            return cls(stream)
         except BaseException:
-            file.close()
+            stream.close()
             raise
 
     @classmethod
@@ -163,6 +177,11 @@ class ElfImage:
 
     def fileno(self) -> int:
         """The file's descriptor; OSError for an image in memory."""
+        return self._file.fileno()
+
+    @property
+    def descriptor(self) -> int:
+        """Of the open file: what has been checked, whatever its name leads to by now."""
         return self._file.fileno()
 
     def __enter__(self) -> ElfImage:
@@ -182,27 +201,33 @@ class ElfImage:
         section = self.section(name)
         return section is not None and section.type != SECTION_NOBITS and section.size > 0
 
-    def data(self, section: Section | None) -> bytes:
-        """The section's bytes; b"" for a missing section and for one without content in the file."""
+    def data(self, section: Section | None, most: int = MOST_BYTES) -> bytes:
+        """The section's bytes; b"" for a missing section and for one without content in the file.
+
+        ElfError for more than `most` of them.
+        """
         if section is None or section.type == SECTION_NOBITS:
             return b""
         if section.flags & SECTION_COMPRESSED:
             raise ElfError(f"has a compressed section {section.name}")
-        return self._read(section.offset, section.size, section.name)
+        return self._read(section.offset, section.size, section.name, most)
 
-    def symbols(self, name: str) -> SymbolTable | None:
-        """The symbol table called `name` (".symtab", ".dynsym"); None when the image has none."""
+    def symbols(self, name: str, most: int = MOST_SYMBOLS) -> SymbolTable | None:
+        """The symbol table called `name` (".symtab", ".dynsym"); None when the image has none.
+
+        ElfError when it is of more than `most` bytes, or its names of four times as many.
+        """
         section = self.section(name)
         if section is None or not self.has(name):
             return None
-        entries = self._rows(self.data(section), SYMBOL)
+        entries = self._rows(self.data(section, most), SYMBOL)
         if section.link >= len(self.sections):
             raise ElfError(f"has a {name} without strings")
-        return SymbolTable(entries, self.data(self.sections[section.link]))
+        return SymbolTable(entries, self.data(self.sections[section.link], 4 * most))
 
-    def relocations(self, name: str) -> NDArray[np.void]:
-        """The rows (RELOCATION) of a RELA section, none when it is missing."""
-        return self._rows(self.data(self.section(name)), RELOCATION)
+    def relocations(self, name: str, most: int = MOST_BYTES) -> NDArray[np.void]:
+        """The rows (RELOCATION) of a RELA section, none when it is missing; ElfError beyond `most` bytes."""
+        return self._rows(self.data(self.section(name), most), RELOCATION)
 
     def notes(self) -> Iterator[tuple[bytes, int, bytes]]:
         """(owner, type, content) of every note."""
@@ -212,7 +237,7 @@ class ElfImage:
             rows = self.segments[self.segments["type"] == SEGMENT_NOTE]
             places = [(int(row["offset"]), int(row["file_size"])) for row in rows]
         for offset, size in places:
-            yield from _notes(self._read(offset, size, "notes"))
+            yield from _notes(self._read(offset, size, "notes", _MOST_NOTES))
 
     @cached_property
     def build_id(self) -> str:
@@ -230,15 +255,39 @@ class ElfImage:
             return None
         return DebugLink(os.fsdecode(name), int.from_bytes(data[-4:], "little"))
 
+    def symbol_bytes(self) -> int:
+        """How much memory its symbol tables take, names included."""
+        tables = [section for section in self.sections if section.name in (".symtab", ".dynsym")]
+        names = [self.sections[table.link].size for table in tables if table.link < len(self.sections)]
+        return sum(table.size for table in tables) + sum(names)
+
+    def content(self) -> Iterator[bytes]:
+        """The whole file, piece by piece; ElfError for one that is too long to be read."""
+        if self.file_size > _MOST_CONTENT:
+            raise ElfError(f"has {self.file_size >> 30} GiB, more than is read")
+        for at in range(0, self.file_size, _PIECE):
+            yield self._read(at, min(_PIECE, self.file_size - at), "content")
+
+    def at_address(self, address: int, size: int) -> bytes:
+        """What the file has from an ELF virtual address on, up to its segment's end; b"" in no segment."""
+        for row in self.segments[self.segments["type"] == SEGMENT_LOAD]:
+            start = int(row["address"])
+            if start <= address < start + int(row["file_size"]):
+                left = start + int(row["file_size"]) - address
+                return self._read(int(row["offset"]) + address - start, min(size, left), "a segment")
+        return b""
+
     @property
     def load_address(self) -> int:
         """The ELF virtual address of the first loaded segment: 0, but for fixed-address images."""
         loads = self.segments[self.segments["type"] == SEGMENT_LOAD]
         return int(loads[0]["address"]) if len(loads) else 0
 
-    def _read(self, offset: int, size: int, what: str) -> bytes:
+    def _read(self, offset: int, size: int, what: str, most: int = MOST_BYTES) -> bytes:
         if offset + size > self.file_size:
             raise ElfError(f"is truncated: its {what} would lie past the end")
+        if size > most:
+            raise ElfError(f"has {size >> 20} MiB of {what}, more than the {most >> 20} MiB that are read")
         self._file.seek(offset)
         data = self._file.read(size)
         if len(data) != size:
@@ -252,6 +301,8 @@ class ElfImage:
             return np.empty(0, dtype)
         if row_size != dtype.itemsize:
             raise ElfError(f"has {what} of {row_size} bytes each instead of {dtype.itemsize}")
+        if count > _MOST_ROWS:
+            raise ElfError(f"has {count} {what}")
         return np.frombuffer(self._read(offset, count * dtype.itemsize, what), dtype)
 
     @staticmethod
@@ -267,7 +318,7 @@ class ElfImage:
         strings = self.data(sections[names])
         return [
             Section(
-                _string(strings, offset).decode("utf-8", "replace"),
+                _string(strings, offset)[:_LONGEST_SECTION_NAME].decode("utf-8", "replace"),
                 section.type,
                 section.flags,
                 section.address,

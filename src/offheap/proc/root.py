@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from offheap.proc import opening
 from offheap.proc.maps import Mapping
+from offheap.proc.opening import RegularFile
 
 
 def through(pid: int, path: str | Path) -> Path:
@@ -20,13 +22,13 @@ def is_ours(pid: int, path: str | Path) -> bool:
     and two containers may share a volume.  True when we may not look.
     """
     try:
-        theirs = os.stat(through(pid, path))
+        theirs = opening.status(through(pid, path))
     except PermissionError:
         return True
     except OSError:
         return False
     try:
-        return os.path.samestat(theirs, os.stat(path))
+        return os.path.samestat(theirs, opening.status(path))
     except OSError:
         return False
 
@@ -44,19 +46,44 @@ def mapped_file(pid: int, mapping: Mapping) -> Path:
     """
     for path in (Path(mapping.path), through(pid, mapping.path)):
         try:
-            if os.stat(path).st_ino == mapping.inode:
+            if opening.status(path).st_ino == mapping.inode:
                 return path
         except OSError:
             continue
     return through(pid, mapping.path)
 
 
+def open_mapped(pid: int, mapping: Mapping) -> RegularFile:
+    """The mapped file, opened by the path of `mapped_file`; OSError when that is another file by now."""
+    for path in (Path(mapping.path), through(pid, mapping.path)):
+        try:
+            file = opening.regular(path)
+        except OSError:
+            continue
+        if file.status.st_ino == mapping.inode:
+            return file
+        file.close()
+    raise opening.Refused("is another one than is mapped", mapping.path)
+
+
+def from_cwd(pid: int, path: str) -> Path:
+    """Our way to a file by the name that the process gave it, which may begin in its working directory."""
+    if path.startswith("/"):
+        return our_path(pid, path)
+    folder = _within_root(pid, os.readlink(f"/proc/{pid}/cwd"))
+    return our_path(pid, f"{folder}/{path}")
+
+
 def as_seen(pid: int, mapping: Mapping) -> str:
     """What the process itself calls a mapped file: differs from the mapping's path under chroot."""
+    return _within_root(pid, mapping.path)
+
+
+def _within_root(pid: int, path: str) -> str:
     try:
         its_root = os.readlink(f"/proc/{pid}/root")
     except OSError:
-        return mapping.path
-    if its_root != "/" and mapping.path.startswith(its_root + "/"):
-        return mapping.path[len(its_root) :]
-    return mapping.path
+        return path
+    if its_root != "/" and path.startswith(its_root + "/"):
+        return path[len(its_root) :]
+    return path

@@ -9,7 +9,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from offheap.proc.time_limit import within
+
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_MOST_BYTES = 8 << 20  # of arguments or variables: the kernel takes 6 MiB of both together
+_SECONDS = 5.0  # for them to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def anonymous_bytes(pid: int) -> int:
 def command_line(pid: int) -> tuple[str, ...]:
     """Arguments, argv[0] first; empty for a kernel thread, a zombie, or no process."""
     try:
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+        raw = _memory_of(pid, "cmdline")
     except OSError:
         return ()
     return tuple(os.fsdecode(a) for a in raw.rstrip(b"\0").split(b"\0")) if raw else ()
@@ -136,11 +140,22 @@ def command_line(pid: int) -> tuple[str, ...]:
 def environment(pid: int) -> dict[str, str]:
     """Variables the process was started with; empty when they may not be read."""
     try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
+        raw = _memory_of(pid, "environ")
     except OSError:
         return {}
     pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0") if entry)
     return {key: value for key, _, value in pairs}
+
+
+def _memory_of(pid: int, name: str) -> bytes:
+    """What stands in the process's own memory; it may have mapped a file there that never answers."""
+    path = f"/proc/{pid}/{name}"
+
+    def read() -> bytes:
+        with open(path, "rb") as file:
+            return file.read(_MOST_BYTES)
+
+    return within(_SECONDS, read)
 
 
 def user_name(uid: int) -> str:

@@ -27,8 +27,11 @@ Named = tuple[NDArray[np.float64], list[str], NDArray[np.float64]]  # times, nam
 
 # More stacks than any probe has room for: a number beyond is damage, and would cost its size in memory.
 _MOST_STACKS = 1 << 24
-# 64,000 looks, which is three weeks, at a thousand names.
-_MOST_CELLS = 1 << 26
+# Stacks and frames are numbered without gaps, as they come: a recorder that was killed may lack some rows.
+_SPARSE, _FEW = 4, 1 << 20
+_MOST_INLINED = 4  # functions in a frame, on average
+# 32,000 looks, which is ten days, at a thousand names.
+_MOST_CELLS = 1 << 25
 
 
 @dataclass
@@ -65,7 +68,8 @@ def assemble(
         int(live["stack"].max()) if len(live) else 0,
         int(series["stack"].max()) if len(series) else 0,
     )
-    if count > _MOST_STACKS:
+    rows = len(stacks.numbers) + len(live) + len(series)
+    if count > min(_MOST_STACKS, _SPARSE * rows + _FEW):
         raise ValueError(f"stack number {count - 1}")
     frames, table = _chain_table(stacks.frames, chains)
     expanded, lengths = table.expand(stacks.frames)
@@ -124,6 +128,8 @@ class _ChainTable:
     def expand(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Indices of the frames of the numbers' chains in turn, and the length of each chain."""
         lengths = self.lengths[numbers]
+        if int(lengths.sum()) > _MOST_INLINED * len(numbers) + _FEW:
+            raise ValueError(f"{int(lengths.sum())} inlined functions in {len(numbers)} frames")
         if (lengths == 1).all():  # nothing is inlined, and there may be millions
             return self.indices[self.starts[numbers]], lengths
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -134,7 +140,7 @@ def _chain_table(
     numbers: NDArray[np.int64], chains: Iterable[tuple[int, Chain]]
 ) -> tuple[list[Frame], _ChainTable]:
     size = int(numbers.max()) + 1 if len(numbers) else 0
-    if size > max(1 << 26, len(numbers)) or (len(numbers) and int(numbers.min()) < 0):
+    if size > _SPARSE * len(numbers) + _FEW or (len(numbers) and int(numbers.min()) < 0):
         raise ValueError(f"frame number {size - 1}")
     distinct: dict[Frame, int] = {UNNAMED: 0}
     indices: list[int] = [0]

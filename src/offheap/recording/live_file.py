@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.recording import contract
+from offheap.proc import opening
+from offheap.proc.opening import RegularFile
+from offheap.recording import contract, live_limits
 from offheap.recording.contract import Coverage, Loss, Section, State
 from offheap.recording.live_set import concatenate, live_blocks, live_ranges
 from offheap.recording.model import Budget
@@ -27,12 +28,15 @@ from offheap.recording.modified_utf8 import decode
 Rows = NDArray[Any]
 
 # Bounds on what a damaged or hostile file can make a reader do.
-_MOST_BYTES = 64 << 30
+_MOST_BYTES = 16 << 30
 _MOST_APPENDED = 1 << 30
 _MOST_STRING = 1 << 20
+_MOST_LINES = 1 << 16  # of one method, whose code has at most 65,535 bytes
 
 # Small enough that the two copies of a chunk lie microseconds apart: the fewer rows change in between.
 _CHUNK_ROWS = 1 << 16
+# Rows that are read for nothing rather than by a read of their own.
+_NEAR_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -94,14 +98,16 @@ class LiveFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = _open(path)
+        self._file = _open(path)
+        self.owner = self._file.status.st_uid
         try:
             self.header = self._read_header()
-            self.owner = os.fstat(self._fd).st_uid
         except BaseException:
             self.close()
             raise
         self._strings: dict[int, str] = {0: ""}
+        self._string_bytes_read = 0
+        self._frames_named = 0
 
     def __enter__(self) -> LiveFile:
         return self
@@ -112,9 +118,24 @@ class LiveFile:
         self.close()
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._file.close()
+
+    def remove(self) -> bool:
+        """Removes its name, if that still is this file's: its folder may be in another user's hands."""
+        try:
+            folder = opening.folder(self.path.parent)
+        except OSError:
+            return False
+        try:
+            its = os.stat(self.path.name, dir_fd=folder, follow_symlinks=False)
+            if not os.path.samestat(its, self._file.status):
+                return False
+            os.unlink(self.path.name, dir_fd=folder)
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(folder)
 
     def refresh(self) -> Header:
         """Reads the header again."""
@@ -134,9 +155,11 @@ class LiveFile:
         header = self.header
         tick = header.tick_seconds
         parts: list[Rows] = []
+        allowance = live_limits.check(self.path, header.sections, self._frames_named)
         for first, count in self._chunks(Section.KEYS):
             keys, values = self._at_rest(first, count)
             if len(keys):
+                allowance.take(len(keys), live_limits.LIVE_ROW_BYTES, "live blocks")
                 parts.append(live_blocks(values, header.intervals, tick))
         for first, count in self._chunks(Section.RANGES):
             before = self._rows(Section.RANGES, first, count)
@@ -147,6 +170,7 @@ class LiveFile:
             before, after = before[taken], after[taken]
             whole = np.dtype(("V", contract.RANGE.itemsize))
             same = before.view(whole) == after.view(whole)
+            allowance.take(len(taken), live_limits.LIVE_ROW_BYTES, "live mappings")
             parts.append(live_ranges(after[same], header.intervals, tick))
         live = concatenate(parts)
         live["stack"][live["stack"] >= header.sections[Section.STACKS]["capacity"]] = 0
@@ -189,11 +213,20 @@ class LiveFile:
         if not final and not complete.all():
             rows = rows[: int(np.argmin(complete))]
             complete = complete[: len(rows)]
-        capacity = int(self.header.sections[Section.FRAMES]["capacity"])
+        # They were reserved before the stack was written: a header that is read now knows them.
+        self.refresh()
+        frames = self.used(Section.FRAMES)
         starts = rows["frames"].astype(np.int64)
         depths = np.where(complete, rows["depth"], 0).astype(np.int64)
-        depths[starts + depths > capacity] = 0
+        depths[starts + depths > frames] = 0
+        if int(depths.sum()) > frames:
+            raise damaged(self.path, "its stacks share their frames")
         return Stacks(first, rows, self._frames(starts, depths), depths)
+
+    def admit_frames(self, count: int) -> None:
+        """UserError when so many more distinct frames, which are to be named, need too much memory."""
+        self._frames_named += count
+        live_limits.check(self.path, self.header.sections, self._frames_named)
 
     def modules(self) -> Rows:
         """Complete rows of contract.MODULE by number (an incomplete one has start 0)."""
@@ -203,16 +236,20 @@ class LiveFile:
         """Rows of contract.METHOD; slots beyond the table read as free."""
         capacity = int(self.header.sections[Section.METHODS]["capacity"])
         found = np.zeros(len(slots), contract.METHOD)
-        inside = slots < capacity
-        if inside.any():
-            low, high = int(slots[inside].min()), int(slots[inside].max())
-            table = self._rows(Section.METHODS, low, high - low + 1)
-            found[inside] = table[slots[inside] - low]
+        inside = np.flatnonzero(slots < capacity)
+        inside = inside[np.argsort(slots[inside], kind="stable")]
+        # Run by run of neighbours: a table of sparse slots may be of any length.
+        gaps = np.flatnonzero(np.diff(slots[inside]) > _NEAR_ROWS) + 1
+        for run in np.split(inside, gaps):
+            for some in np.array_split(run, -(-len(run) // _CHUNK_ROWS) or 1):
+                if len(some):
+                    low, high = int(slots[some[0]]), int(slots[some[-1]])
+                    found[some] = self._rows(Section.METHODS, low, high - low + 1)[slots[some] - low]
         return found
 
     def lines(self, first: int, count: int) -> Rows:
-        """A method's line table, contract.LINE; empty when it lies outside."""
-        if first + count > self.used(Section.LINES):
+        """A method's line table, contract.LINE; empty when it lies outside, or is longer than any."""
+        if first + count > self.used(Section.LINES) or count > _MOST_LINES:
             return np.zeros(0, contract.LINE)
         return self._rows(Section.LINES, first, count)
 
@@ -232,7 +269,12 @@ class LiveFile:
         # string's place but not yet its bytes.
         text = self._strings.get(offset)
         if text is None:
-            text = self._strings[offset] = decode(self._string_bytes(offset))
+            raw = self._string_bytes(offset)
+            # Their sum is no more than the section: each has bytes of its own.
+            self._string_bytes_read += len(raw)
+            if self._string_bytes_read > self.used(Section.STRINGS):
+                raise damaged(self.path, "its names overlap")
+            text = self._strings[offset] = decode(raw)
         return text
 
     def _string_bytes(self, offset: int) -> bytes:
@@ -241,7 +283,7 @@ class LiveFile:
         start = int(section["offset"]) + offset
         raw = bytearray()
         while len(raw) < room:
-            piece = os.pread(self._fd, min(256 if not raw else 16384, room - len(raw)), start + len(raw))
+            piece = self._file.read_at(start + len(raw), min(256 if not raw else 16384, room - len(raw)))
             end = piece.find(b"\0")
             raw += piece if end < 0 else piece[:end]
             if end >= 0 or not piece:
@@ -287,20 +329,20 @@ class LiveFile:
         view = rows.view("u1").data
         at = int(self.header.sections[section]["offset"]) + first * dtype.itemsize
         while view:
-            read = os.preadv(self._fd, [view], at)
+            read = self._file.read_into(at, view)
             if read == 0:
                 raise _truncated(self.path)
             view, at = view[read:], at + read
         return rows
 
     def _raw_header(self) -> Any:
-        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
+        raw = self._file.read_at(0, contract.HEADER_BYTES)
         if len(raw) < contract.HEADER_BYTES:
             raise _truncated(self.path)
         return np.frombuffer(raw, contract.HEADER, 1)[0]
 
     def _read_header(self) -> Header:
-        raw = os.pread(self._fd, contract.HEADER_BYTES, 0)
+        raw = self._file.read_at(0, contract.HEADER_BYTES)
         if raw[: len(contract.MAGIC)] != contract.MAGIC:
             raise UserError(
                 f"{self.path} is not a live file of offheap",
@@ -315,16 +357,17 @@ class LiveFile:
                 f"this one reads {contract.VERSION})",
                 "upgrade offheap",
             )
-        if int(row["file_bytes"]) > os.fstat(self._fd).st_size:
+        if int(row["file_bytes"]) > os.fstat(self._file.descriptor).st_size:
             raise _truncated(self.path)
         _check(self.path, row)
         return _header(row)
 
 
-def _open(path: Path) -> int:
+def _open(path: Path) -> RegularFile:
     try:
-        # Non-blocking, or a FIFO planted in /tmp would hold the reader for ever.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = opening.regular(path, follow=False)
+    except (opening.Refused, IsADirectoryError):
+        raise UserError(f"{path} is not a file", "give the path of a recording") from None
     except FileNotFoundError:
         raise UserError(f"{path} does not exist", "give the path of a recording") from None
     except PermissionError:
@@ -335,26 +378,21 @@ def _open(path: Path) -> int:
         raise UserError(
             f"{path} cannot be opened: {error.strerror}", "give the path of a recording"
         ) from None
-    status = os.fstat(fd)
-    problem = None
-    if not stat.S_ISREG(status.st_mode):
-        problem = UserError(f"{path} is not a file", "give the path of a recording")
-    elif os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
-        problem = UserError(
-            f"{path} belongs to another user (uid {status.st_uid})",
+    owner = file.status.st_uid
+    if os.geteuid() not in (0, owner) and owner != 0:
+        file.close()
+        raise UserError(
+            f"{path} belongs to another user (uid {owner})",
             "run offheap as that user, or as root",
         )
-    if problem:
-        os.close(fd)
-        raise problem
-    return fd
+    return file
 
 
 def _truncated(path: Path) -> UserError:
     return UserError(f"{path} is truncated", "copy it again, whole")
 
 
-def _damaged(path: Path, what: str) -> UserError:
+def damaged(path: Path, what: str) -> UserError:
     return UserError(f"{path} is damaged: {what}", "copy it again, or record again")
 
 
@@ -362,9 +400,9 @@ def _check(path: Path, row: Any) -> None:
     """Everything later reads rely on; the numbers are as Python ints so that nothing wraps."""
     file_bytes = int(row["file_bytes"])
     if int(row["header_bytes"]) != contract.HEADER_BYTES or file_bytes < contract.HEADER_BYTES:
-        raise _damaged(path, "its header is not 4096 bytes long")
+        raise damaged(path, "its header is not 4096 bytes long")
     if file_bytes > _MOST_BYTES:
-        raise _damaged(path, "it claims to be larger than 64 GiB")
+        raise damaged(path, f"it claims to be larger than {_MOST_BYTES >> 30} GiB")
     if int(row["state"]) == State.INITIAL:
         raise UserError(f"{path} is being created", "try again in a moment")
     allowed = {
@@ -374,17 +412,17 @@ def _check(path: Path, row: Any) -> None:
     }
     for name, known in allowed.items():
         if int(row[name]) not in known:
-            raise _damaged(path, f"it has no {name} {int(row[name])}")
+            raise damaged(path, f"it has no {name} {int(row[name])}")
     if not 0 < int(row["tick_ns"]) <= 10**9:
-        raise _damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")
+        raise damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")
     if not 0 < int(row["counter_shards"]) <= 4096:
-        raise _damaged(path, f"it has {int(row['counter_shards'])} counter shards")
+        raise damaged(path, f"it has {int(row['counter_shards'])} counter shards")
     if row["budget_ppm"]:
         codes = int(row["least_code"]), int(row["interval_code"]), int(row["greatest_code"])
         if not all(0 < code < 256 and row["intervals"][code] for code in codes):
-            raise _damaged(path, f"it has no interval {codes[0]}, {codes[1]} or {codes[2]}")
+            raise damaged(path, f"it has no interval {codes[0]}, {codes[1]} or {codes[2]}")
         if not (0 <= row["inverse_seconds"] < math.inf and row["budget_ppm"] <= 10**6):
-            raise _damaged(path, "its budget cannot be")
+            raise damaged(path, "its budget cannot be")
     appended = (
         Section.STRINGS,
         Section.LINES,
@@ -398,15 +436,19 @@ def _check(path: Path, row: Any) -> None:
         its = row["sections"][section]
         offset, capacity, row_bytes = int(its["offset"]), int(its["capacity"]), int(its["row_bytes"])
         if row_bytes != dtype.itemsize:
-            raise _damaged(path, f"rows of {section.name} are {row_bytes} bytes long")
+            raise damaged(path, f"rows of {section.name} are {row_bytes} bytes long")
         end = offset + capacity * row_bytes
         if offset < contract.HEADER_BYTES or offset % 4096 or end > file_bytes:
-            raise _damaged(path, f"{section.name} lies outside of it")
+            raise damaged(path, f"{section.name} lies outside of it")
         if section in appended and min(int(its["used"]), capacity) * row_bytes > _MOST_APPENDED:
-            raise _damaged(path, f"{section.name} is larger than 1 GiB")
+            raise damaged(path, f"{section.name} is larger than 1 GiB")
+    for section, most in live_limits.MOST_ROWS.items():
+        if live_limits.used(row["sections"], section) > most:
+            raise damaged(path, f"it has more than {most} rows of {section.name}")
+    live_limits.check(path, row["sections"], 0)
     keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))
     if keys != values:
-        raise _damaged(path, f"it has {keys} keys and {values} values")
+        raise damaged(path, f"it has {keys} keys and {values} values")
 
 
 def _header(row: Any) -> Header:

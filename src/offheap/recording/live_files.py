@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.proc import status
+from offheap.proc import opening, status
+from offheap.proc.time_limit import within
 from offheap.recording import process
 from offheap.recording.contract import Coverage, State
 from offheap.recording.live_file import Header, LiveFile
@@ -65,9 +66,16 @@ def folders(pid: int | None = None) -> list[Path]:
 def inside(folder: Path) -> list[FoundFile]:
     """The readable live files of one folder."""
     try:
-        names = [name for name in os.listdir(folder) if NAME.fullmatch(name)]
+        # In a container a link in the path, or a folder that never answers, is its owner's choice.
+        opened = opening.folder(folder, listed=True)
     except OSError:
         return []
+    try:
+        names = within(opening.SECONDS, lambda: [n for n in os.listdir(opened) if NAME.fullmatch(n)])
+    except OSError:
+        return []
+    finally:
+        os.close(opened)
     found = []
     for name in sorted(names):
         with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
@@ -103,5 +111,5 @@ def _folders(pid: int | None) -> list[Path]:
 def _add(folders: dict[tuple[int, int], Path], folder: Path) -> None:
     """Each folder once, by the first name it was met under: ours comes before a /proc/PID/root."""
     with suppress(OSError):
-        its = folder.stat()
+        its = opening.status(folder)
         folders.setdefault((its.st_dev, its.st_ino), folder)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from offheap.proc.mapped_elf import MappedModule
 from offheap.recording import contract
-from offheap.recording.contract import FrameKind, MethodState
+from offheap.recording.contract import FrameKind, MethodState, Section
 from offheap.recording.java_names import INEXACT, bytecode_index, method_name
-from offheap.recording.live_file import LiveFile
+from offheap.recording.live_file import LiveFile, damaged
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 
 _PROBE = "liboffheap.so"
@@ -177,18 +177,23 @@ class Naming:
         slots = np.array([raw >> contract.FRAME_METHOD_SHIFT & contract.FRAME_METHOD_MASK for raw in raws])
         methods = self._file.methods(slots.astype(np.int64))
         self._file.refresh()  # so that the strings and lines they refer to count as used
-        lines: dict[int, Any] = {}
+        last, lines, read = -1, None, 0
         chains: dict[int, Chain] = {}
-        for raw, slot, row in zip(raws, slots.tolist(), methods, strict=True):
+        # Method by method: of the line tables, which a file may claim to be huge, one is kept at a time.
+        for at in np.argsort(slots, kind="stable").tolist():
+            raw, slot, row = raws[at], int(slots[at]), methods[at]
             state = int(row["state"])
             if state == MethodState.NAMED:
-                if slot not in lines:
-                    lines[slot] = self._file.lines(int(row["lines"]), int(row["line_count"]))
-                frame = self._java_frame(raw, row, lines[slot])
+                if slot != last:
+                    last, lines = slot, self._file.lines(int(row["lines"]), int(row["line_count"]))
+                    read += len(lines)
+                    if read > self._file.used(Section.LINES):
+                        raise damaged(self._file.path, "its methods share their lines")
+                frame = self._java_frame(raw, row, lines)
                 chains[raw] = (_INLINED, frame) if bytecode_index(raw) == INEXACT else (frame,)
             elif final or state not in (MethodState.FREE, MethodState.SEEN):
                 chains[raw] = (UNNAMED,)
-        return chains
+        return {raw: chains[raw] for raw in raws if raw in chains}
 
     def _java_frame(self, raw: int, row: Any, lines: Any) -> Frame:
         name = method_name(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import time
 from collections.abc import Callable, Mapping
@@ -290,11 +289,7 @@ class _Recorder:
         header = self._source.header
         alive = self._pid is not None and process.alive(self._pid, header.process_start)
         how = ended(header, alive)
-        removed = False
-        if how != "recording":
-            with contextlib.suppress(OSError):
-                self._source.path.unlink()
-                removed = True
+        removed = how != "recording" and self._source.remove()
         properties = self._source.properties()
         row = snapshot.process[0]
         return Outcome(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from offheap.recording import process
 from offheap.recording.assembly import Stacks
-from offheap.recording.contract import StackKind
+from offheap.recording.contract import Section, StackKind
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_set import sums_by_stack
 from offheap.recording.model import PROCESS, SERIES, Chain
@@ -57,6 +57,8 @@ class Snapshots:
         self.live_file.refresh()
         live = self.live_file.live()
         self.live_file.refresh()
+        # Those that blocks name have their place by now.
+        live["stack"][live["stack"] >= self.live_file.used(Section.STACKS)] = 0
         stacks = self._new_stacks(final)
         series = self._changed(time, live)
         raws = dict(self._unnamed)
@@ -89,6 +91,7 @@ class Snapshots:
         new = self.live_file.stacks(self.stack_count, final=final)
         frames, depths = self.naming.without_probe(new.frames, new.depths)
         distinct, inverse = np.unique(frames, return_inverse=True)
+        self.live_file.admit_frames(sum(raw not in self._numbers for raw in distinct.tolist()))
         numbers = np.empty(len(distinct), np.int64)
         for i, raw in enumerate(distinct.tolist()):
             number = self._numbers.get(raw)

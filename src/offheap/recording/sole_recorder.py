@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.proc import locks
+from offheap.proc import locks, opening
 from offheap.recording.live_file import LiveFile
 from offheap.recording.sampling import Sampling, running
-
-# Anybody may write in /tmp: no link is followed, and a FIFO holds nobody.
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @contextmanager
@@ -24,14 +20,14 @@ def sole_recorder(live_file: Path, pid: int | None, asked: Sampling | None = Non
     UserError when another offheap holds it, or when what is recorded there is sampled otherwise than `asked`.
     """
     try:
-        descriptor = os.open(live_file, _FLAGS)
+        held = opening.regular(live_file, follow=False)
     except OSError as error:
         raise UserError(f"{live_file} cannot be opened: {error.strerror}", "record again") from None
-    try:
+    with held:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = locks.holder(descriptor)
+            other = locks.holder(held.descriptor)
             raise UserError(
                 f"PID {pid} is already being recorded by another offheap{f' (PID {other})' if other else ''}",
                 f"wait for it, or read what it records so far: offheap leaks {live_file}",
@@ -39,20 +35,15 @@ def sole_recorder(live_file: Path, pid: int | None, asked: Sampling | None = Non
         if asked is not None:
             _refuse_other_sampling(live_file, pid, asked)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def recorder_of(live_file: Path) -> int | None:
     """PID of the offheap that records a live file; None when there is none, or it cannot be told."""
     try:
-        descriptor = os.open(live_file, _FLAGS)
+        with opening.regular(live_file, follow=False) as file:
+            return locks.holder(file.descriptor)
     except OSError:
         return None
-    try:
-        return locks.holder(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _refuse_other_sampling(live_file: Path, pid: int | None, asked: Sampling) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from offheap.proc import locks, status
+from offheap.proc import locks, opening, status
 from offheap.quantities import format_duration, format_size
 from offheap.recording import contract, live_files, process, run_folder
 from offheap.recording.contract import State
@@ -246,9 +246,11 @@ def _recorder(row: Any) -> str:
 
 @contextlib.contextmanager
 def _opened(folder: Path, theirs: bool) -> Iterator[int]:
-    """In a container a link as the last part of the path could lead to our own files."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if theirs else 0)
-    descriptor = os.open(folder, flags)
+    """In a container a link in the path could lead to our own files."""
+    if theirs:
+        descriptor = opening.folder(folder, listed=True)
+    else:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:

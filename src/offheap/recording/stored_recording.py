@@ -8,7 +8,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
 
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
+from offheap.proc import opening
+from offheap.recording.allowance import OF_TABLES, Allowance, too_large
 from offheap.recording.assembly import Named, Stacks, assemble, looks
 from offheap.recording.layout import APPENDED, COUNTED, META, REPLACED, SCHEMA
 from offheap.recording.model import (
@@ -39,14 +41,23 @@ from offheap.recording.parts import connect, literal, parts
 # Keys of meta.json that older recordings lack.
 _LATER = {"live_time", "budget", "memory_limit", "process_age", "after_collection"}
 
+# Bytes in memory while a table is read, at the peak: as DuckDB has them, as numpy does, as rows.
+_VALUE_BYTES = 24
+_OBJECT_BYTES = 60  # more, where rows become Python's objects
+_ITEM_BYTES = 100  # of a stack's frames
+_TEXT_BYTES = 3
+_MOST_META = 16 << 20  # bytes of meta.json
+_MOST_PARTS = 512  # of a table: an hour's are 112 before the recorder ends
+_TRIES = 3
+
 Columns = dict[str, NDArray[Any]]
 
 
 def load(path: Path) -> Recording:
     """Raises UserError when it is no recording, a newer one, or damaged."""
     info = _info(path)
-    with _database().cursor() as connection, ExitStack() as opened:
-        tables = _Tables(connection, path, opened)
+    with _database().cursor() as connection:
+        tables = _Tables(connection, path)
         try:
             stacks = tables.stacks()
             chains = tables.chains()
@@ -69,7 +80,9 @@ def load(path: Path) -> Recording:
                 owners=looks(tables.named("owners"), tables.named("gauges")),
                 collections=tables.collections(),
             )
-        except (ValueError, OverflowError, MemoryError, UnicodeError) as error:
+        except MemoryError:
+            raise too_large(path) from None
+        except (ValueError, OverflowError, UnicodeError) as error:
             raise damaged(path, str(error)) from None
 
 
@@ -80,10 +93,11 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 class _Tables:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, opened: ExitStack) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._opened = opened
+        self._allowance = Allowance(path, _size(path), OF_TABLES)
+        self._admitted: set[str] = set()
 
     def read(self, table: str, *, order: str = "") -> Columns:
         """All columns; of a table that is not there (yet), none has a row."""
@@ -147,49 +161,102 @@ class _Tables:
         names = ("path", "build_id", "start_address", "end_address", "bias")
         return [Module(*row) for row in zip(*(data[n].tolist() for n in names), strict=True)]
 
-    def _files(self, table: str) -> list[Path]:
-        if table in APPENDED:
-            return [part.path for part in parts(self._path / table)]
-        file = self._file(table)
-        try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise UserError(f"{file} cannot be read: {error.strerror}", "check its permissions") from None
-        self._opened.callback(os.close, descriptor)
-        # DuckDB opens a file once for what it has and once for its rows, and the recorder may replace it in
-        # between.  This name stays that of one file.
-        return [Path(f"/proc/self/fd/{descriptor}")] if os.fstat(descriptor).st_size else []
+    def _admit(self, table: str, listed: str) -> None:
+        """UserError when the table needs too much memory: asked before it is read, of the files' footers."""
+        if table in self._admitted:
+            return
+        count, most_values, largest = self._connection.execute(
+            "SELECT max(rows), max(items), max(largest) FROM (SELECT sum(row_group_num_rows) AS rows, "
+            "sum(num_values) AS items, max(total_uncompressed_size) AS largest "
+            f"FROM parquet_metadata([{listed}]) GROUP BY path_in_schema)"
+        ).fetchall()[0]
+        count, most_values = int(count or 0), int(most_values or 0)
+        self._allowance.take(int(largest or 0), 1, f"bytes in a part of {table}")
+        self._allowance.give(int(largest or 0), 1)
+        types = APPENDED.get(table) or REPLACED[table]
+        texts = [name for name, kind in types.items() if kind == "VARCHAR"]
+        self._allowance.take(
+            count, len(types) * (_VALUE_BYTES + _OBJECT_BYTES * bool(texts)), f"rows of {table}"
+        )
+        if any(kind.endswith("[]") for kind in types.values()):
+            self._allowance.take(max(most_values, count), _ITEM_BYTES, f"frames in {table}")
+        if texts:
+            # A text that is there once may stand in every row.
+            lengths = " + ".join(f'coalesce(strlen("{name}"::VARCHAR), 0)' for name in texts)
+            (size,) = self._connection.execute(
+                f"SELECT sum({lengths}) FROM read_parquet([{listed}])"
+            ).fetchall()[0]
+            self._allowance.take(int(size or 0), _TEXT_BYTES, f"bytes of names in {table}")
+        self._admitted.add(table)
+
+    def _files(self, table: str, opened: ExitStack) -> list[Path]:
+        """The table's files, opened: by these names the recorder neither replaces nor removes them."""
+        appended = [part.path for part in parts(self._path / table)] if table in APPENDED else []
+        if len(appended) > _MOST_PARTS:
+            raise damaged(self._path / table, f"it has {len(appended)} parts")
+        found = []
+        for path in appended or ([] if table in APPENDED else [self._file(table)]):
+            try:
+                file = opened.enter_context(opening.regular(path))
+            except FileNotFoundError:
+                if appended:
+                    raise
+                return []
+            except OSError as error:
+                raise UserError(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+            if file.status.st_size:
+                found.append(Path(f"/proc/self/fd/{file.descriptor}"))
+        return found
 
     def _file(self, table: str) -> Path:
         return self._path / (table if table in APPENDED else f"{table}.parquet")
 
     def _query(self, table: str, select: str, order: str, names: list[str]) -> Columns:
-        # The recorder may merge parts between our listing and our reading: list again.
-        for attempt in range(3):
-            files = self._files(table)
-            if not files:
-                return {name: np.zeros(0) if name != "name" else np.zeros(0, object) for name in names}
-            listed = ", ".join(literal(file) for file in files)
-            try:
-                result = self._connection.execute(
-                    f"{select} FROM read_parquet([{listed}]) {order}"
-                ).fetchnumpy()
-            except duckdb.Error as error:
-                # Some damage, the sign of an offset say, makes DuckDB give up the database: it would refuse
-                # every recording after this one.
-                _database.cache_clear()
-                if attempt < 2 and not all(file.exists() for file in files):
-                    continue
-                where = files[0] if table in APPENDED and len(files) == 1 else self._file(table)
-                why = str(error).splitlines()[0].replace(str(files[0]), str(where))
-                raise damaged(where, why) from None
-            for name in names:
-                if np.ma.is_masked(result[name]):
-                    raise ValueError(f"{table}.{name} has empty values")
-            return {name: np.asarray(result[name]) for name in names}
+        # The recorder may merge parts between our listing and our opening: list again.
+        for attempt in range(_TRIES):
+            with ExitStack() as opened:
+                try:
+                    files = self._files(table, opened)
+                except FileNotFoundError:
+                    if attempt < _TRIES - 1:
+                        continue
+                    raise damaged(self._file(table), "its parts keep changing") from None
+                return self._read(table, files, select, order, names)
         raise AssertionError("unreachable")
+
+    def _read(self, table: str, files: list[Path], select: str, order: str, names: list[str]) -> Columns:
+        if not files:
+            return {name: np.zeros(0) if name != "name" else np.zeros(0, object) for name in names}
+        listed = ", ".join(literal(file) for file in files)
+        try:
+            self._admit(table, listed)
+            result = self._connection.execute(f"{select} FROM read_parquet([{listed}]) {order}").fetchnumpy()
+        except duckdb.Error as error:
+            # Some damage, the sign of an offset say, makes DuckDB give up the database: it would refuse
+            # every recording after this one.
+            _database.cache_clear()
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise too_large(self._path) from None
+            where = self._file(table)
+            if table in APPENDED and len(files) == 1:
+                where = Path(os.readlink(files[0]))
+            why = str(error).splitlines()[0].replace(str(files[0]), str(where))
+            raise damaged(where, why) from None
+        for name in names:
+            if np.ma.is_masked(result[name]):
+                raise ValueError(f"{table}.{name} has empty values")
+        return {name: np.asarray(result[name]) for name in names}
+
+
+def _size(path: Path) -> int:
+    """Bytes of all tables."""
+    tables = [path / f"{table}.parquet" for table in REPLACED]
+    tables += [part.path for table in APPENDED for part in parts(path / table)]
+    size = 0
+    for file in tables:
+        with suppress(OSError):
+            size += file.stat().st_size
+    return size
 
 
 def damaged(path: Path, why: str) -> UserError:
@@ -206,7 +273,8 @@ def _structured(data: Columns, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _info(path: Path) -> Info:
     try:
-        text = (path / META).read_bytes()
+        with opening.regular(path / META, most=_MOST_META) as file:
+            text = file.read_at(0, _MOST_META)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"{path} is not a recording of offheap: it has no {META}",

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from offheap.proc import opening
 from offheap.proc.elf import DebugLink, ElfError, ElfImage
+from offheap.proc.time_limit import within
 
 _MOST_LINKS = 40  # symbolic links in one path, as in the kernel
 _LARGEST_MINIDEBUG = 64 << 20  # bytes
-_CHUNK = 1 << 20
 
 
 def beneath(root: Path, path: str) -> Path:
@@ -28,6 +29,10 @@ def beneath(root: Path, path: str) -> Path:
     """
     if root == Path("/"):
         return Path(path)
+    return within(opening.SECONDS, lambda: _beneath(root, path))
+
+
+def _beneath(root: Path, path: str) -> Path:
     todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     done: list[str] = []
     links = 0
@@ -65,7 +70,7 @@ def debug_file(
             image = ElfImage.open(candidate)
         except (OSError, ElfError):
             continue
-        if _belongs(image, candidate, build_id, link):
+        if _belongs(image, build_id, link):
             return candidate, image
         image.close()
     return None
@@ -98,18 +103,17 @@ def _candidates(
         yield folder / inner / link.name
 
 
-def _belongs(image: ElfImage, path: Path, build_id: str, link: DebugLink | None) -> bool:
+def _belongs(image: ElfImage, build_id: str, link: DebugLink | None) -> bool:
     try:
         if build_id or image.build_id:
             return image.build_id == build_id
-        return link is not None and _crc(path) == link.crc
+        return link is not None and _crc(image) == link.crc
     except (OSError, ElfError):
         return False
 
 
-def _crc(path: Path) -> int:
+def _crc(image: ElfImage) -> int:
     crc = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            crc = zlib.crc32(chunk, crc)
+    for chunk in image.content():
+        crc = zlib.crc32(chunk, crc)
     return crc

@@ -15,19 +15,21 @@ from offheap.proc.elf import ElfImage, Section
 
 _SLOT_TYPES = {"x86_64": (6, 7), "aarch64": (1025, 1026)}  # R_*_GLOB_DAT, R_*_JUMP_SLOT
 _STUB = 16  # bytes, when the section does not say
+_MOST_BYTES = 64 << 20  # of stubs, or of relocations
+_MOST_SECTIONS = 8  # .plt, .plt.got, .plt.sec and the like
 _JUMP = re.compile(rb"\xff\x25(....)", re.DOTALL)  # x86-64: jmp *displacement(%rip)
 
 
 def plt_stubs(image: ElfImage) -> dict[range, bytes]:
     """Address ranges of the stubs and the raw names of the functions they jump to."""
     decode = _DECODERS.get(image.machine)
-    sections = [section for section in image.sections if section.name.startswith(".plt")]
+    sections = [section for section in image.sections if section.name.startswith(".plt")][:_MOST_SECTIONS]
     symbols = image.symbols(".dynsym")
     if decode is None or symbols is None or not sections:
         return {}
     slots: dict[int, bytes] = {}
     for name in (".rela.dyn", ".rela.plt"):
-        rows = image.relocations(name)
+        rows = image.relocations(name, _MOST_BYTES)
         rows = rows[np.isin(rows["type"], _SLOT_TYPES[image.machine])]
         rows = rows[rows["symbol"] < len(symbols.entries)]
         names = symbols.entries["name"][rows["symbol"]].tolist()
@@ -39,7 +41,7 @@ def plt_stubs(image: ElfImage) -> dict[range, bytes]:
 
 def _x86_64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
     size = section.entry_size or _STUB
-    for jump in _JUMP.finditer(image.data(section)):
+    for jump in _JUMP.finditer(image.data(section, _MOST_BYTES)):
         slot = section.address + jump.end() + int.from_bytes(jump[1], "little", signed=True)
         start = section.address + jump.start() // size * size
         yield range(start, start + size), slot
@@ -47,7 +49,7 @@ def _x86_64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
 
 def _aarch64(image: ElfImage, section: Section) -> Iterator[tuple[range, int]]:
     # adrp x16, page; ldr x17, [x16, offset]; add x16, ...; br x17 -- behind `bti c` in some images.
-    data = image.data(section)
+    data = image.data(section, _MOST_BYTES)
     words = np.frombuffer(data, "<u4", count=len(data) // 4)
     pages = (words[:-1] & 0x9F00001F) == 0x90000010
     loads = (words[1:] & 0xFFC003FF) == 0xF9400211

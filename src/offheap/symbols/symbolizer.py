@@ -19,6 +19,8 @@ from offheap.symbols.plt import plt_stubs
 
 _STRIPPED = "stripped: only exported functions have names, install its debug symbols"
 _IN_MEMORY = "the file is gone: only exported functions have names"
+# Bytes of all symbol tables together: a recording may name thousands of modules, each the same large file.
+_MOST_HELD = 384 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Symbolizer:
     problems: dict[str, str] = field(default_factory=dict, init=False)
     _images: Images = field(init=False, repr=False)
     _modules: dict[tuple[str, str], _Module | None] = field(default_factory=dict, init=False, repr=False)
+    _held: int = field(default=0, init=False, repr=False)  # bytes of symbol tables
 
     def __post_init__(self) -> None:
         self._images = Images(self.root, self.pid)
@@ -151,6 +154,11 @@ class Symbolizer:
         if not images:
             self.problems[path] = reason
             return None
+        size = sum(image.symbol_bytes() for _, image in images)
+        if self._held + size > _MOST_HELD:
+            self.problems[path] = f"the symbols of all modules exceed {_MOST_HELD >> 20} MiB"
+            return None
+        self._held += size
         full = [(one, table) for _, one in images if (table := one.symbols(".symtab"))]
         mini = minidebug(image) if image and not full else None
         if mini and (table := mini.symbols(".symtab")):

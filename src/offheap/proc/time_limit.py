@@ -1,0 +1,126 @@
+"""A time limit for calls that the kernel may never return from.
+
+A file system of another user's making (FUSE) or an unreachable server (NFS) answers when it likes.  No signal
+handler of ours interrupts such a call: only the death of the process does.  So the call runs on a thread of
+its own, which is given up when the time is over; it ends with the process at the latest.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+# Threads that were given up, at once: beyond that nothing more is tried until one of them returns.
+_MOST_STUCK = 64
+_IDLE_SECONDS = 1.0  # that a thread waits for the next call
+
+_Call = tuple[Callable[[], Any], "_Answer"]
+
+
+class _Answer:
+    """One call's result, taken by whoever asked, or dropped when they no longer wait."""
+
+    def __init__(self, late: Callable[[Any], None] | None) -> None:
+        self.result: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+        self._late = late
+        self._lock = threading.Lock()
+        self._given_up = False
+
+    def put(self, good: bool, value: Any) -> bool:
+        """False when nobody waits for it any more: then what it holds is released."""
+        with self._lock:
+            if not self._given_up:
+                self.result.put((good, value))
+                return True
+        if good and self._late:
+            self._late(value)
+        return False
+
+    def give_up(self) -> bool:
+        """False when the result has come meanwhile."""
+        with self._lock:
+            self._given_up = self.result.empty()
+            return self._given_up
+
+
+class _Worker:
+    """A thread that makes one call after the other, until one of them was given up or none comes any more."""
+
+    def __init__(self, idle: list[_Worker]) -> None:
+        self.calls: SimpleQueue[_Call] = SimpleQueue()
+        self._idle = idle
+        threading.Thread(target=self._run, name="offheap reader", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                call, answer = self.calls.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._idle.remove(self)
+                    return
+                except ValueError:  # a call is on its way
+                    continue
+            try:
+                good, value = True, call()
+            except BaseException as error:
+                good, value = False, error
+            if not answer.put(good, value):
+                _stuck.discard(self)
+                return
+            del call, answer, value
+
+
+# By effective user: a thread keeps the one that it started with (jvm/owner.py changes that of one thread).
+_idle: dict[int, list[_Worker]] = {}
+_stuck: set[_Worker] = set()
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads."""
+    _idle.clear()
+    _stuck.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def within(seconds: float, call: Callable[[], _T], late: Callable[[_T], None] | None = None) -> _T:
+    """What `call` returns; TimeoutError, an OSError, when that takes longer.
+
+    `late` releases a result that comes after that.  The call may still go on then: it must change nothing.
+    """
+    if len(_stuck) >= _MOST_STUCK:
+        raise TimeoutError(errno.ETIMEDOUT, "is not read: too many files do not answer")
+    idle = _idle.setdefault(os.geteuid(), [])
+    try:
+        worker = idle.pop()
+    except IndexError:
+        worker = _Worker(idle)
+    answer = _Answer(late)
+    worker.calls.put((call, answer))
+    try:
+        good, value = answer.result.get(timeout=max(seconds, 0.0))
+    except Empty:
+        _stuck.add(worker)
+        if answer.give_up():
+            raise TimeoutError(errno.ETIMEDOUT, f"did not answer within {seconds:g} s") from None
+        _stuck.discard(worker)
+        good, value = answer.result.get()
+    except BaseException:  # Ctrl-C
+        _stuck.add(worker)
+        if not answer.give_up():
+            _stuck.discard(worker)
+            idle.append(worker)
+        raise
+    idle.append(worker)
+    if good:
+        result: _T = value
+        return result
+    raise value

@@ -1,0 +1,109 @@
+"""How much memory a recording may take while it is read: what it says of itself is not believed.
+
+A few kilobytes can stand for billions of rows (a sparse file, a run length, a compressed page), so what is
+about to be read is added up first.  The sum may be a multiple of the file's size, and in all so much.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.quantities import QuantityError, format_size, parse_size
+
+VARIABLE = "OFFHEAP_READ_MEMORY"
+DEFAULT = 1 << 30  # bytes in all
+BASE = 64 << 20  # bytes that any recording may take, however small
+# Bytes for each byte of Parquet: zstd makes a series 20 times smaller, and rows become objects.
+OF_TABLES = 1000
+OF_LIVE_FILE = 32  # bytes for each byte of a live file, which is not compressed
+
+# What reading takes beside the tables: the interpreter, DuckDB's buffers, symbols of a live file's modules.
+_BESIDE = 1 << 30
+
+
+def limit() -> int:
+    """Bytes, as OFFHEAP_READ_MEMORY says; UserError when that is no size."""
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return DEFAULT
+    try:
+        return parse_size(text)
+    except QuantityError:
+        raise UserError(f"{VARIABLE} is {text!r}, not a size", "give one such as 4GiB") from None
+
+
+class Allowance:
+    """What one reading may still take; `size` bytes of file stand for at most `factor` times as many."""
+
+    def __init__(self, path: Path, size: int, factor: int) -> None:
+        self._path = path
+        self._of_size = BASE + size * factor
+        self._most = limit()
+        self.taken = 0
+
+    def take(self, count: int, row_bytes: float, what: str) -> None:
+        """UserError when `count` rows of so many bytes each, in memory, are more than is left."""
+        self.taken += round(count * row_bytes)
+        if self.taken > self._of_size:
+            raise UserError(
+                f"{self._path} is damaged: it has {count:,} {what}, which a file of its size does not hold",
+                "copy it again, or record again",
+            )
+        if self.taken > self._most:
+            raise UserError(
+                f"{self._path} needs about {format_size(self.taken)} of memory to be read "
+                f"({count:,} {what}), more than {format_size(self._most)}",
+                f"if it is yours, allow more: {VARIABLE}={_larger(self.taken)}GiB",
+            )
+
+    def give(self, count: int, row_bytes: float) -> None:
+        """Takes back what was taken for a part that is no longer held."""
+        self.taken -= round(count * row_bytes)
+
+
+def too_large(path: Path) -> UserError:
+    """For an allocation that failed."""
+    return UserError(
+        f"{path} needs more than {format_size(limit())} of memory to be read",
+        f"if it is yours, allow more: {VARIABLE}={_larger(2 * limit())}GiB",
+    )
+
+
+@contextlib.contextmanager
+def ceiling(path: Path) -> Iterator[None]:
+    """Of the whole process, as a last resort: allocations beyond fail, which is then a UserError.
+
+    For a command that reads this recording and ends: the limit is the process's.
+    """
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = limit() + _BESIDE + _data_bytes()
+    except (OSError, ValueError):
+        yield
+        return
+    lower = soft == resource.RLIM_INFINITY or soft > most
+    try:
+        if lower:
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+        yield
+    except MemoryError:
+        raise too_large(path) from None
+    finally:
+        if lower:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _larger(size: int) -> int:
+    """GiB, rounded up."""
+    return -(-size // (1 << 30))
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts already."""
+    with open("/proc/self/status") as file:
+        return next((int(line.split()[1]) << 10 for line in file if line.startswith("VmData:")), 0)

@@ -1,0 +1,56 @@
+"""What a live file may claim: checked against its own tables and against the memory that reading takes.
+
+The probe's rows do not overlap: each stack has frames of its own, each method lines of its own, each string
+bytes of its own.  Rows that share them would let a small file stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from offheap.recording import contract
+from offheap.recording.allowance import OF_LIVE_FILE, Allowance
+from offheap.recording.contract import Section
+
+# Rows that a frame, a value or the probe can number.
+MOST_ROWS: Mapping[Section, int] = {
+    Section.MODULES: 1 << 20,
+    Section.THREADS: 1 << 16,
+    Section.PROPERTIES: 1 << 12,
+    Section.STACKS: 1 << 24,
+}
+
+# Bytes that a used row takes while it is read, at the peak: copies, what is counted of it, Python's objects.
+_ROW_BYTES: Mapping[Section, int] = {
+    Section.STRINGS: 4,
+    Section.MODULES: 800,
+    Section.LINES: 16,
+    Section.THREADS: 300,
+    Section.FRAMES: 64,
+    Section.STACKS: 600,
+    Section.PROPERTIES: 400,
+}
+_FRAME_BYTES = 800  # a distinct frame: its number and its name, as Python's objects
+LIVE_ROW_BYTES = 120  # a live block or mapping: model.LIVE, copied, grouped and sorted
+
+
+def check(path: Path, sections: Any, frames: int) -> Allowance:
+    """UserError when the rows in use, and `frames` distinct ones, need more memory than the file may take.
+
+    Returns what is left.
+    """
+    size = sum(
+        int(sections[section]["capacity"]) * dtype.itemsize for section, dtype in contract.ROWS.items()
+    )
+    allowance = Allowance(path, size, OF_LIVE_FILE)
+    for section, row_bytes in _ROW_BYTES.items():
+        allowance.take(used(sections, section), row_bytes, f"rows of {section.name}")
+    allowance.take(frames, _FRAME_BYTES, "distinct frames")
+    return allowance
+
+
+def used(sections: Any, section: Section) -> int:
+    row = sections[section]
+    return int(min(row["used"], row["capacity"]))

@@ -1,0 +1,66 @@
+"""A process of another user's that lays traps for whoever looks at it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+NOBODY_UID = 65534
+
+# It becomes another user only after it has all of Python that it needs: that user may not read this checkout.
+_CODE = """
+import fcntl, mmap, os, socket, sys, time
+uid, files, code = int(sys.argv[1]), sys.argv[2].split(":"), sys.argv[3]
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(uid); os.setuid(uid)
+kept = []
+for name in filter(None, files):
+    with open(name, "r+b") as file:
+        kept.append(mmap.mmap(file.fileno(), 0))
+exec(code)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def hostile_process(
+    *files: Path, code: str = "", pass_fds: Sequence[int] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """Maps `files`, runs `code`, and waits: as nobody where the test runs as root, else as we."""
+    arguments = [str(NOBODY_UID), ":".join(map(str, files)), code]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CODE, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=pass_fds,
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def own(*paths: Path) -> None:
+    """Makes the hostile process's user their owner."""
+    if os.geteuid() == 0:
+        for path in paths:
+            os.chown(path, NOBODY_UID, NOBODY_UID, follow_symlinks=False)
+
+
+def fake_jdk(folder: Path, library: bytes = b"no library, but a name\n" * 400) -> Path:
+    """A folder with lib/server/libjvm.so, which is returned, of the hostile process's user."""
+    server = folder / "lib" / "server"
+    server.mkdir(parents=True)
+    path = server / "libjvm.so"
+    path.write_bytes(library)
+    own(folder, folder / "lib", server, path)
+    return path

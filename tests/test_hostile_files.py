@@ -1,0 +1,312 @@
+"""Files that a hostile process names: none holds offheap up, costs it gigabytes, or is opened unchecked."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import needs
+import public_folders
+from hostile_process import NOBODY_UID, fake_jdk, hostile_process, own
+from live_file_writer import LiveFileWriter, hook, native
+from offheap.jvm import hsperfdata, probe
+from offheap.proc import opening, root
+from offheap.proc.elf import ElfImage
+from offheap.proc.maps import Mapping
+from offheap.symbols import Symbolizer
+from zoo import offheap
+
+# Far more than it takes on a busy machine, and far less than for ever.
+SECONDS = 60.0
+
+
+@pytest.fixture
+def folder() -> Path:
+    path = public_folders.make("hostile")
+    path.chmod(0o777)
+    return path
+
+
+def run(*arguments: object, status: int = 0) -> str:
+    outcome = subprocess.run(offheap(*map(str, arguments)), capture_output=True, text=True, timeout=SECONDS)
+    assert outcome.returncode == status, outcome.stderr
+    return outcome.stdout + outcome.stderr
+
+
+def mapping(path: Path, inode: int, permissions: str = "rw-s") -> Mapping:
+    """As /proc/PID/maps had it before another file took the name."""
+    return Mapping(0x7F0000000000, 0x7F0000001000, permissions, 0, "00:01", inode, str(path), False)
+
+
+# ---- FIFOs -----------------------------------------------------------------------------------------
+
+
+def test_a_fifo_in_the_place_of_a_release_file(folder: Path) -> None:
+    """Whoever asks for the JVMs of the machine looks at X/release beside a mapped X/lib/server/libjvm.so."""
+    library = fake_jdk(folder / "X")
+    os.mkfifo(folder / "X" / "release")
+    with hostile_process(library) as process:
+        found = json.loads(run("ps", "--json"))["jvms"]
+        (its,) = [jvm for jvm in found if jvm["pid"] == process.pid]
+        assert its["java_version"] is None
+        assert "no JVM has" in run("attach", "no-such-main-class", status=2)
+        document = json.loads(run("where", "--all", "--no-attach", "--json"))
+        assert process.pid in {jvm["pid"] for jvm in document["jvms"]}
+
+
+def _timed(code: str, *arguments: object) -> str:
+    """Runs Python that hangs where the file is opened as usual, which nothing but SIGKILL ends."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    return outcome.stdout
+
+
+def test_a_fifo_at_the_live_path(folder: Path) -> None:
+    """The name led to the live file when the memory map was read, and leads to a FIFO when it is opened."""
+    os.mkfifo(folder / "a.live")
+    code = (
+        "import sys; from offheap.jvm import probe; from offheap.proc.maps import Mapping\n"
+        "pid, path = int(sys.argv[1]), sys.argv[2]\n"
+        "maps = [Mapping(4096, 8192, p, 0, '00:01', 1, n, False) for p, n in"
+        " (('r-xp', '/x/liboffheap.so'), ('rw-s', path))]\n"
+        "print(probe.loaded(pid, maps).live_file)"
+    )
+    with hostile_process() as process:
+        assert _timed(code, process.pid, folder / "a.live") == "None\n"
+
+
+def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
+    (folder / "hsperfdata_nobody").mkdir()
+    with hostile_process() as process:
+        fifo = folder / "hsperfdata_nobody" / str(process.pid)
+        os.mkfifo(fifo)
+        code = (
+            "import sys; from offheap.jvm import hsperfdata; from offheap.proc.maps import Mapping\n"
+            "pid = int(sys.argv[1])\n"
+            "maps = [Mapping(4096, 8192, 'rw-s', 0, '00:01', int(sys.argv[3]), sys.argv[2], False)]\n"
+            "print(hsperfdata.read(pid, pid, maps))"
+        )
+        assert _timed(code, process.pid, fifo, fifo.stat().st_ino) == "None\n"
+        assert hsperfdata.read(process.pid, process.pid, [mapping(fifo, 1)]) is None
+
+
+# ---- what is opened --------------------------------------------------------------------------------
+
+
+def _opened(watched: Path, look: Sequence[str]) -> bool:
+    """Whether a command opens the file, as inotify(7) tells."""
+    library = ctypes.CDLL(None, use_errno=True)
+    descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        assert library.inotify_add_watch(descriptor, os.fsencode(watched), 0x20) > 0  # IN_OPEN
+        subprocess.run(look, capture_output=True, timeout=SECONDS, check=True)
+        try:
+            return bool(os.read(descriptor, 4096))
+        except BlockingIOError:
+            return False
+    finally:
+        os.close(descriptor)
+
+
+def test_a_module_that_is_no_regular_file_is_not_opened(folder: Path) -> None:
+    """To open a device may do something: rewind a tape, arm a watchdog."""
+    os.mkfifo(folder / "device.so")
+    writer = LiveFileWriter()
+    stack = writer.stack(hook("malloc"), native(writer.module(str(folder / "device.so"), b"\1" * 20), 0x100))
+    writer.block(0x1000, 100, stack)
+    live_file = writer.write(folder / "a.live")
+    command = offheap("summary", live_file)
+    assert _opened(live_file, command)
+    assert not _opened(folder / "device.so", command)
+
+
+def test_below_another_root_links_lead_nowhere_else(folder: Path) -> None:
+    """An absolute link of a container's is its own: it does not lead into our files."""
+    jail = folder / "jail"
+    (jail / "etc").mkdir(parents=True)
+    (jail / "etc" / "release").write_text("theirs")
+    (folder / "etc").mkdir()
+    (jail / "absolute").symlink_to("/etc/release")
+    (jail / "upwards").symlink_to("../../../../etc/release")
+    (jail / "magic").symlink_to("/proc/self/exe")
+    needs.root("to change the root directory")
+    code = f"os.chroot({str(jail)!r})"
+    script = f"import os, sys; {code}; print('ready', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        for name in ("absolute", "upwards", "etc/../absolute"):
+            assert opening.head(root.through(process.pid, f"/{name}"), 100) == b"theirs"
+        with pytest.raises(OSError):
+            opening.head(root.through(process.pid, "/magic"), 100)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["openat2", "older kernels"])
+def test_what_the_helper_opens(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if old:
+        # What a kernel before 5.6 says, or a seccomp filter that does not know the call (EPERM).
+        monkeypatch.setattr(opening, "_openat2", lambda *arguments: (-1, 38))
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "far").symlink_to(file)
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("file", "link", "far", "../" + tmp_path.name + "/file"):
+        assert opening.head(tmp_path / name, 3) == b"123"
+        assert opening.head(f"/proc/self/root{tmp_path}/{name}", 9) == b"12345"
+    with opening.regular(file, follow=False) as opened:
+        assert opened.status.st_size == 5
+    refused = {"fifo": {}, "link": {"follow": False}, "file": {"most": 4}, ".": {}, "loop": {}, "file/x": {}}
+    for name, options in refused.items():
+        with pytest.raises(OSError):
+            opening.regular(tmp_path / name, **options).close()  # type: ignore[arg-type]
+    with pytest.raises(opening.Refused, match="belongs to another user"):
+        opening.regular(file, owners={os.getuid() + 1})
+    for magic in ("/proc/self/fd/0", "/proc/self/exe", "/proc/self/root/proc/self/exe"):
+        with pytest.raises(OSError):
+            opening.regular(magic)
+    assert opening.head("/proc/mounts", 100)
+    with pytest.raises(opening.Refused):
+        opening.regular("/dev/zero")
+
+
+# ---- sizes -----------------------------------------------------------------------------------------
+
+
+def sparse_libjvm(path: Path, size: int) -> None:
+    """An ELF file whose exported symbols fill `size` bytes, of which the disk has none."""
+    names = b"\0.dynsym\0.dynstr\0.shstrtab\0"
+    strings = b"\0gHotSpotVMStructs\0"
+    rows = size // 24
+    table_at, strings_at, names_at, headers_at = 4096, 64, 256, 512
+    end = table_at + rows * 24
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 1024, headers_at, 0, 64, 56, 1, 64, 4, 3
+    )
+    sections = [
+        (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (names.index(b".dynsym"), 11, 2, 0, table_at, rows * 24, 2, 0, 8, 24),
+        (names.index(b".dynstr"), 3, 2, 0, strings_at, len(strings), 0, 0, 1, 0),
+        (names.index(b".shstrtab"), 3, 0, 0, names_at, len(names), 0, 0, 1, 0),
+    ]
+    with path.open("wb") as file:
+        file.write(header)
+        for at, data in (
+            (strings_at, strings),
+            (names_at, names),
+            (headers_at, b"".join(struct.pack("<IIQQQQIIQQ", *row) for row in sections)),
+            (1024, struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, end, end, 4096)),
+        ):
+            file.seek(at)
+            file.write(data)
+        file.truncate(end)
+
+
+def used(command: Sequence[str]) -> tuple[int, float, int, str]:
+    """Exit status, seconds, bytes of memory at the peak, and the output of a command."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    return process.returncode, time.monotonic() - began, usage.ru_maxrss << 10, text
+
+
+def test_a_sparse_libjvm(folder: Path) -> None:
+    library = fake_jdk(folder / "X")
+    sparse_libjvm(library, 1900 << 20)
+    own(library)
+    with ElfImage.open(library) as image:
+        assert image.section(".dynsym")
+    with hostile_process(library) as process:
+        status, seconds, memory, text = used(offheap("where", str(process.pid), "--no-attach"))
+    assert status == 0, text
+    assert memory < 400 << 20
+    assert seconds < 30
+
+
+def test_many_large_modules_do_not_add_up(tmp_path: Path) -> None:
+    """A recording may name one large file by a thousand names."""
+    path = tmp_path / "libjvm.so"
+    sparse_libjvm(path, 40 << 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    symbolizer = Symbolizer(debug_directories=(), dwarf=False)
+    for number in range(30):
+        symbolizer.resolve(f"{tmp_path}{'/.' * number}/libjvm.so", "", [0x1000])
+    assert any("all modules exceed" in problem for problem in symbolizer.problems.values())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900 << 10
+
+
+# ---- a file system that never answers --------------------------------------------------------------
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[Path]:
+    """A FUSE file system whose server reads no request: to look anything up there waits for ever."""
+    needs.root("to mount a file system")
+    place = tmp_path / "silent"
+    place.mkdir()
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        needs.skip(f"/dev/fuse ({error.strerror})", needs.MOUNTS)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.mount(b"silent", os.fsencode(place), b"fuse", 0, options) != 0:
+        os.close(device)
+        needs.skip(f"a FUSE file system ({os.strerror(ctypes.get_errno())})", needs.MOUNTS)
+    try:
+        yield place
+    finally:
+        os.close(device)  # ends whoever waits
+        library.umount2(os.fsencode(place), 2)
+
+
+def test_a_file_system_that_never_answers(silent: Path, folder: Path) -> None:
+    library = fake_jdk(folder / "X")
+    (folder / "X" / "release").symlink_to(silent / "release")
+    with hostile_process(library) as process:
+        began = time.monotonic()
+        found = json.loads(run("ps", "--json"))["jvms"]
+        assert process.pid in {jvm["pid"] for jvm in found}
+        assert time.monotonic() - began < SECONDS / 2
+    with pytest.raises(TimeoutError, match="did not answer within"):
+        opening.regular(silent / "x")
+
+
+def test_another_users_file_is_no_live_file(folder: Path) -> None:
+    """A process may map a file of anybody's: what it writes itself is its own."""
+    needs.root("to have another user's process")
+    writer = LiveFileWriter()
+    live_file = writer.write(folder / "offheap-1-0123456789abcdef.live")
+    library = folder / "liboffheap.so"
+    library.write_bytes(b"a name\n")
+    with hostile_process() as process:
+        maps = [mapping(library, library.stat().st_ino, "r-xp"), mapping(live_file, live_file.stat().st_ino)]
+        os.chown(live_file, NOBODY_UID, NOBODY_UID)
+        loaded = probe.loaded(process.pid, maps)
+        assert loaded
+        assert loaded.live_file == live_file
+        os.chown(live_file, 12345, 12345)
+        loaded = probe.loaded(process.pid, maps)
+        assert loaded
+        assert loaded.live_file is None
