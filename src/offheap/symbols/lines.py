@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from offheap.proc.elf import ElfImage
+from offheap.proc.elf import ElfError, ElfImage
 from offheap.symbols import convert
 
 _WORTH_KEEPING = 0.3  # seconds of conversion
@@ -56,7 +58,7 @@ class LineTable:
 
     @classmethod
     def open(cls, path: Path, image: ElfImage) -> LineTable:
-        """From the DWARF of `image`, which was opened from `path`; LinesError when that fails."""
+        """From the DWARF of `image`; LinesError, which calls it `path`, when that fails."""
         return cls(_symcache(path, image), image.load_address)
 
     def chain(self, address: int) -> list[Location]:
@@ -88,26 +90,24 @@ def _open_symcache(path: Path) -> Symcache:
 
 
 def _symcache(path: Path, image: ElfImage) -> Symcache:
-    status = path.stat()
-    key = image.build_id or f"{path.name}-{status.st_size:x}-{status.st_mtime_ns:x}"
-    folder = _folder()
-    kept = folder / f"{key}.symcache"
-    with contextlib.suppress(Exception):  # missing, cut short, or of another version: convert again
-        symcache = _open_symcache(kept)
-        if symcache.is_latest_version:
-            os.utime(kept)  # the oldest go first
-            return symcache
+    folder = _private(_folder())
+    kept = folder / f"{_digest(image)}.symcache" if folder else None
+    if kept:
+        with contextlib.suppress(Exception):  # missing, cut short, or of another version: convert again
+            symcache = _open_symcache(kept)
+            if symcache.is_latest_version:
+                os.utime(kept)  # the oldest go first
+                return symcache
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = _empty_file(folder)
     except OSError:
         fresh = _empty_file(None)
     try:
         started = time.monotonic()
-        _convert(path, fresh)
+        _convert(path, image, fresh)
         took = time.monotonic() - started
         symcache = _open_symcache(fresh)
-        if took > _WORTH_KEEPING and fresh.parent == folder:
+        if folder and kept and took > _WORTH_KEEPING and fresh.parent == folder:
             fresh.rename(kept)
             _prune(folder)
         return symcache
@@ -119,14 +119,28 @@ def _symcache(path: Path, image: ElfImage) -> Symcache:
         fresh.unlink(missing_ok=True)
 
 
-def _convert(path: Path, symcache: Path) -> None:
+def _digest(image: ElfImage) -> str:
+    """Of the content: a build-id is only what the file says of itself, and may be another one's."""
+    digest = hashlib.sha256()
+    try:
+        for piece in image.content():
+            digest.update(piece)
+    except (OSError, ElfError) as error:
+        raise LinesError(f"the file {error}") from error
+    return digest.hexdigest()
+
+
+def _convert(path: Path, image: ElfImage, symcache: Path) -> None:
     # LD_PRELOAD may hold the probe, and the address-space limit is meant for DWARF alone.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    command = [sys.executable, convert.__file__, str(path), str(symcache)]
+    # By the descriptor: the name may lead to something else by now.
+    source = f"/proc/self/fd/{image.descriptor}"
+    command = [sys.executable, convert.__file__, source, str(symcache)]
     try:
         done = subprocess.run(
             command,
             env=environment,
+            pass_fds=(image.descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -150,6 +164,25 @@ def _folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(base) if base.startswith("/") else Path(os.path.expanduser("~")) / ".cache"
     return home / "offheap" / "symcache"
+
+
+def _private(folder: Path) -> Path | None:
+    """The folder, made if need be; None where others may write to it: what is read from there is believed.
+
+    So it is under a `sudo` that keeps HOME.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = folder.resolve()
+        its, *above = [place.stat() for place in (folder, *folder.parents)]
+    except (OSError, RuntimeError):  # Python 3.12 and older: a loop of links
+        return None
+    ours = its.st_uid == os.geteuid() and not its.st_mode & 0o022
+    kept = all(
+        one.st_uid in (0, its.st_uid) and (not one.st_mode & stat.S_IWOTH or one.st_mode & stat.S_ISVTX)
+        for one in above
+    )
+    return folder if ours and kept else None
 
 
 def _empty_file(folder: Path | None) -> Path:
