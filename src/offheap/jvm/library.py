@@ -19,7 +19,9 @@ from offheap.proc.status import Status
 
 NAME = "liboffheap.so"
 # A copy lives alone in a folder of this form, so that whoever stops the probe knows what to remove.
-_COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/offheap-lib-[^/]+/{re.escape(NAME)}")
+_COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/(offheap-lib-[^/]+)/{re.escape(NAME)}")
+# The folders of the copies that this process has placed, by PID, start time and path.
+_placed: dict[tuple[int, int, str], int] = {}
 
 
 def probe_library() -> Path:
@@ -52,7 +54,8 @@ def place(target: Status) -> str:
             reasons.append(f"{folder} is a symbolic link")
             continue
         try:
-            flags = os.statvfs(theirs).f_flag
+            with entered(theirs) as entrance:
+                flags = os.statvfs(entrance).f_flag
             if flags & (os.ST_NOEXEC | os.ST_RDONLY):
                 reasons.append(f"{folder} is {'noexec' if flags & os.ST_NOEXEC else 'read-only'}")
                 continue
@@ -66,13 +69,34 @@ def place(target: Status) -> str:
     )
 
 
-def remove_copy(pid: int, library: str) -> None:
+def remove_copy(target: Status, library: str) -> None:
     """Removes a copy that `place` made; the target keeps what it has mapped."""
-    if _COPY.fullmatch(library):
-        folder = root.through(pid, library).parent
-        with suppress(OSError):
-            (folder / NAME).unlink(missing_ok=True)
-            folder.rmdir()
+    match = _COPY.fullmatch(library)
+    if match is None:
+        return
+    held = _placed.pop((target.pid, target.start_ticks, library), None)
+    try:
+        with entered(root.through(target.pid, match[1])) as above:
+            _remove(target, above, match[2], held)
+    except OSError:
+        return  # it has removed it itself, or has something else in its place
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _remove(target: Status, above: Path, name: str, held: int | None) -> None:
+    """As the target itself: a link that it has put in the copy's place leads to nothing but its own files."""
+    with as_owner(target):
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(above / name, flags) if held is None else os.dup(held)
+        try:
+            its = os.fstat(folder)
+            if its.st_uid == target.uid and not its.st_mode & 0o077:
+                os.unlink(NAME, dir_fd=folder)
+                os.rmdir(above / name)
+        finally:
+            os.close(folder)
 
 
 def _may_load(target: Status, library: Path) -> bool:
@@ -89,10 +113,21 @@ def _copy(library: Path, target: Status, theirs: Path, folder: str) -> str:
     content = library.read_bytes()
     with entered(theirs) as entrance, as_owner(target):
         made = Path(tempfile.mkdtemp(prefix="offheap-lib-", dir=entrance))
+        held = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            (made / NAME).write_bytes(content)
-            os.chmod(made / NAME, 0o500)
+            _write(content, held)
         except OSError:
+            os.close(held)
             shutil.rmtree(made, ignore_errors=True)
             raise
-    return f"{folder}/{made.name}/{NAME}"
+    path = f"{folder}/{made.name}/{NAME}"
+    # For `remove_copy`: by now the target may have anything under that name.
+    _placed[target.pid, target.start_ticks, path] = held
+    return path
+
+
+def _write(content: bytes, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(NAME, flags, 0o500, dir_fd=folder), "wb") as file:
+        os.fchmod(file.fileno(), 0o500)
+        file.write(content)
