@@ -114,9 +114,10 @@ def run(args: argparse.Namespace) -> int:
             "probe": started.how,
             "ended": outcome.ended,
             "cut_short": cut_short,
+            "probe_left": ending.stuck,
         }
         print(json.dumps(result, indent=2))
-        return 0
+        return int(ending.stuck)
     left = {
         "recording": "the probe still records",
         "detached": "another command stopped the probe (offheap detach)"
@@ -128,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"recorded PID {pid} for {format_duration(outcome.seconds)}; {left}")
     shown = printable(str(output))
     print(f"recording: {shown}\nnext: offheap leaks {shown}")
-    return 0
+    return int(ending.stuck)
 
 
 class _Ending:
@@ -140,6 +141,7 @@ class _Ending:
         self._gc = gc
         self.collected = False
         self.detached = False  # by us
+        self.stuck = False  # the probe is still in the process, against what was asked for
         self._pid = pid
         self._in = not stay
         self._deadline = time.monotonic() + duration if duration is not None else float("inf")
@@ -169,6 +171,7 @@ class _Ending:
         except UserError as error:
             mend = f"then take the probe out: offheap detach {self._pid}"
             print(f"offheap: {printable(str(error))}; {mend}", file=sys.stderr)
+            self.stuck = True
             return False
         self.detached = True
         return True

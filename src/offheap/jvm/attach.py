@@ -24,6 +24,7 @@ REPLY_SECONDS = 60.0
 _V1_ARGUMENTS = 3
 _V1_ARGUMENT_BYTES = 1024
 _BAD_VERSION = 101
+_MOST_REPLY = 64 << 20  # bytes; NMT's details of a large server have some 5 MiB
 
 
 class AttachError(UserError):
@@ -168,7 +169,8 @@ def _fits_v1(command: str, arguments: tuple[str, ...]) -> bool:
 
 def _read_all(connection: socket.socket, deadline: float) -> bytes:
     parts: list[bytes] = []
-    while True:
+    size = 0
+    while size <= _MOST_REPLY:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -177,6 +179,10 @@ def _read_all(connection: socket.socket, deadline: float) -> bytes:
         if not part:
             return b"".join(parts)
         parts.append(part)
+        size += len(part)
+    raise AttachError(
+        f"its answer exceeds {_MOST_REPLY >> 20} MiB", "it may be no JVM: look at the process with ps"
+    )
 
 
 def _first_line(body: str) -> str:

@@ -16,12 +16,14 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from offheap.errors import UserError
+from offheap.jvm import launch_options, vm_flags
 from offheap.jvm.owner import as_owner
-from offheap.proc import status, threads
+from offheap.proc import maps, opening, status, threads
+from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
 
 # A JVM installs its handlers some 50-100 ms after exec.
@@ -29,6 +31,7 @@ HANDLER_SECONDS = 2.0
 _AGAIN_SECONDS = 0.5
 _POLL_SECONDS = 0.005
 _LISTENER = "Attach Listener"  # the thread that a JVM starts when it is woken
+_DISABLED = "DisableAttachMechanism"
 
 
 class NoProcess(UserError):
@@ -68,17 +71,36 @@ def refuse_stopped(target: Status) -> None:
         )
 
 
+def refuse_disabled(target: Status, mappings: Sequence[Mapping], said: bool | None = None) -> None:
+    """UserError under -XX:+DisableAttachMechanism, where SIGQUIT would make the JVM print a thread dump.
+
+    `said`: whether it takes requests by its own account (hsperfdata), None if it gives none.
+    """
+    if said is None:
+        disabled = vm_flags.is_set(target.pid, mappings, _DISABLED)
+        # It handles the signal only after it has read its options.
+        if disabled is None or not (disabled or target.catches(signal.SIGQUIT)):
+            disabled = launch_options.switches(target.pid, _DISABLED)[-1:] == [True]
+    else:
+        disabled = not said
+    if disabled:
+        raise UserError(
+            f"PID {target.pid} refuses attach requests: it runs with -XX:+{_DISABLED}",
+            "start it without that option, or under the probe with `offheap run`",
+        )
+
+
 def connect(target: Status, seconds: float) -> socket.socket:
     """A connection to the JVM's attach listener, for one request, within `seconds`."""
     deadline = time.monotonic() + seconds
     directory = _open_directory(target)
     try:
-        listening = _try_connect(target, directory, remove_stale=True)
+        listening = _try_connect(target, directory, deadline, remove_stale=True)
         if listening:
             return listening
         with _turn(target, deadline):
             # Another offheap may have woken it meanwhile.
-            listening = _try_connect(target, directory, remove_stale=True)
+            listening = _try_connect(target, directory, deadline, remove_stale=True)
             return listening or _wake(target, directory, deadline)
     finally:
         os.close(directory)
@@ -88,16 +110,20 @@ def connect(target: Status, seconds: float) -> socket.socket:
 def _turn(target: Status, deadline: float) -> Iterator[None]:
     """Waits until no other offheap wakes this JVM, whoever runs it.
 
-    The lock is on the process's folder in /proc: nothing to leave behind, and it ends with its holder.
+    The lock is on a file of the process in /proc: nothing to leave behind, and it ends with its holder.
+    Only root and the process's own user can open that one; on its folder any user could hold a lock.
     """
     try:
-        folder = os.open(f"/proc/{target.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        held = os.open(f"/proc/{target.pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:  # a process with more rights than its user: it can take no turn either
+        yield
+        return
+    except (FileNotFoundError, ProcessLookupError):
         raise TargetGone(target.pid, "attaching") from None
     try:
         while True:
             try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 refresh(target, "attaching")
@@ -109,17 +135,17 @@ def _turn(target: Status, deadline: float) -> Iterator[None]:
                 time.sleep(_POLL_SECONDS)
         yield
     finally:
-        os.close(folder)
+        os.close(held)
 
 
 def _open_directory(target: Status) -> int:
     """The JVM's /tmp as a descriptor, which stays valid after we take the JVM's user id."""
     # HotSpot uses /tmp whatever TMPDIR or java.io.tmpdir say.
     # A link in a container would be followed to our files.
-    for path, flags in ((f"/proc/{target.pid}/root/tmp", os.O_NOFOLLOW), ("/tmp", 0)):
+    for path, follow in ((f"/proc/{target.pid}/root/tmp", False), ("/tmp", True)):
         # Not ours to enter: a process with more capabilities; it usually shares our /tmp.
         with suppress(OSError):
-            return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | flags)
+            return opening.folder(path, follow=follow)
     refresh(target, "looking for its attach socket")
     raise UserError(
         f"the /tmp of PID {target.pid} cannot be entered", "run offheap as root, or inside its container"
@@ -130,7 +156,9 @@ def _socket_name(target: Status) -> str:
     return f".java_pid{target.namespace_pid}"
 
 
-def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socket.socket | None:
+def _try_connect(
+    target: Status, directory: int, deadline: float, *, remove_stale: bool
+) -> socket.socket | None:
     """None when nobody listens there yet."""
     name = _socket_name(target)
     try:
@@ -143,8 +171,7 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # Through the descriptor: short enough for sun_path, and into other mount namespaces.
-        with as_owner(target):
-            connection.connect(f"/proc/self/fd/{directory}/{name}")
+        _connect(connection, target, f"/proc/self/fd/{directory}/{name}", deadline)
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         listener = struct.unpack("3i", credentials)[0]
         # 0: the listener lives in a PID namespace that ours does not see.
@@ -180,16 +207,34 @@ def _try_connect(target: Status, directory: int, *, remove_stale: bool) -> socke
         raise
 
 
+def _connect(connection: socket.socket, target: Status, path: str, deadline: float) -> None:
+    """As connect(2), which waits for ever where requests are queued and nobody takes them."""
+    connection.setblocking(False)
+    while True:
+        with suppress(BlockingIOError):
+            with as_owner(target):
+                connection.connect(path)
+            return
+        refuse_stopped(refresh(target, "attaching"))
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"PID {target.pid} takes no more attach requests: those before have no answer yet",
+                "it may be in a long pause: try again later",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
 def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
     """Leaves the attach file and sends SIGQUIT; returns a connection as soon as the JVM listens."""
     listening = _await_handler(target, directory, min(deadline, time.monotonic() + HANDLER_SECONDS))
     if listening:
         return listening
+    refuse_disabled(refresh(target, "attaching"), _mappings(target))
     name = _create_trigger(target, directory)
     try:
         _signal(target)
         again, listener_seen = time.monotonic() + _AGAIN_SECONDS, False
-        while (connection := _try_connect(target, directory, remove_stale=False)) is None:
+        while (connection := _try_connect(target, directory, deadline, remove_stale=False)) is None:
             now = time.monotonic()
             if now > deadline:
                 refuse_stopped(refresh(target, "attaching"))
@@ -215,6 +260,15 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
             os.unlink(name, dir_fd=directory)
 
 
+def _mappings(target: Status) -> list[Mapping]:
+    try:
+        return maps.read(target.pid)
+    except PermissionError:
+        return []
+    except ProcessLookupError:
+        raise TargetGone(target.pid, "attaching") from None
+
+
 def _has_listener(target: Status) -> bool:
     with suppress(ProcessLookupError):
         return _LISTENER in threads.names(target.pid).values()
@@ -235,7 +289,7 @@ def _await_handler(target: Status, directory: int, deadline: float) -> socket.so
         refuse_stopped(target)
         time.sleep(_POLL_SECONDS)
         target = refresh(target, "waiting for it to start")
-        connection = _try_connect(target, directory, remove_stale=False)
+        connection = _try_connect(target, directory, deadline, remove_stale=False)
         if connection:
             return connection
     return None

@@ -17,7 +17,6 @@ from offheap.proc.status import Status
 
 # The java launcher maps libjvm.so a few milliseconds after exec.
 _LAUNCH_SECONDS = 2.0
-_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +49,7 @@ def check(pid: int) -> Target:
     check_loadable(pid, kind, mappings)
     check_hotspot(process, mappings)
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
-    if not is_attachable(pid, performance):
-        raise UserError(
-            f"PID {pid} refuses attach requests: it runs with -XX:+DisableAttachMechanism",
-            "start it without that option, or under the probe with `offheap run`",
-        )
+    attach_listener.refuse_disabled(process, mappings, performance.attachable if performance else None)
     process = attach_listener.refresh(process, "looking at it")
     attach_listener.refuse_stopped(process)
     return Target(process, mappings, performance)
@@ -105,20 +100,6 @@ def check_hotspot(process: Status, mappings: list[Mapping]) -> None:
 def has_libjvm(mappings: list[Mapping]) -> bool:
     """Whether a JVM is loaded, be it by the java launcher or by a program that embeds one."""
     return any(mapping.name == "libjvm.so" for mapping in mappings)
-
-
-def is_attachable(pid: int, performance: PerfData | None) -> bool:
-    """False under -XX:+DisableAttachMechanism, where SIGQUIT would make the JVM print a thread dump."""
-    said = performance.attachable if performance else None
-    if said is not None:
-        return said
-    # -XX:-UsePerfData, or too early: what the options that we can see say.  The last one wins.
-    environment = status.environment(pid)
-    words = [word for name in _OPTION_VARIABLES[:2] for word in environment.get(name, "").split()]
-    words += status.command_line(pid)
-    words += environment.get(_OPTION_VARIABLES[2], "").split()
-    switches = [word[4] for word in words if word[5:] == "DisableAttachMechanism" and word.startswith("-XX:")]
-    return not switches or switches[-1] != "+"
 
 
 def _await_libjvm(process: Status) -> list[Mapping]:
