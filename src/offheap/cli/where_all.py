@@ -77,5 +77,4 @@ def _serve(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        server.shutdown()
-        server.server_close()
+        server.close()

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from offheap.errors import UserError
 from offheap.look_all import Looked
+from offheap.report.bounded_server import BoundedServer
 from offheap.report.text import printable
 
 _PROCESS = ("pid", "name")
+# Whoever reaches the address may scrape it: all JVMs are asked at most so often.
+_FRESH_SECONDS = 1.0
 
 
 class Owners(Collector):
-    """Looks anew at every scrape; two at once wait for each other."""
+    """Looks anew at every scrape, unless the last look is fresh; two at once wait for each other."""
 
     def __init__(self, look: Callable[[], Iterable[Looked]]) -> None:
         self._look = look
         self._lock = threading.Lock()
+        self._last: tuple[float, list[Looked]] | None = None
 
     def describe(self) -> Iterable[Metric]:
         # Without it, registering would take a look.
@@ -30,7 +34,10 @@ class Owners(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            looked = list(self._look())
+            if self._last is None or time.monotonic() - self._last[0] > _FRESH_SECONDS:
+                looked = list(self._look())
+                self._last = time.monotonic(), looked
+            looked = self._last[1]
         yield from families(looked)
 
 
@@ -68,12 +75,11 @@ def families(looked: Iterable[Looked]) -> Iterator[Metric]:
     yield from (up, rss, owner, external, trimmable)
 
 
-def serve(host: str, port: int, look: Callable[[], Iterable[Looked]]) -> WSGIServer:
-    """Serves until it is shut down, on a thread of its own; UserError when the address is taken."""
+def serve(host: str, port: int, look: Callable[[], Iterable[Looked]]) -> BoundedServer:
+    """Serves until it is closed, on threads of its own; UserError when the address is taken."""
     registry = CollectorRegistry()
     registry.register(Owners(look))
     try:
-        server, _ = start_http_server(port, host, registry)
+        return BoundedServer(host, port, make_wsgi_app(registry))
     except OSError as error:
         raise UserError(f"cannot listen on {host}:{port}: {error.strerror}", "give another address") from None
-    return server
