@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 NOBODY_UID = 65534
@@ -64,3 +66,34 @@ def fake_jdk(folder: Path, library: bytes = b"no library, but a name\n" * 400) -
     path.write_bytes(library)
     own(folder, folder / "lib", server, path)
     return path
+
+
+@dataclass(frozen=True)
+class Measured:
+    status: int
+    seconds: float
+    peak_bytes: int
+    stdout: str
+    stderr: str
+
+
+# A process's peak counts from before its execve(2): a small process is between a large test run and the command.
+_MEASURE = """
+import json, os, resource, subprocess, sys, time
+began = time.monotonic()
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+print(json.dumps([done.returncode, time.monotonic() - began, peak, done.stdout, done.stderr]))
+"""
+
+
+def measured(command: Sequence[str], timeout: float) -> Measured:
+    """Runs a command to its end."""
+    outcome = subprocess.run(
+        [sys.executable, "-c", _MEASURE, *command],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=True,
+    )
+    return Measured(*json.loads(outcome.stdout))

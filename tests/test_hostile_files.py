@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import struct
 import subprocess
 import sys
@@ -17,13 +16,12 @@ import pytest
 
 import needs
 import public_folders
-from hostile_process import NOBODY_UID, fake_jdk, hostile_process, own
+from hostile_process import NOBODY_UID, fake_jdk, hostile_process, measured, own
 from live_file_writer import LiveFileWriter, hook, native
 from offheap.jvm import hsperfdata, probe
 from offheap.proc import opening, root
 from offheap.proc.elf import ElfImage
 from offheap.proc.maps import Mapping
-from offheap.symbols import Symbolizer
 from zoo import offheap
 
 # Far more than it takes on a busy machine, and far less than for ever.
@@ -219,18 +217,6 @@ def sparse_libjvm(path: Path, size: int) -> None:
         file.truncate(end)
 
 
-def used(command: Sequence[str]) -> tuple[int, float, int, str]:
-    """Exit status, seconds, bytes of memory at the peak, and the output of a command."""
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    return process.returncode, time.monotonic() - began, usage.ru_maxrss << 10, text
-
-
 def test_a_sparse_libjvm(folder: Path) -> None:
     library = fake_jdk(folder / "X")
     sparse_libjvm(library, 1900 << 20)
@@ -238,22 +224,24 @@ def test_a_sparse_libjvm(folder: Path) -> None:
     with ElfImage.open(library) as image:
         assert image.section(".dynsym")
     with hostile_process(library) as process:
-        status, seconds, memory, text = used(offheap("where", str(process.pid), "--no-attach"))
-    assert status == 0, text
-    assert memory < 400 << 20
-    assert seconds < 30
+        its = measured(offheap("where", str(process.pid), "--no-attach"), SECONDS)
+    assert its.status == 0, its.stderr
+    assert its.peak_bytes < 400 << 20
+    assert its.seconds < SECONDS / 2
 
 
 def test_many_large_modules_do_not_add_up(tmp_path: Path) -> None:
     """A recording may name one large file by a thousand names."""
-    path = tmp_path / "libjvm.so"
-    sparse_libjvm(path, 40 << 20)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    symbolizer = Symbolizer(debug_directories=(), dwarf=False)
-    for number in range(30):
-        symbolizer.resolve(f"{tmp_path}{'/.' * number}/libjvm.so", "", [0x1000])
-    assert any("all modules exceed" in problem for problem in symbolizer.problems.values())
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900 << 10
+    sparse_libjvm(tmp_path / "libjvm.so", 40 << 20)
+    code = (
+        "import sys; from offheap.symbols import Symbolizer\n"
+        "symbolizer = Symbolizer(debug_directories=(), dwarf=False)\n"
+        "for n in range(30): symbolizer.resolve(sys.argv[1] + '/.' * n + '/libjvm.so', '', [0x1000])\n"
+        "print(set(symbolizer.problems.values()))"
+    )
+    its = measured([sys.executable, "-c", code, str(tmp_path)], SECONDS)
+    assert "the symbols of all modules exceed 384 MiB" in its.stdout, its.stderr
+    assert its.peak_bytes < 1200 << 20
 
 
 # ---- a file system that never answers --------------------------------------------------------------
