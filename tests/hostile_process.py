@@ -77,7 +77,7 @@ class Measured:
     stderr: str
 
 
-# A process's peak counts from before its execve(2): a small process is between a large test run and the command.
+# A process's peak counts from before its execve(2): it must not be started by a large test run itself.
 _MEASURE = """
 import json, os, resource, subprocess, sys, time
 began = time.monotonic()

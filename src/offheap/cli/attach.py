@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from offheap.cli import rate
+from offheap.cli.run import add_keep_arguments
 from offheap.errors import UserError
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text import printable
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="leave the probe recording when this command ends"
     )
+    add_keep_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
 
@@ -100,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
                     on_progress=progress,
                     owners=glance(),
                     collections=CollectionLog,
+                    keep_arguments=args.keep_arguments,
                 )
             except BaseException:
                 ending.detach()

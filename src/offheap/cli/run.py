@@ -62,6 +62,15 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
         help="stop recording after TIME; the program continues",
     )
     parser.add_argument("--follow", action="store_true", help="also record the JVM's child processes")
+    add_keep_arguments(parser)
+
+
+def add_keep_arguments(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--keep-arguments",
+        action="store_true",
+        help="keep passwords, tokens and keys of the command line in the recording (default: masked)",
+    )
 
 
 def record(args: argparse.Namespace, command: Sequence[str], sampling: str | None = None) -> Launched:
@@ -105,6 +114,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             owners=glance(),
             collections=CollectionLog,
             say=_say,
+            keep_arguments=args.keep_arguments,
         ),
     )
     if not launched.outcomes and not launched.problems:

@@ -142,5 +142,5 @@ def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> S
             memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             return Source(memory, mapping.start, min(mapping.end - mapping.start, _MAX_BYTES))
         with root.open_mapped(pid, mapping) as file:
-            return Source(os.dup(file.descriptor), 0, _MAX_BYTES)
+            return Source(file.detach(), 0, _MAX_BYTES)
     return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from offheap import masking
 from offheap.recording.contract import Coverage, Entry, Mode, State
 from offheap.recording.live_file import Header
 from offheap.recording.model import Info
@@ -83,11 +85,13 @@ def describe(
     live_time: float = 0.0,
     memory_limit: int = 0,
     after_collection: bool = False,
+    keep_arguments: bool = False,
 ) -> Info:
     """All that is known about a recording.
 
     `command_line` as /proc gave it, () when it is gone; `problems`: sentences about missing symbols;
-    `live_time`, `memory_limit` and `after_collection` as Info has them.
+    `live_time`, `memory_limit` and `after_collection` as Info has them; `keep_arguments`: values that look
+    like secrets are not masked.
     """
     # The probe notes it too, cut when it is very long.
     noted = properties.get("cmdline", "")
@@ -95,7 +99,7 @@ def describe(
     flags, main = _launch(command_line)
     command = properties.get("sun.java.command", "")
     java = properties.get("java.version") or properties.get("java.vm.version") or ""
-    return Info(
+    described = Info(
         path=str(path),
         pid=header.pid,
         mode="exact" if header.mode is Mode.EXACT else "sampled",
@@ -121,6 +125,18 @@ def describe(
         memory_limit=memory_limit,
         process_age=_age(header),
         after_collection=after_collection,
+        arguments_kept=keep_arguments,
+    )
+    return described if keep_arguments else masked(described)
+
+
+def masked(info: Info) -> Info:
+    """Without the values of arguments and properties that look like secrets."""
+    return replace(
+        info,
+        command_line=masking.arguments(info.command_line),
+        jvm_flags=masking.arguments(info.jvm_flags),
+        properties=masking.properties(info.properties),
     )
 
 

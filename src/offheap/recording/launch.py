@@ -47,6 +47,7 @@ class Settings:
     variables   environment that starts the probe and makes it write into the given folder
     follow      children of the JVM are recorded, too
     say         takes one line for the user
+    keep_arguments  values that look like secrets stay in the recording
     """
 
     variables: Callable[[Path], Mapping[str, str]]
@@ -59,6 +60,7 @@ class Settings:
     owners: OwnersLook | None = None
     collections: Callable[[int], CollectionLog] | None = None
     say: Callable[[str], None] = lambda line: None
+    keep_arguments: bool = False
 
 
 def launch(command: Sequence[str], settings: Settings) -> Launched:
@@ -165,6 +167,7 @@ class _Run:
                     file.path,
                     output,
                     duration=self.settings.duration if duration is None else duration,
+                    keep_arguments=self.settings.keep_arguments,
                     every=self.settings.every,
                     stop=stop,
                     on_progress=self.settings.on_progress,

@@ -98,6 +98,8 @@ def write_parquet(
             for name, columns in tables.items():
                 connection.register(name, columns)
             connection.execute(f"COPY ({query}) TO {target} (FORMAT parquet, COMPRESSION zstd)")
+        # DuckDB goes by the umask.  The folder is its owner's alone, until somebody gives it away.
+        hidden.chmod(0o600)
         hidden.replace(path)
     except BaseException:
         hidden.unlink(missing_ok=True)
@@ -135,7 +137,7 @@ class PartWriter:
     def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self._connection = connection
         self._folder = folder
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._parts: list[Part] = parts(folder)
 
     def append(self, query: str, **tables: dict[str, NDArray[Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,7 @@ def record(
     on_progress: Callable[[Progress], None] | None = None,
     owners: OwnersLook | None = None,
     collections: Callable[[int], CollectionLog] | None = None,
+    keep_arguments: bool = False,
 ) -> Outcome:
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
@@ -105,14 +107,14 @@ def record(
     without it the recorder keeps itself under 5 % of one CPU.  collected() says whether stop() has
     asked for a garbage collection.  `owners` tells who holds the RSS; it is asked every two seconds
     at first, later at most with each snapshot, and given 2 % more.  `collections` of a PID is looked at
-    twenty times a second.  Raises UserError when the live
-    file or the output is no good, or when the disk is full: then all that was written until then
-    is a readable recording.
+    twenty times a second.  `keep_arguments` leaves values that look like secrets in meta.json.  Raises
+    UserError when the live file or the output is no good, or when the disk is full: then all that was
+    written until then is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
         try:
-            recorder = _Recorder(source, target, every, owners, collected, collections)
+            recorder = _Recorder(source, target, every, owners, collected, collections, keep_arguments)
             with contextlib.closing(recorder):
                 return recorder.run(duration, stop, on_progress)
         except OSError as error:
@@ -130,7 +132,9 @@ class _Recorder:
         owners: OwnersLook | None,
         collected: Callable[[], bool],
         collections: Callable[[int], CollectionLog] | None,
+        keep_arguments: bool,
     ) -> None:
+        self._keep_arguments = keep_arguments
         self._collected = collected
         self._source = source
         self._target = target
@@ -268,6 +272,7 @@ class _Recorder:
             live_time=self._live_time,
             memory_limit=self._memory_limit,
             after_collection=self._collected(),
+            keep_arguments=self._keep_arguments,
         )
         self._target.replace_info(info)
 

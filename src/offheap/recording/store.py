@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from offheap.recording.parts import PartWriter, columns, connect, write_parquet
 
 Rows = NDArray[Any]
 Columns = dict[str, NDArray[Any]]
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _STACKS_QUERY = """
     SELECT h.stack, h.kind, coalesce(f.frames, []) AS frames
@@ -42,7 +45,7 @@ class RecordingWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir()
+        path.mkdir(mode=0o700)
         self._connection = connect()
         self._parts = {table: PartWriter(self._connection, path / table) for table in APPENDED}
         self._replaced_before: dict[str, object] = {}
@@ -147,7 +150,8 @@ class RecordingWriter:
         hidden = self.path / f".{META}.writing"
         text = json.dumps(meta, indent=1, ensure_ascii=False)
         try:
-            hidden.write_text(text.encode("utf-8", "replace").decode() + "\n", encoding="utf-8")
+            with open(os.open(hidden, _NEW, 0o600), "wb") as file:
+                file.write(text.encode("utf-8", "replace") + b"\n")
             hidden.replace(self.path / META)
         except OSError:
             hidden.unlink(missing_ok=True)

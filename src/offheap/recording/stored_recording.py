@@ -20,6 +20,7 @@ from offheap.errors import UserError
 from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance, too_large
 from offheap.recording.assembly import Named, Stacks, assemble, looks
+from offheap.recording.info import masked
 from offheap.recording.layout import APPENDED, COUNTED, META, REPLACED, SCHEMA
 from offheap.recording.model import (
     LIVE,
@@ -39,7 +40,7 @@ from offheap.recording.model import (
 from offheap.recording.parts import connect, literal, parts
 
 # Keys of meta.json that older recordings lack.
-_LATER = {"live_time", "budget", "memory_limit", "process_age", "after_collection"}
+_LATER = {"live_time", "budget", "memory_limit", "process_age", "after_collection", "arguments_kept"}
 
 # Bytes in memory while a table is read, at the peak: as DuckDB has them, as numpy does, as rows.
 _VALUE_BYTES = 24
@@ -299,7 +300,8 @@ def _info(path: Path) -> Info:
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> Info:
-    return Info(path=str(path), **_values(Info, meta))
+    info = Info(path=str(path), **_values(Info, meta))
+    return info if info.arguments_kept else masked(info)  # older ones were not masked as they were written
 
 
 def _budget(value: Any) -> tuple[bool, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -32,8 +33,11 @@ def put(output: Path, text: str, mark: str) -> int:
     scratch = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         _refuse_other_files(output, mark.encode())
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        # Its owner's alone, like the recording; whoever has opened an older one to others wants it so.
+        mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else 0o600
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
             file.write(page)
         os.replace(scratch, output)
     except OSError as error:

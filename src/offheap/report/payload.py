@@ -6,7 +6,6 @@ Columns instead of rows and numbers instead of repeated names: 20,000 stacks sta
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap import __version__
+from offheap import __version__, masking
 from offheap.analysis import totals as whole
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.answer import triggered
@@ -43,9 +42,6 @@ MOST_LOOKS = 500
 MOST_THREADS = 4
 
 _KINDS = {0: "malloc", 1: "malloc", 2: "mmap"}
-
-# Reports get attached to tickets: a password given as an option should not travel with them.
-_SECRET = re.compile(r"(?i)(^-{1,2}[^=]*(?:passw|secret|token|credential|apikey|api[._-]key)[^=]*=).+")
 
 
 def payload(
@@ -149,13 +145,11 @@ def info(info: Info) -> dict[str, Any]:
     fields = asdict(info)
     # The page shows neither, and an age that is not known is infinite: JSON has no word for that.
     del fields["properties"], fields["process_age"]
-    fields["command_line"] = [_without_secret(argument) for argument in info.command_line]
-    fields["jvm_flags"] = [_without_secret(flag) for flag in info.jvm_flags]
+    if not info.arguments_kept:
+        # Of a recording that was made in memory; what is read from a file has been masked by then.
+        fields["command_line"] = masking.arguments(info.command_line)
+        fields["jvm_flags"] = masking.arguments(info.jvm_flags)
     return fields
-
-
-def _without_secret(argument: str) -> str:
-    return _SECRET.sub(r"\1***", argument)
 
 
 def _stacks(recording: Recording, totals: StackTotals, used: NDArray[np.int64]) -> dict[str, Any]:

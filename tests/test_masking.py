@@ -1,0 +1,190 @@
+"""Which values of arguments and properties look like secrets; that no recording or report has them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from live_file_writer import LiveFileWriter, hook
+from offheap import masking
+from offheap.recording import load
+from offheap.recording.recorder import record
+from zoo import offheap
+
+SECRETS = [
+    ("-Dspring.datasource.password=hunter2", "-Dspring.datasource.password=***"),
+    ("-Djavax.net.ssl.keyStorePassword=hunter2", "-Djavax.net.ssl.keyStorePassword=***"),
+    ("--db-password=hunter2=hunter2", "--db-password=***"),
+    ("-Dapi.key='hunter2 hunter2'", "-Dapi.key=***"),
+    ("-DAWS_SECRET_ACCESS_KEY=hunter2", "-DAWS_SECRET_ACCESS_KEY=***"),
+    ("--apiKey=hunter2", "--apiKey=***"),
+    ("-Dtoken=hunter2,port=80", "-Dtoken=***"),
+    ("-Dpassword=,hunter2;hunter2 hunter2&hunter2", "-Dpassword=***"),
+    ("-javaagent:/a/agent.jar=host=x,token=hunter2", "-javaagent:/a/agent.jar=host=x,token=***"),
+    (
+        "jdbc:postgresql://db:5432/shop?user=app&password=hunter2",
+        "jdbc:postgresql://db:5432/shop?user=app&password=***",
+    ),
+    (
+        "jdbc:sqlserver://db;user=app;password=hunter2;encrypt=true",
+        "jdbc:sqlserver://db;user=app;password=***;encrypt=true",
+    ),
+    ("jdbc:oracle:thin:app/hunter2@db:1521:shop", "jdbc:oracle:thin:app/***@db:1521:shop"),
+    ("https://app:hunter2@example.com/x", "https://app:***@example.com/x"),
+    ("-Durl=redis://:hunter2@cache:6379/0", "-Durl=redis://:***@cache:6379/0"),
+    ("Authorization: Bearer hunter2hunter2", "Authorization: *** ***"),
+    ("--header=Bearer hunter2hunter2", "--header=Bearer ***"),
+    ("-Dx=eyJhbGciOiJub25l.eyJodW50ZXIyIn0.hunter2", "-Dx=***"),
+    ("-Dx=AKIAIOSFODNN7EXAMPLE", "-Dx=***"),
+    ("-Dx=ghp_hunter2hunter2hunter2hunter2", "-Dx=***"),
+]
+PLAIN = [
+    "-Djavax.net.ssl.keyStore=/etc/keys/store.p12",
+    "-Dserver.tokenUri=https://login/x",
+    "-Dmonkey=1",
+    "-Dpassword.file=/run/secrets/db",
+    "-XX:+UseG1GC",
+    "-XX:MaxRAMPercentage=75",
+    "-Xlog:gc*:file=/var/log/gc.log",
+    "-agentlib:jdwp=transport=dt_socket,server=y,address=*:5005",
+    "https://example.com:8443/a?b=c",
+    "/opt/keys:/opt/token/lib.jar",
+    "com.example.TokenService",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "a=b",
+    "",
+]
+
+
+@pytest.mark.parametrize(("argument", "masked"), SECRETS)
+def test_what_looks_like_a_secret_is_masked(argument: str, masked: str) -> None:
+    assert masking.arguments([argument]) == (masked,)
+    # Masked again it stays as it is: a report masks what a recording may have masked.
+    assert masking.arguments([masked]) == (masked,)
+
+
+@pytest.mark.parametrize("argument", PLAIN)
+def test_what_does_not_stays(argument: str) -> None:
+    assert masking.arguments([argument]) == (argument,)
+
+
+def test_the_word_behind_an_option() -> None:
+    words = (
+        "java",
+        "-Dmy.token",
+        "Main",
+        "--password",
+        "hunter2",
+        "--api-key",
+        "--port",
+        "80",
+        "-token",
+        "x",
+    )
+    assert masking.arguments(words) == (
+        *("java", "-Dmy.token", "Main", "--password", "***", "--api-key", "--port", "80", "-token", "***"),
+    )
+    assert masking.command("Main --password hunter2 --port 80") == "Main --password *** --port 80"
+
+
+def test_properties() -> None:
+    assert masking.properties(
+        {
+            "db.password": "hunter2",
+            "java.version": "17.0.9",
+            "sun.java.command": "Main --token hunter2",
+            "e": "",
+        }
+    ) == {"db.password": "***", "java.version": "17.0.9", "sun.java.command": "Main --token ***", "e": ""}
+
+
+@pytest.fixture
+def live_file(tmp_path: Path) -> Path:
+    writer = LiveFileWriter(pid=1 << 22, process_start=1)  # of a process that has ended
+    words = ("java", "-Xmx64m", "-Ddb.password=hunter2", "com.example.Main", "--token", "hunter2")
+    writer.property("cmdline", "\x1f".join(words))
+    writer.property("java.version", "17.0.9")
+    writer.property("sun.java.command", "com.example.Main --token hunter2")
+    writer.property("java.tool.options", "-Dapi.key=hunter2")
+    stack = writer.stack(hook("malloc"))
+    writer.block(0x1000, 100, stack)
+    writer.count(stack, 1, 1, 100)
+    return writer.write(tmp_path / "a.live")
+
+
+def run(*words: object) -> str:
+    outcome = subprocess.run(
+        offheap(*map(str, words)), capture_output=True, text=True, timeout=120, check=True
+    )
+    return outcome.stdout
+
+
+def test_no_recording_and_no_report_has_them(live_file: Path, tmp_path: Path) -> None:
+    def written(path: Path) -> list[str]:
+        for kind in ("html", "md", "json", "txt"):
+            run("report", path, "-o", tmp_path / f"a.{kind}")
+        texts = [(tmp_path / f"a.{kind}").read_text() for kind in ("html", "md", "json", "txt")]
+        texts += [run("stats", path), run("stats", path, "--json"), run("leaks", path, "--json")]
+        return texts
+
+    assert not [text for text in written(live_file) if "hunter2" in text]
+    recording = tmp_path / "a.offheap"
+    record(live_file, recording)
+    meta = (recording / "meta.json").read_text()
+    assert "hunter2" not in meta
+    assert "-Ddb.password=***" in meta
+    assert '"main_class": "com.example.Main"' in meta
+    assert not [text for text in written(recording) if "hunter2" in text]
+    # An older offheap did not mask what it wrote.
+    (recording / "meta.json").write_text(meta.replace("***", "hunter2"))
+    assert not [text for text in written(recording) if "hunter2" in text]
+
+
+def test_they_are_kept_if_asked_for(live_file: Path, tmp_path: Path) -> None:
+    recording = tmp_path / "a.offheap"
+    record(live_file, recording, keep_arguments=True)
+    info = load(recording).info
+    assert info.command_line[2:] == ("-Ddb.password=hunter2", "com.example.Main", "--token", "hunter2")
+    assert info.properties["java.tool.options"] == "-Dapi.key=hunter2"
+    assert info.arguments_kept
+    assert "-Ddb.password=hunter2" in run("stats", recording, "--json")
+
+
+def test_recordings_and_reports_are_their_owners_alone(
+    live_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0o000)
+    try:
+        recording = tmp_path / "a.offheap"
+        record(live_file, recording)
+        run("report", recording, "-o", tmp_path / "a.html")
+        run("diff", recording, recording, "-o", tmp_path / "diff.html")
+    finally:
+        os.umask(before)
+    modes: dict[str, set[int]] = {"folders": set(), "files": set()}
+    for path in (recording, *recording.rglob("*"), tmp_path / "a.html", tmp_path / "diff.html"):
+        modes["folders" if path.is_dir() else "files"].add(stat.S_IMODE(path.stat().st_mode))
+    assert modes == {"folders": {0o700}, "files": {0o600}}
+    # Whoever has opened a report to others wants the next one so, too.
+    (tmp_path / "a.html").chmod(0o644)
+    run("report", recording, "-o", tmp_path / "a.html")
+    assert stat.S_IMODE((tmp_path / "a.html").stat().st_mode) == 0o644
+
+
+def test_run_and_attach_take_the_option(jre: Callable[[int], Path], tmp_path: Path) -> None:
+    command = [jre(17), "-Xmx32m", "-Ddb.password=hunter2", "-version"]
+    for option, expected in ((), "-Ddb.password=***"), (("--keep-arguments",), "-Ddb.password=hunter2"):
+        output = tmp_path / f"{len(option)}.offheap"
+        outcome = subprocess.run(
+            offheap("run", *option, "-o", str(output), "--", *map(str, command)),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert outcome.returncode == 0, outcome.stderr
+        assert expected in load(output).info.command_line
