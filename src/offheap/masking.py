@@ -1,7 +1,7 @@
 """Values that look like secrets, in arguments and properties: masked before a recording has them.
 
 A recording is passed on, attached to a ticket, kept by CI.  A value is masked for its name (password=,
-apiKey=, --token) or for its form (the password in a URL, a bearer token, a known kind of key); its name stays.
+apiKey=, --token) or for its form (the password in a URL, a bearer token, a known kind of key).
 """
 
 from __future__ import annotations

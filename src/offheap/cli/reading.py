@@ -6,13 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.report.text import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from offheap.recording.model import Recording
 
 

@@ -58,10 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
-    from offheap.recording.allowance import ceiling
     from offheap.analysis.leaks import ranking
     from offheap.output_name import refuse_other_format
     from offheap.quantities import format_size
+    from offheap.recording.allowance import ceiling
     from offheap.report.browser import show
     from offheap.report.output import check, put
     from offheap.report.text import printable

@@ -44,7 +44,7 @@ _TYPE_ROW = np.dtype(
 )
 _STATIC = "static "
 _SIZE = "size of "
-_TABLES = [f"gHotSpotVM{table}" for table in ("Structs", "StructEntryArrayStride", "Types", "TypeEntryArrayStride")]
+_TABLES = [f"gHotSpotVM{kind}{end}" for kind in ("Struct", "Type") for end in ("s", "EntryArrayStride")]
 _MOST_SYMBOLS = 8 << 20  # bytes of libjvm's exported symbols: it has some 100,000
 _MOST_PLACES = 16  # of one name among the strings: the end of another name may be one
 _MOST_ROWS = 1 << 14
@@ -193,6 +193,11 @@ _WANTED = frozenset(
         "G1CollectedHeap._hrm",
         "ParallelScavengeHeap._old_gen",
         "Abstract_VM_Version._vm_major_version",
+        # The JVM's options: vm_flags.py.
+        "JVMFlag.flags",
+        "JVMFlag.numFlags",
+        "JVMFlag._name",
+        "JVMFlag._addr",
         # A static field of a Java class: java_statics.py.
         "ClassLoaderDataGraph._head",
         "ClassLoaderData._the_null_class_loader_data",
@@ -226,7 +231,7 @@ _WANTED = frozenset(
         "ZGlobalsForVMStructs._ZPointerLoadGoodMask",
     }
 )
-_WANTED_SIZES = frozenset({"ConstantPool"})
+_WANTED_SIZES = frozenset({"ConstantPool", "JVMFlag"})
 # By libjvm.so; with the fields where its writable data begins and ends, less its start.
 _Layout = tuple[Fields, tuple[int, int]]
 _cache: dict[tuple[int, ...], _Layout | None] = {}
