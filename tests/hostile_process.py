@@ -81,19 +81,20 @@ class Measured:
 _MEASURE = """
 import json, os, resource, subprocess, sys, time
 began = time.monotonic()
-done = subprocess.run(sys.argv[1:], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+limit, command = float(sys.argv[1]), sys.argv[2:]
+done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=limit)
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
 print(json.dumps([done.returncode, time.monotonic() - began, peak, done.stdout, done.stderr]))
 """
 
 
 def measured(command: Sequence[str], timeout: float) -> Measured:
-    """Runs a command to its end."""
+    """Runs a command, which must end in time."""
     outcome = subprocess.run(
-        [sys.executable, "-c", _MEASURE, *command],
+        [sys.executable, "-c", _MEASURE, str(timeout), *command],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=timeout + 30,
         check=True,
     )
     return Measured(*json.loads(outcome.stdout))

@@ -119,6 +119,44 @@ def test_slow_conversion_is_kept_and_broken_one_made_again(
 
 
 @needs_symbolic
+def test_a_library_with_another_ones_build_id_has_no_part_in_its_lines(
+    tmp_path: Path, symbol_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build-id is what a file says of itself; the cache may be root's, and the file anybody's."""
+    compiler = program("g++")
+    monkeypatch.setattr(lines, "_WORTH_KEEPING", 0.0)
+    source = (SOURCES / "inlined.cpp").read_text()
+    found = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "inlined.cpp").write_text("\n" * 10 * number + source)
+        path = folder / "libinlined.so"
+        options = ["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id=0x0123456789abcdef0123456789abcdef"]
+        run([compiler, *options, folder / "inlined.cpp", "-o", path])
+        address = symbols(path)["allocation_site"][0]
+        symbolizer = Symbolizer(debug_directories=NOWHERE)
+        found.append(symbolizer.resolve(str(path), build_id(path), [address])[0])
+    one, other = found
+    assert [symbol.line + 10 for symbol in one] == [symbol.line for symbol in other]
+    assert len(list(symbol_cache.iterdir())) == 2
+
+
+@needs_symbolic
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_cache_that_others_may_write_to_is_not_used(
+    mode: int, inlined: Path, symbol_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_WORTH_KEEPING", 0.0)
+    symbol_cache.mkdir(parents=True)
+    symbol_cache.chmod(mode)
+    address = symbols(inlined)["allocation_site"][0]
+    symbolizer = Symbolizer(debug_directories=NOWHERE)
+    assert has_the_chain(symbolizer.resolve(str(inlined), build_id(inlined), [address])[0])
+    assert list(symbol_cache.iterdir()) == []
+
+
+@needs_symbolic
 def test_cache_folder_that_cannot_be_written(
     inlined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--diff compares categories, not call sites", "give --diff or --detail")
     if args.output:
         from offheap.output_name import refuse_other_format
-        from offheap.report.output import check
+        from offheap.report.output import check, private
 
         refuse_other_format(args.output, (".json",), "a baseline is JSON: name it .json")
         check(args.output)
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         tracked = tracking.of_process(meant, detail=args.detail, scale=args.scale)
     if args.output:
         try:
-            args.output.write_text(dumps(nmt_json.nmt(tracked)) + "\n")
+            with open(args.output, "w", encoding="utf-8", opener=private) as file:
+                file.write(dumps(nmt_json.nmt(tracked)) + "\n")
         except OSError as error:
             raise UserError(f"cannot write {args.output}: {error.strerror}", "give another -o") from None
     if args.json:

@@ -22,6 +22,7 @@ from offheap.report import live_text
 from offheap.report.live_owners import Owners, OwnersScreen
 from offheap.report.live_screens import HelpScreen, SiteScreen
 from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, wrapped
+from offheap.report.output import private
 from offheap.report.text import printable
 
 _POLL_SECONDS = 0.5  # how long a signal may wait
@@ -243,7 +244,7 @@ class LiveScreen(Screen[None]):
         for number in ("", *(f"-{n}" for n in range(2, 100))):
             path = self._folder / f"live-{self._shown.info.pid}-{stamp}{number}.{suffix}"
             try:
-                with open(path, "x", encoding="utf-8") as file:
+                with open(path, "x", encoding="utf-8", opener=private) as file:
                     file.write(text)
             except FileExistsError:
                 continue

@@ -46,6 +46,11 @@ def put(output: Path, text: str, mark: str) -> int:
     return len(page)
 
 
+def private(path: str, flags: int) -> int:
+    """Opener for a file that is made for its owner alone, whatever the umask."""
+    return os.open(path, flags, 0o600)
+
+
 def _kind(output: Path) -> str:
     return "a directory" if output.is_dir() else "not a regular file"
 
