@@ -24,7 +24,7 @@ from offheap.jvm import launch_options, library, vm_flags
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import maps, status
 from offheap.report import bounded_server
-from waiting_jvm import read_line, waiting_jvm
+from waiting_jvm import read_line, remove_live_files, waiting_jvm
 from zoo import JRE_VERSIONS, offheap
 
 
@@ -267,3 +267,29 @@ def test_the_hostile_process_is_nobodys(folder: Path) -> None:
     with hostile_process(folder / "f") as process:
         assert status.read(process.pid).uid == NOBODY_UID
         assert any(m.path == str(folder / "f") for m in maps.read(process.pid))
+
+
+def test_attach_that_leaves_its_probe_behind_says_so_by_its_status(
+    jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path, probe_library: Path
+) -> None:
+    """The JVM is stopped when its recording ends: nobody can take the probe out."""
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        command = offheap("attach", str(jvm.pid), "--duration", "4s", "-o", tmp_path / "a.offheap", "--json")
+        attach = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "a.offheap").glob("process/*")):
+            assert time.monotonic() < deadline
+            assert attach.poll() is None, attach.communicate()
+            time.sleep(0.05)
+        os.kill(jvm.pid, signal.SIGSTOP)
+        try:
+            out, err = attach.communicate(timeout=120)
+        finally:
+            os.kill(jvm.pid, signal.SIGCONT)
+        assert attach.returncode == 1, err
+        assert f"then take the probe out: offheap detach {jvm.pid}" in err
+        assert '"probe_left": true' in out
+        detached = subprocess.run(offheap("detach", str(jvm.pid)), capture_output=True, text=True, timeout=60)
+        assert detached.returncode == 0, detached.stderr
+        assert jvm.answers()
+        remove_live_files(jvm.pid)

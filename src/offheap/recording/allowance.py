@@ -46,6 +46,10 @@ class Allowance:
         self._most = limit()
         self.taken = 0
 
+    @property
+    def exceeded(self) -> bool:
+        return self.taken > min(self._of_size, self._most)
+
     def take(self, count: int, row_bytes: float, what: str) -> None:
         """UserError when `count` rows of so many bytes each, in memory, are more than is left."""
         self.taken += round(count * row_bytes)

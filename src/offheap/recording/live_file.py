@@ -213,8 +213,8 @@ class LiveFile:
         if not final and not complete.all():
             rows = rows[: int(np.argmin(complete))]
             complete = complete[: len(rows)]
-        # They were reserved before the stack was written: a header that is read now knows them.
-        self.refresh()
+        if len(rows):  # their frames were reserved before: a header that is read now knows them
+            self.refresh()
         frames = self.used(Section.FRAMES)
         starts = rows["frames"].astype(np.int64)
         depths = np.where(complete, rows["depth"], 0).astype(np.int64)
@@ -443,7 +443,7 @@ def _check(path: Path, row: Any) -> None:
         if section in appended and min(int(its["used"]), capacity) * row_bytes > _MOST_APPENDED:
             raise damaged(path, f"{section.name} is larger than 1 GiB")
     for section, most in live_limits.MOST_ROWS.items():
-        if live_limits.used(row["sections"], section) > most:
+        if int(row["sections"][section]["used"]) > most < live_limits.used(row["sections"], section):
             raise damaged(path, f"it has more than {most} rows of {section.name}")
     live_limits.check(path, row["sections"], 0)
     keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))

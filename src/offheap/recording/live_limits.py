@@ -6,6 +6,7 @@ bytes of its own.  Rows that share them would let a small file stand for gigabyt
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,26 @@ _FRAME_BYTES = 800  # a distinct frame: its number and its name, as Python's obj
 LIVE_ROW_BYTES = 120  # a live block or mapping: model.LIVE, copied, grouped and sorted
 
 
+# By section number, for a sum that is made at each look at a header.
+_SIZES = [contract.ROWS[part].itemsize for part in sorted(contract.ROWS)]
+_NEEDS = [_ROW_BYTES.get(part, 0) for part in sorted(contract.ROWS)]
+
+
 def check(path: Path, sections: Any, frames: int) -> Allowance:
     """UserError when the rows in use, and `frames` distinct ones, need more memory than the file may take.
 
     Returns what is left.
     """
-    size = sum(
-        int(sections[section]["capacity"]) * dtype.itemsize for section, dtype in contract.ROWS.items()
-    )
+    capacities = sections["capacity"][: len(_SIZES)].tolist()
+    rows = list(map(min, sections["used"][: len(_SIZES)].tolist(), capacities))
+    size = sum(map(operator.mul, capacities, _SIZES))
     allowance = Allowance(path, size, OF_LIVE_FILE)
+    allowance.taken = sum(map(operator.mul, rows, _NEEDS)) + frames * _FRAME_BYTES
+    if not allowance.exceeded:
+        return allowance
+    allowance.taken = 0
     for section, row_bytes in _ROW_BYTES.items():
-        allowance.take(used(sections, section), row_bytes, f"rows of {section.name}")
+        allowance.take(rows[section], row_bytes, f"rows of {section.name}")
     allowance.take(frames, _FRAME_BYTES, "distinct frames")
     return allowance
 
