@@ -156,7 +156,7 @@ def find(pid: int, mappings: Sequence[Mapping]) -> Structs | None:
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         with ElfImage.of(root.open_mapped(pid, image)) as file:
-            seen = os.fstat(file.descriptor)
+            seen = os.fstat(file.fileno())
             # Its owner may set any time of modification, but not of the change that this is.
             key = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
             if key not in _cache:

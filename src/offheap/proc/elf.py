@@ -176,12 +176,7 @@ class ElfImage:
         self._file.close()
 
     def fileno(self) -> int:
-        """The file's descriptor; OSError for an image in memory."""
-        return self._file.fileno()
-
-    @property
-    def descriptor(self) -> int:
-        """Of the open file: what has been checked, whatever its name leads to by now."""
+        """The file's descriptor, whatever its name leads to by now; OSError for an image in memory."""
         return self._file.fileno()
 
     def __enter__(self) -> ElfImage:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from offheap.proc import maps
+from offheap.proc import maps, opening
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.proc.mapped_elf import MappedModule, exported_symbols
+from offheap.proc.time_limit import within
 from offheap.symbols.debug_files import beneath
 
 DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
@@ -26,7 +24,6 @@ DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
 _MOST_OPEN = 256  # files; a JVM has some 60 modules
 _SHARE_OF_DESCRIPTORS = 4  # and at most the fourth part of what we may open
 _MOST_KEPT = 128 << 20  # bytes of symbols from memory that wait for a frame to be named
-_PATIENCE = 5.0  # seconds for one image in memory; a table of 40 MB takes 10 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,11 @@ def _of_process(pid: int, module: MappedModule) -> Image | None:
     if mapping is None:
         return None
     held = Path(f"/proc/{pid}/fd/{module.descriptor}")
-    if module.descriptor >= 0 and not module.copied and (image := _whole(held, module, mapping.inode)):
+    its_file = module.descriptor >= 0 and not module.copied
+    if its_file and (image := _whole(held, module, mapping.inode, link=True)):
         return image
-    if image := _whole(Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"), module):
+    mapped = Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    if image := _whole(mapped, module, link=True):
         return image
     if module.descriptor >= 0 and module.copied and (image := _in_memory(held, -module.start, module)):
         return image
@@ -118,10 +117,13 @@ def _mapping(pid: int, module: MappedModule) -> maps.Mapping | None:
     return found if found and (module.build_id or found.name == name) else None
 
 
-def _whole(path: Path, module: MappedModule, inode: int = 0) -> Image | None:
-    """The image in a file, if it is the module's.  `inode`: what tells so where it has no build-id."""
+def _whole(path: Path, module: MappedModule, inode: int = 0, *, link: bool = False) -> Image | None:
+    """The image in a file, if it is the module's.  `inode`: what tells so where it has no build-id.
+
+    `link`: the path is a link of the kernel's own, in /proc.
+    """
     try:
-        image = ElfImage.open(path)
+        image = ElfImage.of(opening.own_link(str(path))) if link else ElfImage.open(path)
     except (OSError, ElfError):
         return None
     try:
@@ -139,36 +141,27 @@ def _whole(path: Path, module: MappedModule, inode: int = 0) -> Image | None:
 def _in_memory(file: Path, shift: int, module: MappedModule) -> Image | None:
     """The module's image, as far as memory has it, from a file that has address A at A + `shift`.
 
-    A page of the process can be one that it serves itself (userfaultfd, FUSE) and never does: who reads that
-    waits, so another thread does.
+    A page of the process can be one that it serves itself (userfaultfd, FUSE) and never does.
     """
-    results: list[ElfImage] = []
 
-    def read() -> None:
-        # OverflowError, ValueError: an address that is no file offset.
-        errors = (OSError, ElfError, OverflowError, ValueError, MemoryError)
+    def read() -> ElfImage:
+        # A descriptor of the process may be a FIFO or a device by now; its memory is no regular file.
+        memory = file.name == "mem"
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        descriptor = os.open(file, flags) if memory else opening.own_link(str(file)).detach()
         try:
-            with _open(file) as descriptor:
-                data = exported_symbols(
-                    lambda at, size: os.pread(descriptor, size, at + shift), module.start, module.bias
-                )
-            image = ElfImage.from_bytes(data)
-            if image.build_id == module.build_id:
-                results.append(image)
-        except errors:
-            pass
+            data = exported_symbols(
+                lambda at, size: os.pread(descriptor, size, at + shift), module.start, module.bias
+            )
+        finally:
+            os.close(descriptor)
+        return ElfImage.from_bytes(data)
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    reader.join(_PATIENCE)
-    return Image(results[0], Path(module.path), whole=False) if results else None
-
-
-@contextmanager
-def _open(file: Path) -> Iterator[int]:
-    # O_NONBLOCK: a descriptor of the process may be a FIFO by now.
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    # OverflowError, ValueError: an address that is no file offset.
+    errors = (OSError, ElfError, OverflowError, ValueError, MemoryError)
     try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        image = within(opening.SECONDS, read)
+        same = image.build_id == module.build_id
+    except errors:
+        return None
+    return Image(image, Path(module.path), whole=False) if same else None

@@ -134,13 +134,13 @@ def _convert(path: Path, image: ElfImage, symcache: Path) -> None:
     # LD_PRELOAD may hold the probe, and the address-space limit is meant for DWARF alone.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     # By the descriptor: the name may lead to something else by now.
-    source = f"/proc/self/fd/{image.descriptor}"
+    source = f"/proc/self/fd/{image.fileno()}"
     command = [sys.executable, convert.__file__, source, str(symcache)]
     try:
         done = subprocess.run(
             command,
             env=environment,
-            pass_fds=(image.descriptor,),
+            pass_fds=(image.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
