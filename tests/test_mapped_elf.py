@@ -209,7 +209,7 @@ def test_a_deleted_library_of_a_process(
     hidden = (sum(at["Java_Extracted_keep"]) + at["after"][0]) // 2  # within hold()
     for root in (True, False):
         if not root:
-            monkeypatch.setattr(opened, "_whole", lambda *_: None)
+            monkeypatch.setattr(opened, "_whole", lambda *_, **__: None)
         symbolizer = Symbolizer(pid=os.getpid(), debug_directories=NOWHERE, dwarf=False)
         symbolizer.meet(MappedModule(str(path), build_id(library), start, bias))
         chains = symbolizer.resolve(str(path), build_id(library), [at["after"][0], hidden])
