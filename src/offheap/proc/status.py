@@ -119,7 +119,7 @@ def pids() -> list[int]:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """Of a process's RSS what is no file's; 0 when it cannot be told (before Linux 4.5, another user's)."""
+    """A process's RSS without its files; 0 when it cannot be told (before Linux 4.5, another user's)."""
     try:
         text = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:

@@ -157,7 +157,7 @@ def _in_memory(file: Path, shift: int, module: MappedModule) -> Image | None:
             os.close(descriptor)
         return ElfImage.from_bytes(data)
 
-    # OverflowError, ValueError: an address that is no file offset.
+    # OverflowError, ValueError: an address beyond any file offset.
     errors = (OSError, ElfError, OverflowError, ValueError, MemoryError)
     try:
         image = within(opening.SECONDS, read)
