@@ -87,7 +87,15 @@ def test_what_is_told_is_the_application_whatever_else_is_known() -> None:
 def test_the_application_alone_is_looked_at_innermost_first() -> None:
     stack = (MALLOC, native("decode"), java("com.acme.Codec.decode"), java("com.acme.Images.load"), *RUN)
     look = blamed(stack)
-    assert (look.name, called(stack, look)) == ("com.acme.Codec.decode", None)
+    assert through(stack, look) == "com.acme.Codec.decode, called by com.acme.Images.load", "a native method"
+    downcall = (
+        native("strdup", "libc.so.6"),
+        java("com.acme.Codec.decode", 7),
+        java("com.acme.Images.load", 9),
+        *RUN,
+    )
+    look = blamed(downcall)
+    assert (look.name, called(downcall, look)) == ("com.acme.Codec.decode", None), "a foreign function"
     zipped = inflater("com.acme.Images.load", "com.acme.Main.main")
     look = blamed(zipped)
     assert through(zipped, look) == "java.util.zip.Inflater.<init>, called by com.acme.Images.load"

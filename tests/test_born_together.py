@@ -89,13 +89,41 @@ def test_a_healthy_part_hides_no_leak_and_is_not_called_one(healthy: Behaviour, 
     assert all(suspect.verdict != "leak" for suspect in others)
 
 
-def test_another_method_of_the_library_is_another_suspect() -> None:
-    other = (MALLOC, native("Java_x"), java("org.codec.Index.build"), *CALLERS)
-    found = ranked((codec("init"), Leak(50, 4096)), (other, Leak(50, 4096)))
+INDEX = (MALLOC, native("Java_x"), java("org.index.Index.build", 3), *CALLERS)
+FLUSH = (MALLOC, native("Java_y"), java("org.codec.Codec.flush", 9), *CALLERS)
+
+
+def test_another_library_is_another_suspect() -> None:
+    found = ranked((codec("init"), Leak(50, 4096)), (INDEX, Leak(50, 4096)))
     assert sorted(suspect.called.name for suspect in at(found) if suspect.called) == [
         "org.codec.Codec.open",
-        "org.codec.Index.build",
+        "org.index.Index.build",
     ]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_another_method_of_the_library_adds_to_the_object_is_one_suspect(exact: bool) -> None:
+    process = Process(duration=60, seed=3)
+    one = process.add(codec("init"), Leak(50, 4096))
+    other = process.add(FLUSH, Leak(1, 4096))
+    process.blocks[other] = process.blocks[one]
+    (suspect,) = at(ranking(process.record(exact=exact, interval=16384)))
+    assert suspect.site.stacks == (one, other)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "other",
+    [Leak(200, 4096, start=20.0), WarmUp(4000, 4096, 12.0), Cache(400, 4096, 8000), Churn(500, 4096, 8.0)],
+    ids=str,
+)
+def test_what_another_method_keeps_otherwise_is_a_suspect_of_its_own(other: Behaviour, exact: bool) -> None:
+    found = ranked((codec("init"), Leak(50, 4096)), (FLUSH, other), exact=exact)
+    leak = next(
+        suspect for suspect in at(found) if suspect.called and suspect.called.name == "org.codec.Codec.open"
+    )
+    assert len(leak.site.stacks) == 1
+    assert leak.verdict == "leak"
 
 
 def test_callers_of_the_application_stay_apart() -> None:

@@ -42,6 +42,15 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
 
 def _java(stack: Sequence[Frame], application: Application) -> int | None:
     """The index of the Java method to look at; None without Java frames."""
+    # Mostly found here, a few frames from the inside.
+    sure = (
+        index
+        for index, frame in enumerate(stack)
+        if frame.kind == "java" and application.has(frame) and not frames.is_inexact(stack, index)
+    )
+    first = next(sure, None)
+    if first is not None:
+        return next(sure, first) if _is_native(stack, first) else first
     java = [index for index, frame in enumerate(stack) if frame.kind == "java"]
     if not java:
         return None
@@ -52,21 +61,33 @@ def _java(stack: Sequence[Frame], application: Application) -> int | None:
     # Of a method that others were inlined into it is not known which of them called.
     exact = [index for index in others if not frames.is_inexact(stack, index)]
     for some in (exact, others):
-        certain = next((index for index in some if application.has(stack[index])), None)
-        if certain is not None:
-            return certain
+        certain = [index for index in some if application.has(stack[index])]
+        if certain:
+            return _caller(stack, certain)
         own = [index for index in some if application.may_have(stack[index])]
-        outside = (index for index in own if packages.project(stack[index].name) != library)
+        outside = [index for index in own if packages.project(stack[index].name) != library]
         # Without a caller of another project the library is the application itself, or runs by itself.
         if own:
-            return next(outside, own[0])
+            return _caller(stack, outside or own)
     return others[0]
+
+
+def _caller(stack: Sequence[Frame], own: Sequence[int]) -> int:
+    """The innermost of these, or the next one if that is a native method: it does what its caller asks for."""
+    return own[1] if len(own) > 1 and _is_native(stack, own[0]) else own[0]
+
+
+def _is_native(stack: Sequence[Frame], index: int) -> bool:
+    """Whether a Java method is a native one: native code is inside it, and it has no lines."""
+    return index > 0 and stack[index - 1].kind == "native" and not stack[index].line
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
     """Says that no application code is on a stack of Java frames; "" where some may be, or in a callback."""
+    if any(frame.kind == "java" and application.has(frame) for frame in stack) or callback(stack):
+        return ""
     java = [frame for frame in stack if frame.kind == "java"]
-    if not java or callback(stack):
+    if not java:
         return ""
     own = [frame for frame in java if application.may_have(frame)]
     if not own:
@@ -74,9 +95,8 @@ def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> 
             (packages.framework(frame.name) for frame in reversed(java) if packages.framework(frame.name)), ""
         )
         return f"no application code is on the stack{f', {runs} runs it by itself' if runs else ''}"
-    known = application.packages and not any(application.has(frame) for frame in own)
     projects = {packages.project(frame.name) for frame in own}
-    if known and len(projects) == 1:
+    if application.packages and len(projects) == 1:
         return f"no code of {' or '.join(application.packages)} is on the stack"
     return ""
 
@@ -97,7 +117,7 @@ def entry(stack: Sequence[Frame], looked_at: Frame) -> int | None:
         return inner[-1]
     library = packages.project(stack[others[0]].name)
     if library == packages.project(looked_at.name) and not packages.framework(stack[others[0]].name):
-        return _jdk_entry(stack, inner)
+        return inner[0] if _is_native(stack, inner[0]) else _jdk_entry(stack, inner)
     of_library = [index for index in others if packages.project(stack[index].name) == library]
     named = [index for index in of_library if not packages.is_synthetic(stack[index].name)]
     return (named or of_library)[-1]

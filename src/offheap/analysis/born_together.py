@@ -1,21 +1,22 @@
 """Sites that are one: below one call of a library by one method of the application, born and freed alike.
 
 An object of a library's allocates at several places: a struct, its buffer, its string.  That is one leak.
-Two sites of `grouping` are joined if they name the same method of the application and the same method of a
-library that it called, agree in all frames outside, and nothing tells their blocks apart: the share that
-survives, and when the survivors were born.  A healthy site beside a leaking one keeps its own verdict.
+Two sites of `grouping` are joined if they name the same method of the application and the same library that it
+called, agree in all frames outside, and nothing tells their blocks apart: the share that survives, and when the
+survivors were born.  Where it called two methods of the library, that has to be seen by enough of them.  A
+healthy site beside a leaking one keeps its own verdict.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames
+from offheap.analysis import frames, packages
 from offheap.analysis.blame import blamed, entry, position
 from offheap.analysis.callbacks import callback
 from offheap.analysis.grouping import Grouping, Traits
@@ -27,12 +28,30 @@ Floats = NDArray[np.float64]
 # Parts of the recording's time that births are compared over: enough to tell a start-up from a leak, few
 # enough that a dozen survivors fill them.
 _PARTS = 6
-# Standard deviations by which two sites have to differ: one of a thousand that are alike does.
-_APART = 3.3
-# And by which factor: what is in use when the recording ends makes a small difference that is none.
-_FACTOR = 1.5
-# 99.9 % quantile of chi square with _PARTS - 1 degrees of freedom.
-_CHI_SQUARE = 20.5
+# Sampled survivors of each of two sites below which nobody can tell that they are alike.
+_FEWEST = 5
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What has to be seen to tell two sites apart.
+
+    deviations  between the shares that survive: standard deviations
+    factor      and the factor: what is in use when the recording ends makes a small difference that is none
+    chi_square  between the times of birth, with _PARTS - 1 degrees of freedom
+    moved       and the share of births that would have to move
+    """
+
+    deviations: float
+    factor: float
+    chi_square: float
+    moved: float
+
+
+# Below one method of a library: two sites of a thousand that are alike are taken for different.
+_OF_A_METHOD = _Test(deviations=3.3, factor=1.5, chi_square=20.5, moved=1 / 3)
+# Below two methods of it there may be two objects: five of a hundred, and any difference that matters.
+_OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05)
 
 
 @dataclass(frozen=True)
@@ -66,40 +85,59 @@ def joined(recording: Recording, grouping: Grouping, traits: Traits, latest: NDA
         return grouping
     blocks = _blocks(recording, grouping, latest)
     into = list(range(len(grouping.members)))
-    for numbers in candidates:
-        clusters: list[tuple[int, _Blocks]] = []
-        for number in sorted(numbers, key=lambda each: -blocks[each].taken):
-            its = blocks[number]
-            for index, (leader, together) in enumerate(clusters):
-                if alike(together, its):
-                    into[number] = leader
-                    clusters[index] = leader, together.with_(its)
-                    break
-            else:
-                clusters.append((number, its))
+    for by_method in candidates:
+        found: list[_Cluster] = []
+        for numbers in by_method:
+            found += _clusters([_Cluster([number], blocks[number]) for number in numbers], _OF_A_METHOD)
+        sure = [cluster for cluster in found if cluster.blocks.alive >= _FEWEST]
+        unsure = [cluster for cluster in found if cluster.blocks.alive < _FEWEST]
+        for cluster in [*_clusters(sure, _OF_A_LIBRARY), *unsure]:
+            for number in cluster.numbers:
+                into[number] = cluster.numbers[0]
     return _renumbered(grouping, into)
 
 
-def alike(one: _Blocks, other: _Blocks) -> bool:
+@dataclass(frozen=True)
+class _Cluster:
+    """Sites that are one."""
+
+    numbers: list[int]
+    blocks: _Blocks
+
+
+def _clusters(some: Sequence[_Cluster], test: _Test) -> list[_Cluster]:
+    """Those that are alike together, each with the first that it is like; most samples first."""
+    found: list[_Cluster] = []
+    for one in sorted(some, key=lambda each: -each.blocks.taken):
+        like = next((n for n, each in enumerate(found) if _alike(each.blocks, one.blocks, test)), None)
+        if like is None:
+            found.append(one)
+        else:
+            first = found[like]
+            found[like] = _Cluster([*first.numbers, *one.numbers], first.blocks.with_(one.blocks))
+    return found
+
+
+def _alike(one: _Blocks, other: _Blocks, test: _Test) -> bool:
     """Whether nothing tells that their blocks live and die differently."""
-    return not _fates_differ(one, other) and not _births_differ(one, other)
+    return not _fates_differ(one, other, test) and not _births_differ(one, other, test)
 
 
-def _fates_differ(one: _Blocks, other: _Blocks) -> bool:
+def _fates_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
     """Whether another share of the one's blocks survives, by a test of two proportions (Yates)."""
     if not one.taken or not other.taken:
         return False
     shares = one.alive / one.taken, other.alive / other.taken
     least, most = min(shares), max(shares)
-    if most <= _FACTOR * least:
+    if most <= test.factor * least:
         return False
     pooled = (one.alive + other.alive) / (one.taken + other.taken)
     inverse = 1 / one.taken + 1 / other.taken
     error = math.sqrt(pooled * (1 - pooled) * inverse)
-    return most - least - inverse / 2 > _APART * error
+    return most - least - inverse / 2 > test.deviations * error
 
 
-def _births_differ(one: _Blocks, other: _Blocks) -> bool:
+def _births_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
     """Whether their survivors came at other times, by a chi-square test of homogeneity."""
     totals = one.born.sum(), other.born.sum()
     if not all(totals):
@@ -108,27 +146,28 @@ def _births_differ(one: _Blocks, other: _Blocks) -> bool:
     difference = one.born / totals[0] - other.born / totals[1]
     error = one.variance / totals[0] ** 2 + other.variance / totals[1] ** 2
     known = error > 0
-    if float((difference[known] ** 2 / error[known]).sum()) <= _CHI_SQUARE:
+    if float((difference[known] ** 2 / error[known]).sum()) <= test.chi_square:
         return False
     # Half of the sum of the differences is the share that would have to move.
-    return float(np.abs(difference).sum()) / 2 > 1 - 1 / _FACTOR
+    return float(np.abs(difference).sum()) / 2 > test.moved
 
 
 def _candidates(
     recording: Recording, grouping: Grouping, traits: Traits, latest: NDArray[np.int64]
-) -> list[list[int]]:
-    """Sites that have one name, the same frames outside the method to look at, and ever allocated."""
+) -> list[list[list[int]]]:
+    """Sites of one method of the application that called one library, by that library's method.
+
+    They agree in all frames outside, and ever allocated.
+    """
     application = Application.of(recording.info)
     indices, offsets = recording.stack_frames, recording.stack_offsets
     held = np.zeros(len(offsets) - 1, np.bool_)
     held[recording.live["stack"]] = True
     held |= latest >= 0
-    known = [any(held[stack] for stack in members) for members in grouping.members]
-    # Whoever is alone with its outermost frames is alone with its name: few of many sites are looked at.
-    by_name: dict[Hashable, list[int]] = {}
+    found: dict[Hashable, dict[int, list[int]]] = {}
     for number, members in enumerate(grouping.members):
         own = indices[offsets[members[0]] : offsets[members[0] + 1]].tolist()
-        if not known[number] or not any(traits.java[index] for index in own):
+        if not any(held[stack] for stack in members) or not any(traits.java[index] for index in own):
             continue
         stack = recording.stack(members[0])
         if callback(stack) or frames.by_jvm(stack):
@@ -139,10 +178,17 @@ def _candidates(
             continue
         called = entry(stack, look)
         outside = tuple(traits.identity[index] for index in own[at + 1 :] if not traits.glue[index])
-        name = 0 if called is None else traits.function[own[called]]
         kind = int(recording.stack_kinds[members[0]])
-        by_name.setdefault((kind, traits.function[own[at]], name, outside), []).append(number)
-    return [numbers for numbers in by_name.values() if len(numbers) > 1]
+        whose = "" if called is None else _library(stack[called].name)
+        method = 0 if called is None else traits.function[own[called]]
+        by_method = found.setdefault((kind, traits.function[own[at]], whose, outside), {})
+        by_method.setdefault(method, []).append(number)
+    return [list(by_method.values()) for by_method in found.values() if sum(map(len, by_method.values())) > 1]
+
+
+def _library(name: str) -> str:
+    """What a method belongs to: a project; of the JDK, which has everything, a class."""
+    return name.rpartition(".")[0] if packages.is_jdk(name) else packages.project(name)
 
 
 def _blocks(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) -> list[_Blocks]:

@@ -19,7 +19,7 @@ _COLLECTOR = re.compile(r"~?Jvmti(\w+?)Event(?:Collector|Mark)")
 _LOAD_HOOK = re.compile(r"JvmtiClassFileLoadHookPoster|JvmtiExport::post_class_file_load_hook")
 _JVMTI = re.compile(r"~?Jvmti")
 _START = re.compile(r"Agent_On(?:Load|Attach)|JNI_OnLoad")
-_SIGNAL = re.compile(r"__restore_rt$|__kernel_rt_sigreturn$")
+_SIGNAL = frozenset({"__restore_rt", "__kernel_rt_sigreturn"})
 
 # Events whose names differ from HotSpot's functions by more than the case of letters.
 _EVENTS = {
@@ -65,12 +65,15 @@ def callback(stack: Sequence[Frame]) -> Callback | None:
     """The callback that wanted the memory; None where the memory was not wanted in one."""
     inner = frames.boundary(stack)
     end = len(stack) if inner is None else inner
+    # Most stacks have neither.
+    if not any(frame.kind == "jvm" or frame.name in _SIGNAL for frame in stack[:end]):
+        return None
     start = next((index for index in range(end) if _is_agents(stack[index])), None)
     if start is None or not _on_behalf(stack, start):
         return None
     outer = start
     while outer < end and stack[outer].kind == "native":
-        if _SIGNAL.match(stack[outer].name):
+        if stack[outer].name in _SIGNAL:
             return (
                 Callback(outer - 1, stack[outer - 1], stack[start], "signal")
                 if _is_agents(stack[outer - 1])

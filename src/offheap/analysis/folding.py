@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offheap.analysis import frames, packages
+from offheap.analysis.blame import blamed as look
 from offheap.analysis.blame import entry, position
 from offheap.analysis.callbacks import callback
 from offheap.recording.model import Frame
@@ -65,7 +66,9 @@ def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
         kept |= {max(inner - 1, 0), inner}
     if inside:
         kept |= {inside.at, inside.at + 1}
-    at = inner if inside else position(stack, blamed)
+        # Of what ran when the callback was called, its application's code.
+        blamed = look(stack[inner:]) if inner is not None else blamed
+    at = position(stack, blamed)
     if at is not None:
         called = entry(stack, stack[at])
         kept |= {at} if called is None else {at, called}

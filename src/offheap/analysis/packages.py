@@ -45,6 +45,7 @@ FRAMEWORKS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "akka",
             "org.apache.pekko",
             "play",
+            "spark",  # the web framework of sparkjava.com; Apache's is org.apache.spark
             "ratpack",
             "jakarta.servlet",
             "org.apache.cxf",
@@ -186,11 +187,14 @@ _GENERATED = re.compile(
 _SYNTHETIC = re.compile(r"\.(?:access\$\d+|lambda\$[^.]*)$")
 
 
+# Stacks share a few thousand methods: each of these is worked out once.
+@functools.lru_cache(maxsize=1 << 14)
 def is_jdk(name: str) -> bool:
     """Whether a method belongs to the JDK's own packages; `name` as Frame has it."""
     return _JDK_CLASS.match(name) is not None
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def is_generated(name: str) -> bool:
     """Whether the class was made at run time: a lambda's, a proxy's."""
     return "$" in name and _GENERATED.search(name) is not None
@@ -201,7 +205,6 @@ def is_synthetic(name: str) -> bool:
     return "$" in name and (is_generated(name) or _SYNTHETIC.search(name) is not None)
 
 
-# Stacks share a few thousand methods.
 @functools.lru_cache(maxsize=1 << 14)
 def framework(name: str) -> str:
     """The packages' common name of a framework's method, else ""."""
