@@ -77,6 +77,7 @@ def test_the_parts_of_one_object_are_one_suspect(exact: bool) -> None:
         WarmUp(2000, 4096, 2.0),
         Cache(200, 4096, 500),
         Generations(50, 4096, 10.0),
+        Churn(2000, 4096, 4.0),
     ],
     ids=lambda behaviour: type(behaviour).__name__,
 )

@@ -40,25 +40,27 @@ class _Test:
     factor      and the factor: what is in use when the recording ends makes a small difference that is none
     chi_square  between the times of birth, with _PARTS - 1 degrees of freedom
     moved       and the share of births that would have to move
+    churn       what one site freed, over what the other keeps, that tells nothing: so little hides no leak
     """
 
     deviations: float
     factor: float
     chi_square: float
     moved: float
+    churn: float = 0.0
 
 
 # Below one method of a library: two sites of a thousand that are alike are taken for different.
 _OF_A_METHOD = _Test(deviations=3.3, factor=1.5, chi_square=20.5, moved=1 / 3)
 # Below two methods of it there may be two objects: five of a hundred, and any difference that matters.
-_OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05)
+_OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05, churn=0.25)
 
 
 @dataclass(frozen=True)
 class _Blocks:
     """Of one site or several.
 
-    born      estimated blocks alive at the end, by the part of the time that they were born in
+    born      estimated bytes alive at the end, by the part of the time that they were born in
     variance  of these, were births a matter of chance
     alive     sampled blocks that are alive
     taken     sampled blocks ever
@@ -126,6 +128,10 @@ def _alike(one: _Blocks, other: _Blocks, test: _Test) -> bool:
 def _fates_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
     """Whether another share of the one's blocks survives, by a test of two proportions (Yates)."""
     if not one.taken or not other.taken:
+        return False
+    # An object is filled and worked with: what little is freed again does not tell two of what stays.
+    most_freed = max(one.taken - one.alive, other.taken - other.alive)
+    if most_freed <= test.churn * max(one.alive, other.alive):
         return False
     shares = one.alive / one.taken, other.alive / other.taken
     least, most = min(shares), max(shares)
@@ -196,7 +202,8 @@ def _blocks(recording: Recording, grouping: Grouping, latest: NDArray[np.int64])
     site = grouping.of_stack[live["stack"]]
     end = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
     part = np.clip((live["birth"] / end * _PARTS).astype(np.int64), 0, _PARTS - 1)
-    weight = 1 / live["probability"]
+    # Bytes, not blocks: a small block that was sampled stands for so many that births would be its chance.
+    weight = live["size"] / live["probability"]
     cell = site * _PARTS + part
 
     def by_part(weights: Floats) -> Floats:
