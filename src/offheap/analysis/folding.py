@@ -43,8 +43,8 @@ def folds(stack: Sequence[Frame], blamed: Frame) -> tuple[Fold, ...]:
     if len(stack) <= _MOST:
         return ()
     kept = _essential(stack, blamed)
-    # There is room for more: first what is inside, then what is outside.
-    for index in range(len(stack)):
+    # There is room for more: what is inside first, layers of the allocator and the C++ run time last.
+    for index in sorted(range(len(stack)), key=lambda each: frames.is_runtime(stack[each])):
         if len(kept) >= _MOST - 2:
             break
         kept.add(index)

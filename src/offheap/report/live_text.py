@@ -18,7 +18,7 @@ from offheap.quantities import RateUnit, format_count, format_duration, format_s
 from offheap.recording.model import Frame, Info
 from offheap.report import wording
 from offheap.report.namesakes_text import beside, fitted
-from offheap.report.text import place, printable
+from offheap.report.text import printable
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -355,7 +355,7 @@ def _short(frame: Frame) -> str:
 
 def _frame_line(frame: Frame, blamed: bool, full: bool) -> str:
     name = printable(wording.name(frame, full))
-    where = printable(place(frame))
+    where = printable(wording.where(frame))
     inlined = "  inlined" if frame.inlined else ""
     return f"{'>' if blamed else ' '} {frame.kind:<7} {name}{'  ' if where else ''}{where}{inlined}"
 

@@ -1,0 +1,109 @@
+"""Stacks of real frameworks (benchmarks/stack_fixture.py): what is named, and what a short view keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offheap.analysis.blame import blamed, nobody_called, through
+from offheap.analysis.folding import folds
+from offheap.analysis.leaks import ranking
+from offheap.analysis.packages import Application
+from offheap.recording.model import Frame
+from offheap.report import json as json_report
+from offheap.report import ticket as ticket_report
+from offheap.report.check import site_lines
+from offheap.report.live_text import stack_lines
+from recordings import Leak, Process
+
+FOLDER = Path(__file__).parent / "data" / "stacks"
+MOST_LINES = 20  # with its figures a suspect fits a screen
+
+# By recording: the headline, and what a short view of the stack has to keep beside it.
+TRUTH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "netty": (
+        "io.netty.buffer.AbstractByteBufAllocator.directBuffer, called by "
+        "com.example.audit.AuditServer$AuditHandler.record",
+        (
+            "malloc",
+            "java.nio.ByteBuffer.allocateDirect",
+            "com.example.audit.AuditServer$AuditHandler.channelRead0",
+        ),
+    ),
+    "jetty": (
+        "org.eclipse.jetty.io.ArrayByteBufferPool.acquire, called by "
+        "com.example.exports.Exports$ExportHandler.buildExport",
+        ("malloc", "com.example.exports.Exports$ExportHandler.handle", "java.lang.Thread.run"),
+    ),
+    "hikari": (
+        "org.sqlite.jdbc3.JDBC3Connection.prepareStatement, called by "
+        "com.example.ledger.PooledLedger.balance",
+        ("Java_org_sqlite_core_NativeDB_prepare_1utf8", "com.example.ledger.PooledLedger.lambda$main$0"),
+    ),
+    "tcnative": (
+        "io.netty.handler.ssl.ReferenceCountedOpenSslContext.newEngine, called by "
+        "com.example.gateway.Upstreams.tryUpstream",
+        ("io.netty.internal.tcnative.SSL.bioNewByteBuffer", "com.example.load.Load.lambda$submit$1"),
+    ),
+    "agent": (
+        "liblifetimes.so callback (SampledObjectAlloc), in lifetimes::remember",
+        ("on_sampled_allocation", "com.example.parsing.OrderParser.parse"),
+    ),
+}
+
+
+def recorded(name: str) -> tuple[tuple[Frame, ...], str]:
+    value = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return tuple(Frame(*row) for row in value["stack"]), value["main_class"]
+
+
+def application(main: str) -> Application:
+    return Application.of(replace(Process(1).record(exact=True).info, main_class=main))
+
+
+def matches(shown: str, name: str) -> bool:
+    return shown == name or shown.startswith(f"{name}(")
+
+
+@pytest.mark.parametrize("name", TRUTH)
+@pytest.mark.parametrize("launched_by", ["its main class", "a jar"])
+def test_the_headline_names_the_library_and_the_application(name: str, launched_by: str) -> None:
+    stack, main = recorded(name)
+    # Of a jar the main class is not known: the table of frameworks and the stack have to tell.
+    its = application(main if launched_by == "its main class" else "/opt/shop.jar")
+    assert through(stack, blamed(stack, its)) == TRUTH[name][0]
+    assert nobody_called(stack, its) == ""
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_a_short_view_keeps_the_application_and_names_what_it_leaves_out(name: str) -> None:
+    stack, main = recorded(name)
+    look = blamed(stack, application(main))
+    found = folds(stack, look)
+    left_out = {index for fold in found for index in range(fold.start, fold.stop)}
+    shown = [frame.name for index, frame in enumerate(stack) if index not in left_out]
+    for wanted in (*TRUTH[name][1], look.name, stack[-1].name):
+        assert any(matches(each, wanted) for each in shown), wanted
+    assert len(shown) + len(found) <= MOST_LINES
+    assert all(" of " in fold.text for fold in found)
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_every_report_says_the_same(name: str) -> None:
+    stack, main = recorded(name)
+    process = Process(duration=30, seed=2)
+    process.add(stack, Leak(100, 8192))
+    recording = process.record(exact=True)
+    recording = replace(recording, info=replace(recording.info, main_class=main))
+    (first,) = ranking(recording)
+    look, headline = first.blamed.name, TRUTH[name][0]
+    value = json_report.suspect(first)
+    assert value["headline"].startswith(headline)
+    assert value["blamed"]["name"] == look
+    for lines in (ticket_report.stack(first), stack_lines(first), site_lines(first, 10)):
+        (marked,) = [line for line in lines if line.startswith(">")]
+        assert look.partition("(")[0] in marked
+    assert ticket_report.stack(first) == [line.rstrip() for line in stack_lines(first)]
