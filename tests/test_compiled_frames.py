@@ -13,6 +13,8 @@ import pytest
 import needs
 from native import compile_c
 from offheap import recording
+from offheap.analysis.answer import headline
+from offheap.analysis.leaks import ranking
 from offheap.recording.model import Frame, Recording
 from zoo import JRE_VERSIONS
 
@@ -118,3 +120,10 @@ def test_what_an_agent_allocates_beside_an_object_has_java_frames(
     assert whole > 2000
     assert joined >= 0.995 * whole, (joined, whole)
     assert all(ways[way] > 0 for way in WAYS), ways
+    # Whatever Java code ran, the memory is the agent's: one suspect, which names it.
+    (its,) = [one for one in ranking(found) if any(frame.name == "sampled" for frame in one.site.stack)]
+    assert its.blamed.name == "sampled"
+    assert headline(its).startswith(
+        "object_sampler.so callback (SampledObjectAlloc), in sampled, triggered by alloc"
+    )
+    assert {f"Objects.{way}" for way in WAYS} <= {frame.name for frame in its.triggers}

@@ -107,3 +107,27 @@ def test_every_report_says_the_same(name: str) -> None:
         (marked,) = [line for line in lines if line.startswith(">")]
         assert look.partition("(")[0] in marked
     assert ticket_report.stack(first) == [line.rstrip() for line in stack_lines(first)]
+
+
+def test_the_reader_says_whose_code_is_the_applications(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack, main = recorded("netty")
+    process = Process(duration=30, seed=2)
+    process.add(stack, Leak(100, 8192))
+    recording = process.record(exact=True)
+    monkeypatch.setattr("offheap.recording.load", lambda path: recording)
+    from offheap.cli.main import main as command
+
+    def headline(*options: str) -> str:
+        assert command(["leaks", "x.offheap", "--json", *options]) == 0
+        found: str = json.loads(capsys.readouterr().out)["suspects"][0]["headline"]
+        return found
+
+    assert headline() == TRUTH["netty"][0]
+    assert headline("--app", "io.netty.channel.").endswith(
+        "called by io.netty.channel.SimpleChannelInboundHandler.channelRead"
+    )
+    assert headline("--app", "org.other", "--app", "com.example.audit.*") == TRUTH["netty"][0]
+    assert command(["leaks", "x.offheap", "--app", "not a package"]) == 2
+    assert "is no Java package, such as com.acme" in capsys.readouterr().err
