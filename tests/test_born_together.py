@@ -133,6 +133,24 @@ def test_callers_of_the_application_stay_apart() -> None:
     assert len(at(found)) == 2
 
 
+@pytest.mark.parametrize("other", [Leak(50, 4096), WarmUp(2000, 4096, 2.0)], ids=str)
+def test_the_ways_by_which_a_framework_calls_are_one_suspect(other: Behaviour) -> None:
+    ways = ("EatWhatYouKill.runTask", "QueuedThreadPool.runJob")
+    stacks = [
+        (
+            *codec("init")[:-1],
+            java("com.example.Main$$Lambda/0x00007f0001.handle"),
+            java(f"org.eclipse.jetty.util.thread.{way}", 40),
+            java("java.lang.Thread.run", 840),
+        )
+        for way in ways
+    ]
+    found = ranked((stacks[0], Leak(50, 4096)), (stacks[1], other))
+    (suspect,) = at(found)
+    assert len(suspect.site.stacks) == 2
+    assert suspect.verdict == "leak"
+
+
 def test_whatever_native_function_java_called_is_one_site() -> None:
     # Foreign functions: malloc and calloc of one method, at lines of their own.
     def downcall(function: str, line: int) -> tuple[Frame, ...]:

@@ -39,7 +39,7 @@ def test_both_are_said_where_they_differ() -> None:
     assert said(leaking(8192), 0.4).endswith(")"), "what fills a page is touched with its neighbours"
 
 
-@pytest.mark.parametrize(("rss", "noise"), [(3.0, 0.0), (2.0, 60.0), (5.0, 1.0)])
+@pytest.mark.parametrize(("rss", "noise"), [(3.0, 0.0), (2.0, 60.0), (5.0, 1.0), (-1.0, 0.0)])
 def test_nothing_is_said_where_they_agree_or_noise_may_hide_it(rss: float, noise: float) -> None:
     assert said(leaking(8192), rss, noise) == ""
 

@@ -8,6 +8,7 @@ the application is what called it and is no framework (`packages`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from offheap import cxx_names
 from offheap.analysis import frames, packages
@@ -16,6 +17,39 @@ from offheap.analysis.packages import Application
 from offheap.recording.model import Frame
 
 NOBODY = Application()
+
+
+# What a frame is, as far as it matters here.
+JAVA, JDK, SURE, MAYBE, NATIVE, LINED, GAP = 1, 2, 4, 8, 16, 32, 64
+
+
+class Trait(NamedTuple):
+    """Of a frame: `flags` of those above; `project` of a Java method outside the JDK, else ""."""
+
+    flags: int
+    project: str
+
+
+def trait(frame: Frame, application: Application) -> Trait:
+    """SURE: certainly the application's; MAYBE: perhaps; GAP: unknown methods inlined into the next frame."""
+    if frame.kind != "java":
+        return _NATIVE if frame.kind == "native" else _GAP if frames.is_gap(frame) else _OTHER
+    key = frame.name, frame.line > 0
+    known = application.traits.get(key)
+    if known is None:
+        known = application.traits[key] = _java_trait(frame, application)
+    return known
+
+
+_NATIVE, _GAP, _OTHER = Trait(NATIVE, ""), Trait(GAP, ""), Trait(0, "")
+
+
+def _java_trait(frame: Frame, application: Application) -> Trait:
+    flags = JAVA | (LINED if frame.line else 0)
+    flags |= (SURE if application.has(frame) else 0) | (MAYBE if application.may_have(frame) else 0)
+    if packages.is_jdk(frame.name):
+        return Trait(flags | JDK, "")
+    return Trait(flags, packages.project(frame.name))
 
 
 def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
@@ -28,7 +62,7 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
         return Frame("no stack", "unknown")
     if inside := callback(stack):
         return inside.inner
-    at = _java(stack, application)
+    at = looked_at([trait(frame, application) for frame in stack])
     if at is not None:
         return stack[at]
     candidates = [frame for frame in stack[frames.allocating(stack) :] if frame.kind != "unknown"]
@@ -40,46 +74,47 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     return candidates[0] if candidates else stack[0]
 
 
-def _java(stack: Sequence[Frame], application: Application) -> int | None:
-    """The index of the Java method to look at; None without Java frames."""
-    # Mostly found here, a few frames from the inside.
-    sure = (
-        index
-        for index, frame in enumerate(stack)
-        if frame.kind == "java" and application.has(frame) and not frames.is_inexact(stack, index)
-    )
-    first = next(sure, None)
-    if first is not None:
-        return next(sure, first) if _is_native(stack, first) else first
-    java = [index for index, frame in enumerate(stack) if frame.kind == "java"]
-    if not java:
-        return None
-    others = [index for index in java if not packages.is_jdk(stack[index].name)]
-    if not others:
-        return java[0]
-    library = packages.project(stack[others[0]].name)
+def looked_at(stack: Sequence[Trait]) -> int | None:
+    """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
     # Of a method that others were inlined into it is not known which of them called.
-    exact = [index for index in others if not frames.is_inexact(stack, index)]
+    gap, native = False, -1
+    # Mostly found here, a few frames from the inside.
+    for index, one in enumerate(stack):
+        if one.flags & SURE and not gap:
+            if native >= 0 or not _is_native_method(stack, index):
+                return index
+            native = index
+        gap = bool(one.flags & GAP)
+    if native >= 0:
+        return native
+    java = [index for index, one in enumerate(stack) if one.flags & JAVA]
+    others = [index for index in java if not stack[index].flags & JDK]
+    if not others:
+        return java[0] if java else None
+    library = stack[others[0]].project
+    exact = [index for index in others if not stack[index - 1].flags & GAP or not index]
     for some in (exact, others):
-        certain = [index for index in some if application.has(stack[index])]
-        if certain:
-            return _caller(stack, certain)
-        own = [index for index in some if application.may_have(stack[index])]
-        outside = [index for index in own if packages.project(stack[index].name) != library]
+        own = [index for index in some if stack[index].flags & MAYBE]
+        sure = [index for index in own if stack[index].flags & SURE]
+        outside = [index for index in own if stack[index].project != library]
         # Without a caller of another project the library is the application itself, or runs by itself.
         if own:
-            return _caller(stack, outside or own)
+            return _caller(stack, sure or outside or own)
     return others[0]
 
 
-def _caller(stack: Sequence[Frame], own: Sequence[int]) -> int:
-    """The innermost of these, or the next one if that is a native method: it does what its caller asks for."""
-    return own[1] if len(own) > 1 and _is_native(stack, own[0]) else own[0]
+def _caller(stack: Sequence[Trait], own: Sequence[int]) -> int:
+    """The innermost of these; of a native method the next one: it does what its caller asks for."""
+    return own[1] if len(own) > 1 and _is_native_method(stack, own[0]) else own[0]
+
+
+def _is_native_method(stack: Sequence[Trait], index: int) -> bool:
+    """Whether native code is inside a Java method that has no lines."""
+    return index > 0 and bool(stack[index - 1].flags & NATIVE) and not stack[index].flags & LINED
 
 
 def _is_native(stack: Sequence[Frame], index: int) -> bool:
-    """Whether a Java method is a native one: native code is inside it, and it has no lines."""
-    return index > 0 and stack[index - 1].kind == "native" and not stack[index].line
+    return _is_native_method([trait(frame, NOBODY) for frame in stack[: index + 1]], index)
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
@@ -101,13 +136,13 @@ def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> 
     return ""
 
 
-def entry(stack: Sequence[Frame], looked_at: Frame) -> int | None:
+def entry(stack: Sequence[Frame], look: Frame) -> int | None:
     """The index of the library's outermost method inside the frame to look at.
 
     None where that frame asked for the memory itself, by a native method or function of its own.
     """
-    at = position(stack, looked_at)
-    if at is None or looked_at.kind != "java":
+    at = position(stack, look)
+    if at is None or look.kind != "java":
         return None
     inner = [index for index in range(at) if stack[index].kind == "java" and not frames.is_glue(stack[index])]
     if not inner:
@@ -116,7 +151,7 @@ def entry(stack: Sequence[Frame], looked_at: Frame) -> int | None:
     if not others:
         return inner[-1]
     library = packages.project(stack[others[0]].name)
-    if library == packages.project(looked_at.name) and not packages.framework(stack[others[0]].name):
+    if library == packages.project(look.name) and not packages.framework(stack[others[0]].name):
         return inner[0] if _is_native(stack, inner[0]) else _jdk_entry(stack, inner)
     of_library = [index for index in others if packages.project(stack[index].name) == library]
     named = [index for index in of_library if not packages.is_synthetic(stack[index].name)]
@@ -133,9 +168,9 @@ def _jdk_entry(stack: Sequence[Frame], inner: Sequence[int]) -> int | None:
     return last
 
 
-def called(stack: Sequence[Frame], looked_at: Frame) -> Frame | None:
+def called(stack: Sequence[Frame], look: Frame) -> Frame | None:
     """`entry` as a frame."""
-    at = entry(stack, looked_at)
+    at = entry(stack, look)
     return None if at is None else stack[at]
 
 
@@ -150,17 +185,17 @@ def position(stack: Sequence[Frame], frame: Frame) -> int | None:
     return by_name
 
 
-def through(stack: Sequence[Frame], looked_at: Frame) -> str:
+def through(stack: Sequence[Frame], look: Frame) -> str:
     """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name where the two are one.
 
     Of an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
     """
     if inside := callback(stack):
-        return f"{inside.name}, in {short(looked_at)}"
-    library, name = called(stack, looked_at), short(looked_at)
+        return f"{inside.name}, in {short(look)}"
+    library, name = called(stack, look), short(look)
     if library is not None:
         return f"{short(library)}, called by {name}"
-    at = position(stack, looked_at)
+    at = position(stack, look)
     if at is None:
         return name
     if frames.is_inexact(stack, at):

@@ -1,10 +1,10 @@
 """Sites that are one: below one call of a library by one method of the application, born and freed alike.
 
 An object of a library's allocates at several places: a struct, its buffer, its string.  That is one leak.
-Two sites of `grouping` are joined if they name the same method of the application and the same library that it
-called, agree in all frames outside, and nothing tells their blocks apart: the share that survives, and when the
-survivors were born.  Where it called two methods of the library, that has to be seen by enough of them.  A
-healthy site beside a leaking one keeps its own verdict.
+Two sites of `grouping` are joined if they name the same method of the application and the same library that
+it called, agree in the application's frames outside, and nothing tells their blocks apart: the share that
+survives, and when the survivors were born.  Where it called two methods of the library, that has to be seen
+by enough of them.  A healthy site beside a leaking one keeps its own verdict.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames, packages
-from offheap.analysis.blame import blamed, entry, position
-from offheap.analysis.callbacks import callback
-from offheap.analysis.grouping import Grouping, Traits
+from offheap.analysis import packages
+from offheap.analysis.blame import blamed, called
+from offheap.analysis.grouping import Framed, Grouping, Traits
 from offheap.analysis.packages import Application
 from offheap.recording.model import Recording
 
@@ -80,9 +79,10 @@ class _Blocks:
         )
 
 
-def joined(recording: Recording, grouping: Grouping, traits: Traits, latest: NDArray[np.int64]) -> Grouping:
+def joined(recording: Recording, framed: Framed, traits: Traits, latest: NDArray[np.int64]) -> Grouping:
     """The grouping with such sites joined.  `latest`: by stack its latest row in the series, or -1."""
-    candidates = _candidates(recording, grouping, traits, latest)
+    grouping = framed.grouping
+    candidates = _candidates(recording, framed, traits, latest)
     if not candidates:
         return grouping
     blocks = _blocks(recording, grouping, latest)
@@ -159,36 +159,29 @@ def _births_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
 
 
 def _candidates(
-    recording: Recording, grouping: Grouping, traits: Traits, latest: NDArray[np.int64]
+    recording: Recording, framed: Framed, traits: Traits, latest: NDArray[np.int64]
 ) -> list[list[list[int]]]:
     """Sites of one method of the application that called one library, by that library's method.
 
-    They agree in all frames outside, and ever allocated.
+    They agree in the application's frames outside, and ever allocated.
     """
-    application = Application.of(recording.info)
-    indices, offsets = recording.stack_frames, recording.stack_offsets
-    held = np.zeros(len(offsets) - 1, np.bool_)
+    members = framed.grouping.members
+    held = latest >= 0
     held[recording.live["stack"]] = True
-    held |= latest >= 0
-    found: dict[Hashable, dict[int, list[int]]] = {}
-    for number, members in enumerate(grouping.members):
-        own = indices[offsets[members[0]] : offsets[members[0] + 1]].tolist()
-        if not any(held[stack] for stack in members) or not any(traits.java[index] for index in own):
-            continue
-        stack = recording.stack(members[0])
-        if callback(stack) or frames.by_jvm(stack):
-            continue
-        look = blamed(stack, application)
-        at = position(stack, look)
-        if at is None:
-            continue
-        called = entry(stack, look)
-        outside = tuple(traits.identity[index] for index in own[at + 1 :] if not traits.glue[index])
-        kind = int(recording.stack_kinds[members[0]])
-        whose = "" if called is None else _library(stack[called].name)
-        method = 0 if called is None else traits.function[own[called]]
-        by_method = found.setdefault((kind, traits.function[own[at]], whose, outside), {})
-        by_method.setdefault(method, []).append(number)
+    by_caller: dict[Hashable, list[int]] = {}
+    for number, caller in enumerate(framed.callers):
+        if caller is not None and any(held[stack] for stack in members[number]):
+            by_caller.setdefault(caller, []).append(number)
+    application = Application.of(recording.info)
+    found: dict[Hashable, dict[str, list[int]]] = {}
+    # Most sites are alone with their callers.
+    for caller, numbers in by_caller.items():
+        for number in numbers if len(numbers) > 1 else ():
+            stack = recording.stack(members[number][0])
+            method = called(stack, blamed(stack, application))
+            name = method.name if method else ""
+            by_method = found.setdefault((caller, _library(name)), {})
+            by_method.setdefault(name, []).append(number)
     return [list(by_method.values()) for by_method in found.values() if sum(map(len, by_method.values())) > 1]
 
 

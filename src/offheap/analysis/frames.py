@@ -126,9 +126,14 @@ def boundary(stack: Sequence[Frame]) -> int | None:
     return next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
 
 
+def is_gap(frame: Frame) -> bool:
+    """Whether it stands for unknown methods that the compiler inlined into the next frame."""
+    return frame.kind == "unknown" and frame.name.startswith(_INLINED)
+
+
 def is_inexact(stack: Sequence[Frame], index: int) -> bool:
     """Whether a compiled method stands for others, unknown, that the compiler inlined into it."""
-    return index > 0 and stack[index - 1].kind == "unknown" and stack[index - 1].name.startswith(_INLINED)
+    return index > 0 and is_gap(stack[index - 1])
 
 
 def allocating(stack: Sequence[Frame]) -> int:

@@ -3,9 +3,10 @@
 Two stacks belong together if they are of one kind (malloc, mmap) and
 
 - are inside the same callback of an agent's for the same event, whatever Java code ran just then
-- with Java frames: agree in all of these, and in all native frames outside them, by name and line, whatever
-  the native functions inside them; of what HotSpot wanted for itself also in the native function that Java
-  called
+- with Java frames: agree in all of these, by name and line, whatever the native functions inside them;
+  outside the frame to look at (`blame`) only in those that may be the application's, since a framework calls
+  one handler by several ways; of what HotSpot wanted for itself in all frames outside the native function
+  that Java called
 - without: agree in everything outside the allocator's wrappers and the C++ run time, the innermost function
   of that by name, its callers by line as well.
 
@@ -21,10 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis import frames
+from offheap.analysis.blame import MAYBE, Trait, looked_at, trait
 from offheap.analysis.callbacks import callback
+from offheap.analysis.packages import Application
 from offheap.recording.model import Recording
 
-_CALLBACK = "callback"
+_CALLBACK, _OUTSIDE = "callback", "outside"
 
 _Key = tuple[int | str, ...]
 
@@ -47,10 +50,12 @@ class Traits:
 
     identity  a number by name and line
     function  a number by name alone
+    blame     what `blame` has to know of it
     """
 
     identity: list[int]
     function: list[int]
+    blame: list[Trait]
     java: list[bool]
     jvm: list[bool]
     glue: list[bool]
@@ -58,6 +63,7 @@ class Traits:
 
     @classmethod
     def of(cls, recording: Recording) -> Traits:
+        application = Application.of(recording.info)
         names: dict[tuple[str, int, str], int] = {}
         functions: dict[tuple[str, str], int] = {}
         identity, function = [], []
@@ -70,6 +76,7 @@ class Traits:
         return cls(
             identity=identity,
             function=function,
+            blame=[trait(frame, application) for frame in recording.frames],
             java=[frame.kind == "java" for frame in recording.frames],
             jvm=[frame.kind == "jvm" for frame in recording.frames],
             glue=[frames.is_glue(frame) for frame in recording.frames],
@@ -77,8 +84,21 @@ class Traits:
         )
 
 
-def by_frames(recording: Recording, traits: Traits) -> Grouping:
+@dataclass(frozen=True)
+class Framed:
+    """The grouping by frames alone.
+
+    callers  by site, the method to look at and the application's frames outside it; None of what is no
+             method's, HotSpot's own or an agent's
+    """
+
+    grouping: Grouping
+    callers: list[_Key | None]
+
+
+def by_frames(recording: Recording, traits: Traits) -> Framed:
     """Sort the stacks into sites; one pass over the frames of each stack."""
+    callers: list[_Key | None] = []
     numbers: dict[_Key, int] = {}
     members: list[list[int]] = []
     stacks = len(recording.stack_offsets) - 1
@@ -88,30 +108,38 @@ def by_frames(recording: Recording, traits: Traits) -> Grouping:
     kinds = recording.stack_kinds.tolist()
     for stack in range(stacks):
         own = indices[offsets[stack] : offsets[stack + 1]]
-        key = _key(recording, traits, stack, own)
+        key, caller = _key(recording, traits, stack, own)
         number = numbers.setdefault((kinds[stack], *key), len(numbers))
         if number == len(members):
             members.append([])
+            callers.append(caller and (kinds[stack], *caller))
         members[number].append(stack)
         of_stack[stack] = number
-    return Grouping(of_stack, members)
+    return Framed(Grouping(of_stack, members), callers)
 
 
-def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> _Key:
+def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tuple[_Key, _Key | None]:
+    """What the stacks of a site have in common, and `Framed.callers`."""
     inner = next((i for i, index in enumerate(own) if traits.java[index]), None)
     native = own[:inner]
     # Most stacks have no function of libjvm's inside: what follows takes longer.
     jvm = any(traits.jvm[index] for index in native)
     if jvm and (inside := callback(recording.stack(stack))):
-        return (_CALLBACK, traits.function[own[inside.at]], inside.event)
+        return (_CALLBACK, traits.function[own[inside.at]], inside.event), None
     if inner is None:
         start = next((i for i, index in enumerate(own) if not traits.runtime[index]), None)
         if start is None:
             start = max(len(own) - 1, 0)
         # The innermost function may call the allocator at several places: one site.
         innermost = (traits.function[own[start]],) if own else ()
-        return (*innermost, *(traits.identity[index] for index in own[start + 1 :]))
-    java = (traits.identity[index] for index in own[inner:] if not traits.glue[index])
+        return (*innermost, *(traits.identity[index] for index in own[start + 1 :])), None
     if jvm and frames.by_jvm(recording.stack(stack)):
-        return (traits.function[own[inner - 1]], *java)
-    return tuple(java)
+        java = (traits.identity[index] for index in own[inner:] if not traits.glue[index])
+        return (traits.function[own[inner - 1]], *java), None
+    at = looked_at([traits.blame[index] for index in own])
+    assert at is not None  # there is a Java frame
+    if not traits.blame[own[at]].flags & MAYBE:
+        return tuple(traits.identity[index] for index in own[inner:] if not traits.glue[index]), None
+    inside_ = (traits.identity[index] for index in own[inner : at + 1] if not traits.glue[index])
+    outside = tuple(traits.identity[index] for index in own[at + 1 :] if traits.blame[index].flags & MAYBE)
+    return (*inside_, _OUTSIDE, *outside), (traits.function[own[at]], *outside)

@@ -73,7 +73,7 @@ def match(recordings: Sequence[Recording]) -> Matching:
         of_stack.append(_sites(recording, numbers, traits, sites, same_jdk))
         wrappers.append(traits & _WRAPPER > 0)
     # Blocks tell which sites are one; a diff is read beside the suspects of the newer recording.
-    groupings = [by_frames(recording, Traits.of(recording)) for recording in recordings[:-1]]
+    groupings = [by_frames(recording, Traits.of(recording)).grouping for recording in recordings[:-1]]
     groupings.append(group(recordings[-1]))
     count = _join(of_stack, [grouping.members for grouping in groupings])
     return Matching(of_stack, of_frame, wrappers, count, len(functions))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from offheap.recording.model import Frame, Info
 
@@ -238,6 +239,8 @@ class Application:
 
     packages: tuple[str, ...] = ()
     told: bool = False
+    # What `blame` has found out about methods: stacks share a few thousand.
+    traits: dict[tuple[str, bool], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, info: Info) -> Application:

@@ -13,7 +13,8 @@ import numpy as np
 
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.results import Suspect
-from offheap.quantities import format_size
+from offheap.analysis.touched_bytes import requested_and_touched
+from offheap.quantities import format_size, rate_unit
 from offheap.recording.model import OwnersOverTime, Recording
 
 # RSS that grew by less than this share of what leaked asks for a reason.
@@ -26,10 +27,16 @@ _BLOCKS = ("malloc", "jvm-malloc", "direct-buffers")  # owners of the pages that
 
 
 def rss_note(recording: Recording, suspects: Sequence[Suspect]) -> str:
-    """`rss_beside_leak` of those that a headline is about: of `suspects`, by rank, as bad as the first."""
+    """What RSS did beside those that a headline is about: of `suspects`, by rank, as bad as the first.
+
+    How fast both grow where that differs, and why RSS did not grow, where it did not.
+    """
     first = suspects[0].verdict if len(suspects) else ""
-    some = suspects[:_MOST_COUNTED] if first in ("leak", "growing") else ()
-    return rss_beside_leak(recording, [one for one in some if one.verdict == first])
+    some = [one for one in suspects[:_MOST_COUNTED] if one.verdict in ("leak", "growing")]
+    worst = [one for one in some if one.verdict == first]
+    unit = rate_unit(one.growth_bytes_per_second.estimate for one in some)
+    parts = requested_and_touched(recording, worst, unit), rss_beside_leak(recording, worst)
+    return ". ".join(filter(None, parts))
 
 
 def rss_beside_leak(recording: Recording, suspects: Iterable[Suspect]) -> str:

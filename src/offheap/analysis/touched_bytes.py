@@ -30,7 +30,9 @@ def requested_and_touched(recording: Recording, some: Sequence[Suspect], unit: R
     grown = _rss(recording)
     if not some or grown is None or requested.low <= 0 or grown.high >= requested.low:
         return ""
-    low, high = unit.format(grown.low), unit.format(grown.high)
+    if grown.estimate < 0:
+        return ""  # another owner shrinks: `rss_beside_leak` says which
+    low, high = unit.format(max(grown.low, 0.0)), unit.format(grown.high)
     text = (
         f"{unit.format(requested.estimate)} are requested, RSS grows by {unit.format(grown.estimate)} "
         f"({low} to {high})"
