@@ -57,19 +57,14 @@ def stairs(rng: np.random.Generator, looks: int, first: float, last: float, step
     return first + np.searchsorted(at, np.arange(looks)) * (last - first) / steps
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "steps"), [(8.7, 42.0, 40), (7.5, 13.0, 40), (8.7, 22.9, 40), (8.7, 42.0, 25)]
-)
+@pytest.mark.parametrize(("first", "last", "steps"), [(8.7, 42.0, 20), (7.5, 13.0, 20), (8.7, 22.9, 30)])
 def test_growth_in_steps_is_seen(first: float, last: float, steps: int) -> None:
+    """A line with an interval saw a third of them."""
     rng = np.random.default_rng(1)
-    kinds = [
-        verdict(
-            over(120, seed=seed, malloc=stairs(rng, 120, first, last, steps) + wander(rng, 120, 0.8, 0.2))
-        ).kind
-        for seed in range(40)
-    ]
+    series = [stairs(rng, 60, first, last, steps) + wander(rng, 60, 0.8, 0.05) for _ in range(20)]
+    kinds = [verdict(over(seed=seed, malloc=malloc)).kind for seed, malloc in enumerate(series)]
     assert set(kinds) <= {"native-malloc", "cannot tell yet"}
-    assert kinds.count("native-malloc") >= 34
+    assert kinds.count("native-malloc") >= 15
 
 
 def test_growth_along_a_curve_is_seen() -> None:
@@ -81,8 +76,8 @@ def test_growth_along_a_curve_is_seen() -> None:
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.8, 0.9, 0.95])
 def test_wandering_is_no_growth(memory: float) -> None:
     rng = np.random.default_rng(3)
-    kinds = [verdict(over(seed=seed, malloc=20 + wander(rng, 60, memory, 2.0))).kind for seed in range(100)]
-    assert kinds.count("stable") + kinds.count("cannot tell yet") >= 96
+    kinds = [verdict(over(seed=seed, malloc=20 + wander(rng, 60, memory, 2.0))).kind for seed in range(40)]
+    assert kinds.count("stable") + kinds.count("cannot tell yet") >= 38
 
 
 @pytest.mark.parametrize("rate", [6.0, 9.0, 30.0, 60.0])
@@ -90,7 +85,7 @@ def test_wandering_is_no_growth(memory: float) -> None:
 def test_what_is_excluded_is_no_less_than_the_truth(rate: float, memory: float) -> None:
     rng = np.random.default_rng(4)
     wrong = 0
-    for seed in range(100):
+    for seed in range(40):
         grown = 8.7 + rate * np.arange(80) / 1024
         found = verdict(over(80, seed=seed, malloc=grown + wander(rng, 80, memory, 0.5)))
         if found.kind == "stable":
@@ -100,7 +95,7 @@ def test_what_is_excluded_is_no_less_than_the_truth(rate: float, memory: float) 
             wrong += found.excluded < rate * KIB
         else:
             assert found.kind in ("cannot tell yet", "native-malloc")
-    assert wrong <= 3
+    assert wrong <= 2
 
 
 def collected(period: int, looks: int = 60) -> dict[str, Series]:

@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 _DEVIATIONS = 1.96
 _MOST_POINTS = 600  # of n points there are n^2 / 2 pairs
 _MOST_CORRELATION = 0.9
+_SLOW = 0.5  # share of the middle third's rate: slower than that is no noise
 _SHORTEST = 1e-9  # seconds: looks that are taken at one time have no rate
 _WALKS = 0.6  # correlation of neighbours from which on the levels of parts of the time tell more than a line
 _PARTS, _FEWEST_PARTS = 8, 5  # of the time, of which the levels are compared; each has two looks
@@ -72,11 +73,13 @@ class Trend:
         return self.rate.low > 0 and first < second < third
 
     def slows(self, share: float) -> bool:
-        """Whether the last third grew less than `share` of what the middle third grew."""
-        return self.last < share * self.middle
+        """Whether the last third grew less than half of what the middle third grew, or less than `share`, of
+        at least a half, and the rates differ by more than the error of the whole."""
+        apart = self.middle - self.last > self.rate.high - self.rate.estimate
+        return self.last < (share if apart else _SLOW) * self.middle
 
 
-def trend(times: Floats, values: Floats, fewest: int = 6) -> Trend | None:
+def trend(times: Floats, values: Floats, fewest: int = 5) -> Trend | None:
     """None with fewer than `fewest` points in the last two thirds.  NaN in `values` is no point."""
     known = np.isfinite(values)
     if not known.any():
