@@ -64,7 +64,7 @@ def test_growth_in_steps_is_seen(first: float, last: float, steps: int) -> None:
     series = [stairs(rng, 60, first, last, steps) + wander(rng, 60, 0.8, 0.05) for _ in range(20)]
     kinds = [verdict(over(seed=seed, malloc=malloc)).kind for seed, malloc in enumerate(series)]
     assert set(kinds) <= {"native-malloc", "cannot tell yet"}
-    assert kinds.count("native-malloc") >= 15
+    assert kinds.count("native-malloc") >= 12
 
 
 def test_growth_along_a_curve_is_seen() -> None:
