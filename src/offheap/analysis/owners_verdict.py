@@ -18,11 +18,12 @@ from offheap.quantities import PER_SECOND, format_duration, format_size
 from offheap.recording.model import OwnersOverTime
 
 _SHORTEST = 10.0  # seconds
-_FEWEST_LOOKS = 10
+_FEWEST_LOOKS = 8
 _RETAINED = 0.25  # of RSS
 # Of each owner the upper end of the 95 % interval counts, and the largest of ten is said: at 1.3 times its
 # distance (99 % each) that is one that nobody exceeded, at 95 %.
 _SURER = 1.3
+_BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than what a watch excludes
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
 _CAUSE = 0.1  # of all growth: classes bring Java objects and the JVM's malloc with them
@@ -146,7 +147,8 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
             ):
                 return _undecided(over, one, pid, seconds)
     worst = max(most, key=lambda one: most[one], default=None)
-    excluded = most[worst] if worst else 0.0
+    # Of blocks of which none came in the time three may have been due, at 95 %.
+    excluded = max(most[worst] if worst else 0.0, 3 * _BLOCK / max(seconds * 2 / 3, 1.0))
     span = format_duration(seconds * 2 / 3)
     if worst and excluded > DEFAULT_LIMIT:
         why = (
