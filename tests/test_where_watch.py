@@ -87,6 +87,8 @@ def test_a_watch_that_is_ended_early(jre: Callable[[int], Path], waiting_classes
     assert [sum(column) for column in zip(*watch["owners"].values(), strict=True)] == watch["rss_bytes"]
     assert watch["rss_bytes"][-1] == document["rss_bytes"]
     assert watch["gauges"]["threads: Signal Dispatch"][-1] == 1
+    ages = watch["gauges"]["age"]
+    assert 0 < ages[0] < ages[-1] < 600
     assert document["verdict"]["kind"] == "cannot tell yet"
     assert document["verdict"]["needs_seconds"] >= 30
 

@@ -60,8 +60,11 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
         _print_fact(out, "cgroup", _cgroup(accounts.cgroup))
     asked = ", ".join(accounts.sources)
     _print_fact(out, "from", "/proc" + (f"; the JVM's {asked}" if asked else ""))
-    if any(holding.counted for holding in accounts.holdings):
+    counted = {holding.owner for holding in accounts.holdings if holding.counted}
+    if counted - {"direct-buffers"}:
         _print_fact(out, "malloc", "its pages are split by what Native Memory Tracking counts in them")
+    elif counted:
+        _print_fact(out, "malloc", "direct buffers are what the JDK counts of them, taken off its blocks")
     if accounts.native_heap:
         for sentence in native_heap_text.sentences(accounts.native_heap):
             _print_fact(out, "malloc", sentence)

@@ -1,0 +1,34 @@
+"""Leaks of known rate added to real watches of healthy JVMs: benchmarks/where_power.py has the figures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import where_power
+
+from offheap.analysis.owners_verdict import judge
+
+WATCHES = where_power.watches()
+RUNS = 24
+
+
+def test_none_of_the_healthy_is_blamed() -> None:
+    for one in WATCHES:
+        verdict = judge(one.over).verdict
+        assert verdict.kind in ("stable", "cannot tell yet"), (one.name, verdict.why)
+    steady = [one for one in WATCHES if not one.fills]
+    found = where_power.evaluate(steady, (0,), (60, 120), RUNS)
+    assert all(counts["wrong"] == 0 for counts in found.values()), found
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_leak_is_seen_or_it_is_said_what_may_be(busy: bool) -> None:
+    noise = [one for one in WATCHES if one.busy == busy and not one.fills]
+    found = where_power.evaluate(noise, (10, 1000), (120,), RUNS)
+    assert found[1000, 120]["right"] >= 0.9 * RUNS, found
+    assert all(counts["wrong"] <= 1 for counts in found.values()), found
