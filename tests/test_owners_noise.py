@@ -198,6 +198,22 @@ def test_buffers_that_threads_hold_are_direct_buffers() -> None:
     assert verdict(few).kind == "threads"
 
 
+def test_what_malloc_keeps_is_not_blamed_beside_growing_blocks() -> None:
+    """A leak by RocksDB on a busy machine: ten looks, of which the last ones grew by less."""
+    times = np.array([8.0, 13, 18, 25, 32, 39, 44, 49, 55, 61])
+    malloc = np.array([33.8, 39.5, 43.6, 47.7, 55.0, 63.9, 65.3, 70.2, 72.9, 77.2])
+    kept = np.array([0.0, 1.9, 2.2, 2.4, 0.9, 1.9, 4.5, 3.9, 5.0, 5.7])
+    collections = {"collections": np.array([3.0, 4, 4, 5, 5, 6, 6, 6, 7, 7])}
+    looks = over(10, gauges={**collections, "age": times + 100}, malloc=malloc, malloc_free=kept)
+    found = verdict(OwnersOverTime(times, looks.names, looks.bytes, looks.rss, looks.gauges))
+    assert found.kind == "native-malloc"
+    fading = 33.8 + 45 * (1 - np.exp(-times / 20))
+    looks = over(10, gauges=collections, malloc=fading, malloc_free=kept)
+    found = verdict(OwnersOverTime(times, looks.names, looks.bytes, looks.rss, looks.gauges))
+    assert found.kind == "cannot tell yet"
+    assert "malloc's memory grew, but ever slower" in found.why
+
+
 def test_a_look_without_the_jdks_counters_is_left_out() -> None:
     buffers = np.full(60, 24.0)
     malloc = np.full(60, 8.7)

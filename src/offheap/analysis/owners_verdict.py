@@ -63,9 +63,27 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
     if found is None:
         return _open("the looks are too far apart", pid, seconds * 2)
     growing = [one for one in found if one.state == "grows"]
-    if growing:
-        return _blame(over, _cause(growing), found, pid, loaders)
-    return _nobody(over, found, pid, seconds)
+    if not growing:
+        return _nobody(over, found, pid, seconds)
+    cause = _cause(growing)
+    doubt = _in_doubt(cause, found)
+    return _undecided(over, doubt, pid, seconds) if doubt else _blame(over, cause, found, pid, loaders)
+
+
+def _in_doubt(cause: Standing, found: Sequence[Standing]) -> Standing | None:
+    """Who grew by more than the one to be blamed, and whose growth may fade or be garbage.
+
+    What malloc keeps free follows its blocks: it is nobody's fault while these are not cleared.
+    """
+    if cause.kind in ("threads", "metaspace"):
+        return None
+    least = cause.trend.rate.estimate
+    for one in sorted(found, key=lambda one: -one.trend.rate.estimate):
+        if one.kind in _NATIVE and one.state not in ("grows", "flat"):
+            rate = one.trend.rate
+            if (rate.estimate if cause.kind == "allocator-retention" else rate.low) > least:
+                return one
+    return None
 
 
 def _cause(growing: Sequence[Standing]) -> Standing:

@@ -76,6 +76,7 @@ class Trend:
         """Whether the last third grew less than half of what the middle third grew, or less than `share`, of
         at least a half, and the rates differ by more than the error of the whole."""
         apart = self.middle - self.last > self.rate.high - self.rate.estimate
+        apart = apart and self.points >= 2 * _FEWEST_PARTS  # fewer tell no more than the half
         return self.last < (share if apart else _SLOW) * self.middle
 
 
