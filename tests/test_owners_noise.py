@@ -214,6 +214,12 @@ def test_what_malloc_keeps_is_not_blamed_beside_growing_blocks() -> None:
     assert "malloc's memory grew, but ever slower" in found.why
 
 
+def test_freed_blocks_are_no_growth_of_free_memory() -> None:
+    moved = np.minimum(np.arange(60) * 0.3, 12)
+    assert verdict(over(malloc=30 - moved, malloc_free=5 + moved)).kind in ("stable", "cannot tell yet")
+    assert verdict(over(malloc_free=5 + np.arange(60) * 0.5)).kind == "allocator-retention"
+
+
 def test_a_look_without_the_jdks_counters_is_left_out() -> None:
     buffers = np.full(60, 24.0)
     malloc = np.full(60, 8.7)

@@ -53,6 +53,8 @@ _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("mapped-files",),
 )
 
+_MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
+
 # Shares of RSS: growth below the first is nobody's worry yet; an interval that reaches the second leaves
 # the question open.
 MATERIAL, WIDE = 0.005, 0.05
@@ -112,6 +114,8 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Stand
         material = _MATERIAL_KEPT if kind == "allocator-retention" else MATERIAL
         state = _state(one, share, whole.level, material)
         last = float(held[-1])
+        if kind == "allocator-retention" and state == "grows" and not _pages_grow(over):
+            state = "flat"  # blocks were freed, and nothing was taken from the system
         if kind == "java-heap":
             found.append(_heap(over, one, state, share, whole.level, last))
         elif kind == "threads":
@@ -190,6 +194,12 @@ def _heap(
     if state in ("grows", "slows"):
         state = "unjudged" if rss.rate.low > 0 else "open"
     return Standing("java-heap", state, rss, last, rss)
+
+
+def _pages_grow(over: OwnersOverTime) -> bool:
+    """Whether malloc's pages as a whole grow, whoever has the blocks on them."""
+    pages = trend(over.times, _held(over, _MALLOC_PAGES))
+    return pages is not None and pages.grows
 
 
 def _held_by_objects(
