@@ -145,6 +145,21 @@ def test_live_blocks_that_grow_at_no_site_for_sure_are_named() -> None:
     assert ranked.level(without=[0]) is None
 
 
+def test_pages_that_grow_ever_slower_are_said_beside_no_leak() -> None:
+    recording = recorded("churn", "flat")
+    over = owners("malloc", 0.0)
+    held = over.bytes.copy()
+    held[:, 0] += 20 * MIB * (1 - np.exp(-over.times / 12))
+    slower = replace(over, bytes=held, rss=held.sum(axis=1), gauges={"process-age": over.times + 600})
+    ranked = ranking(replace(recording, owners=slower))
+    assert ranked.owners
+    assert ranked.owners.verdict.kind == "cannot tell yet", ranked.owners.verdict
+    words = answer(ranked)
+    assert words.startswith("No leak found ")
+    assert "malloc's memory grew by " in words
+    assert "ever slower, as in a warm-up (offheap where has more)." in words
+
+
 def test_a_leak_that_explains_a_part_leaves_the_rest_said() -> None:
     words = answer(ranking(recorded("leak", "much")))
     assert words.startswith("Leaking: ")

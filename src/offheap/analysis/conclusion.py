@@ -37,7 +37,7 @@ class Conclusion:
     seconds  how long a recording would tell; None: this one does, or time does not help
     level    pages that grow by more than the sites that leak or grow explain; they decide where no site does
     most     where no site does, the one whose live blocks grew most, in words
-    beside   what grows that is no native block, in words; "" if nothing does
+    beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
     """
 
     kind: Kind
@@ -57,7 +57,10 @@ def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[
         place for place, verdict in enumerate(ranked.verdicts) if verdict == "leak" and place not in without
     ]
     growing = ranked.growing(without)
-    level, other = ranked.level([*without, *leaks, *growing]), beside(ranked.owners)
+    level, other = (
+        ranked.level([*without, *leaks, *growing]),
+        beside(ranked.sites.recording.owners, ranked.owners, ranked.rate_unit),
+    )
     if leaks:
         return Conclusion("leak", power, limit, leaks[0], None, level, beside=other)
     if growing:
@@ -84,13 +87,13 @@ def also(found: Conclusion, unit: RateUnit = PER_MINUTE) -> str:
     if found.level:
         sentences.append(f"{grew(found.level, unit)}, more than that explains")
     if found.beside:
-        sentences.append(f"{found.beside}, which is no native block")
+        sentences.append(found.beside)
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
 def without_suspect(found: Conclusion) -> str:
     """A sentence where no site leaks or grows, and what grows beside native blocks."""
-    also = f"; {found.beside}, which is no native block (offheap where has more)" if found.beside else ""
+    also = f"; {found.beside} (offheap where has more)" if found.beside else ""
     if found.level:
         return f"Growing, and not shown to be a leak: {unexplained(found, found.level)}{also}."
     if found.kind == "no leak":

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offheap.analysis import totals
-from offheap.analysis.owners_growth import Standing, standings
+from offheap.analysis.owners_growth import Standing, State, standings
 from offheap.analysis.results import Estimate
 from offheap.analysis.results_owners import Kind, OwnersGrowth
 from offheap.analysis.trend import trend
@@ -44,6 +44,14 @@ _BESIDE: dict[Kind, str] = {
 }
 # Nothing is sure to grow by levels: a leak of blocks, which is sure, takes the place of these.
 QUIET: tuple[Kind, ...] = ("stable", "cannot tell yet", "allocator-retention")
+# Pages that grow for sure, and why that is not said to go on.
+_MAY_STOP: dict[State, str] = {
+    "slows": "but ever slower, as in a warm-up",
+    "warming": "as in every JVM of that age",
+    "uncollected": "and a collection may free it",
+    "unjudged": "and may be metaspace",
+}
+_FEWEST_LOOKS = 10  # as owners_verdict asks for: a trend of fewer is chance
 # Bytes of pages to a byte that was asked for: malloc's headers and rounding make up to this of small blocks.
 _OVERHEAD = 2.0
 # Live blocks that grew by this share of what the pages did are what fills them.
@@ -121,8 +129,16 @@ def why_no_site(one: Level, most: str = "", unit: RateUnit = PER_MINUTE) -> str:
     )
 
 
-def beside(found: OwnersGrowth | None) -> str:
-    """What grows beside native blocks, by levels: `the Java heap grows`; "" if nothing does."""
+def beside(over: OwnersOverTime, found: OwnersGrowth | None, unit: RateUnit = PER_MINUTE) -> str:
+    """What grows by levels and is no leak of blocks: another owner, or pages that may stop; "" if none."""
     if found is None or (found.verdict.kind == "allocator-retention" and found.verdict.excluded is not None):
         return ""
-    return _BESIDE.get(found.verdict.kind, "")
+    if found.verdict.kind in _BESIDE:
+        return f"{_BESIDE[found.verdict.kind]}, which is no native block"
+    if found.verdict.kind != "cannot tell yet" or found.looks < _FEWEST_LOOKS:
+        return ""
+    for one in standings(over) or ():
+        if one.kind in PAGES and one.state in _MAY_STOP and one.trend.rate.low > 0:
+            rate = unit.format(one.trend.rate.estimate)
+            return f"{PAGES[one.kind]} grew by {rate}, {_MAY_STOP[one.state]}"
+    return ""
