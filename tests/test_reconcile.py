@@ -19,7 +19,7 @@ from offheap.recording.model import OwnersOverTime, Recording
 from offheap.report import json, markdown
 from offheap.report import ticket as ticket_report
 from offheap.report.payload import payload
-from recordings import Churn, Leak, Process, WarmUp, inflater, native_stack
+from recordings import Churn, Leak, Process, WarmUp, inflater, java, jvm, native, native_stack
 
 MIB = 1 << 20
 SECONDS = 60.0
@@ -158,6 +158,22 @@ def test_pages_that_grow_ever_slower_are_said_beside_no_leak() -> None:
     assert words.startswith("No leak found ")
     assert "malloc's memory grew by " in words
     assert "ever slower, as in a warm-up (offheap where has more)." in words
+
+
+def test_where_names_direct_buffers_that_leak_by_blocks() -> None:
+    process = Process(SECONDS, 2)
+    buffer = (native("malloc", ""), jvm("Unsafe_AllocateMemory0"), java("java.nio.DirectByteBuffer.<init>"))
+    callers = (java("java.nio.ByteBuffer.allocateDirect"), java("com.example.Tiles.render", 12))
+    process.add((*buffer, *callers), Leak(40, 7160))
+    recording = process.record(interval=32 << 10)
+    survived = replace(recording.info, after_collection=True)
+    ranked = ranking(replace(recording, info=survived, owners=owners("malloc", 0.0)))
+    assert ranked.verdicts[0] == "leak"
+    assert where(ranked).kind == "direct-buffers"
+    mapped = Process(SECONDS, 2)
+    mapped.add((native("mmap", ""), native("map_window")), Leak(1, MIB), kind=2)
+    ranked = ranking(replace(mapped.record(exact=True), owners=owners("malloc", 0.0)))
+    assert where(ranked).kind == "native-mmap"
 
 
 def test_a_leak_that_explains_a_part_leaves_the_rest_said() -> None:

@@ -9,8 +9,12 @@ from offheap.analysis.answer import describe
 from offheap.analysis.conclusion import Conclusion, conclude
 from offheap.analysis.leaks import Ranking
 from offheap.analysis.reconcile import PAGES, QUIET, why_no_site
+from offheap.analysis.results import Suspect
 from offheap.analysis.results_owners import Kind, OwnersGrowth, WhereVerdict
 from offheap.quantities import PER_MINUTE
+
+# What the JVM counts as direct buffers.
+_BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", "java.nio.Bits.")
 
 
 def owners_with_blocks(found: OwnersGrowth, ranked: Ranking) -> OwnersGrowth:
@@ -30,7 +34,7 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     who = describe(suspect, PER_MINUTE)
     if found.kind == "leak" and by_level.kind in QUIET:
         # Blocks that stay are counted, whatever the pages did that they lie in.
-        kind: Kind = "native-mmap" if suspect.site.kind == "mmap" else "native-malloc"
+        kind = _holds(suspect)
         why = f"blocks leak: {who}; by the pages alone it is {by_level.kind}: {by_level.why}"
         return WhereVerdict(kind, why, (leaks,), by_level.grown)
     if by_level.kind == "stable":
@@ -40,3 +44,11 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
         return by_level
     what = "blocks leak" if found.kind == "leak" else "blocks grow, and are not shown to leak"
     return replace(by_level, why=f"{by_level.why}; {what}: {who}", next=(leaks, *by_level.next))
+
+
+def _holds(suspect: Suspect) -> Kind:
+    """Whose pages its blocks lie in."""
+    if suspect.site.kind == "mmap":
+        return "native-mmap"
+    buffer = any(frame.name.startswith(_BUFFERS) for frame in suspect.site.stack if frame.kind == "java")
+    return "direct-buffers" if buffer else "native-malloc"
