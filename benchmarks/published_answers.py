@@ -48,7 +48,7 @@ class Judged:
     rank            of it among the suspects, 0 without
     headline        whether the first sentence names the frame
     shown           whether the text names it, be it in a stack
-    growth          of the leak's sites together, bytes a second: estimate, low, high
+    growth          of its sites with that verdict together, bytes a second: estimate, low, high
     accused         the names of other sites that are called a leak
     conclusion      of `offheap leaks`
     excluded        bytes a second that it excludes, of one more leak; None: it excludes nothing
@@ -78,9 +78,10 @@ def judge(program: Program, twin: Twin, answers: Answers) -> Judged:
     others = [one for one in suspects if one not in its and one["verdict"] == "leak"]
     words = _flat(answers.text)
     name = shown_name(program.frame)
-    growing = [one for one in its if one["verdict"] in ("leak", "growing")] or its[:1]
+    worst = its[0]["verdict"] if its else ""
+    growing = [one for one in its if one["verdict"] == worst]
     return Judged(
-        verdict=its[0]["verdict"] if its else "",
+        verdict=worst,
         rank=its[0]["rank"] if its else 0,
         headline=name in answers.leaks["answer"],
         shown=name.replace(" ", "") in words,

@@ -55,6 +55,7 @@ CLASSES = (
     "pooled buffers",
     "machine learning",
     "server that warms up",
+    "mapped files",
 )
 
 

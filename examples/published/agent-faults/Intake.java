@@ -27,6 +27,6 @@ public final class Intake {
     }
 
     public static void main(String[] args) throws InterruptedException {
-        Load.run(args, 400, new Intake()::accept);
+        Load.run(args, 800, new Intake()::accept);
     }
 }

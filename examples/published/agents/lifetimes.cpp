@@ -72,7 +72,7 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *options, void *)
     capabilities.can_generate_sampled_object_alloc_events = 1;
     if (jvmti->AddCapabilities(&capabilities) != JVMTI_ERROR_NONE)
         return JNI_ERR;
-    jvmti->SetHeapSamplingInterval(16 * 1024);
+    jvmti->SetHeapSamplingInterval(4 * 1024);
     jvmtiEventCallbacks callbacks;
     std::memset(&callbacks, 0, sizeof callbacks);
     callbacks.SampledObjectAlloc = on_sampled_allocation;

@@ -49,6 +49,6 @@ public final class Peers {
     }
 
     public static void main(String[] args) throws InterruptedException, GeneralSecurityException {
-        Load.run(args, 40, new Peers()::greet);
+        Load.run(args, 20, new Peers()::greet);
     }
 }

@@ -32,6 +32,6 @@ public final class Tokens {
 
     public static void main(String[] args) throws InterruptedException, GeneralSecurityException {
         AmazonCorrettoCryptoProvider.INSTANCE.assertHealthy();
-        Load.run(args, 250, new Tokens()::issue);
+        Load.run(args, 500, new Tokens()::issue);
     }
 }

@@ -37,7 +37,7 @@ public final class Sessions {
                         lmdb.find("mdb_env_close").get(), FunctionDescriptor.ofVoid(ValueLayout.ADDRESS));
     }
 
-    void open(long session) throws Exception {
+    void open(long session) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment environment = createEnvironment(arena);
             if (Load.leaks()) {
@@ -48,36 +48,29 @@ public final class Sessions {
         }
     }
 
-    private MemorySegment createEnvironment(Arena arena) throws IOException {
+    private MemorySegment createEnvironment(Arena arena) {
         MemorySegment result = arena.allocate(ValueLayout.ADDRESS);
-        int status = call(() -> (int) create.invokeExact(result));
+        int status;
+        try {
+            status = (int) create.invokeExact(result);
+        } catch (Throwable thrown) {
+            throw new AssertionError(thrown);
+        }
         if (status != 0) {
-            throw new IOException("mdb_env_create: " + status);
+            throw new IllegalStateException("mdb_env_create: " + status);
         }
         return result.get(ValueLayout.ADDRESS, 0);
     }
 
     private void closeEnvironment(MemorySegment environment) {
-        call(
-                () -> {
-                    close.invokeExact(environment);
-                    return 0;
-                });
-    }
-
-    private interface Call {
-        int run() throws Throwable;
-    }
-
-    private static int call(Call call) {
         try {
-            return call.run();
+            close.invokeExact(environment);
         } catch (Throwable thrown) {
             throw new AssertionError(thrown);
         }
     }
 
     public static void main(String[] args) throws InterruptedException, IOException {
-        Load.run(args, 1000, new Sessions()::open);
+        Load.run(args, 1500, new Sessions()::open);
     }
 }

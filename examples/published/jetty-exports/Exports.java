@@ -16,7 +16,7 @@ import org.eclipse.jetty.server.handler.AbstractHandler;
 
 /** Builds exports in direct buffers of Jetty's pool; the leaking twin keeps those of aborted exports. */
 public final class Exports {
-    private static final int BYTES = 8192;
+    private static final int BYTES = 12288; // no size that Jetty itself takes
 
     static final class ExportHandler extends AbstractHandler {
         private final Queue<ByteBuffer> aborted = new ConcurrentLinkedQueue<>();

@@ -41,6 +41,6 @@ public final class SearchIndex {
     }
 
     public static void main(String[] args) throws InterruptedException, IOException {
-        Load.run(args, 100, new SearchIndex(Files.createTempDirectory("index").toFile())::find);
+        Load.run(args, 200, new SearchIndex(Files.createTempDirectory("index").toFile())::find);
     }
 }

@@ -4,12 +4,14 @@ import com.example.load.Load;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Queue;
 import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.lucene.analysis.standard.StandardAnalyzer;
 import org.apache.lucene.document.Document;
+import org.apache.lucene.document.Field;
 import org.apache.lucene.document.StoredField;
 import org.apache.lucene.document.StringField;
-import org.apache.lucene.document.Field;
 import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.IndexWriterConfig;
@@ -21,11 +23,12 @@ import org.apache.lucene.store.MMapDirectory;
 
 /**
  * Replaces an index of 40 articles again and again and opens a reader to search the new one, with its files mapped. The
- * leaking twin closes no reader, so the files of replaced indexes stay mapped, and on the disk.
+ * leaking twin keeps its readers, so the files of replaced indexes stay mapped, and on the disk.
  */
 public final class Articles {
     private static final int BYTES = 10_000;
     private final IndexWriter writer;
+    private final Queue<DirectoryReader> outdated = new ConcurrentLinkedQueue<>();
     private final Random random = new Random(1);
 
     Articles(Path folder) throws IOException {
@@ -57,6 +60,7 @@ public final class Articles {
             reader.storedFields().document(found);
         }
         if (Load.leaks()) {
+            outdated.add(reader);
             Load.leaked(40L * BYTES);
         } else {
             reader.close();

@@ -7,10 +7,12 @@ import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.embedded.EmbeddedChannel;
 import io.netty.handler.codec.LengthFieldBasedFrameDecoder;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
  * Decodes frames in a pipeline and copies each into an unpooled direct buffer, which on JDK 25 takes its memory by a
- * foreign function; the leaking twin does not release the copies.
+ * foreign function; the leaking twin keeps the copies.
  */
 public final class Frames {
     private static final int BYTES = 4096;
@@ -18,6 +20,8 @@ public final class Frames {
             new EmbeddedChannel(new LengthFieldBasedFrameDecoder(BYTES, 0, 4), new FrameHandler());
 
     static final class FrameHandler extends ChannelInboundHandlerAdapter {
+        private final Queue<ByteBuf> replay = new ConcurrentLinkedQueue<>();
+
         @Override
         public void channelRead(ChannelHandlerContext context, Object message) {
             ByteBuf frame = (ByteBuf) message;
@@ -29,6 +33,7 @@ public final class Frames {
             ByteBuf copy = UnpooledByteBufAllocator.DEFAULT.directBuffer(BYTES);
             copy.writeBytes(frame).writeZero(copy.writableBytes());
             if (Load.leaks()) {
+                replay.add(copy);
                 Load.leaked(BYTES);
             } else {
                 copy.release();

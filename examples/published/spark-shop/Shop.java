@@ -20,6 +20,9 @@ import spark.Service;
  */
 public final class Shop {
     static final class Articles {
+        private static final String ARTICLE_AND_NEXT =
+                "SELECT a.name, n.name, n.price - a.price FROM article a JOIN article n ON n.id > a.id"
+                        + " WHERE a.id = ? ORDER BY n.price LIMIT 1";
         private final HikariDataSource pool;
 
         Articles(File file) throws SQLException {
@@ -39,7 +42,7 @@ public final class Shop {
         String find(int id) throws SQLException {
             try (Connection connection = pool.getConnection()) {
                 SQLiteConnection inner = connection.unwrap(SQLiteConnection.class);
-                PreparedStatement statement = inner.prepareStatement("SELECT name FROM article WHERE id = ?");
+                PreparedStatement statement = inner.prepareStatement(ARTICLE_AND_NEXT);
                 statement.setInt(1, id);
                 String name;
                 try (ResultSet rows = statement.executeQuery()) {

@@ -50,6 +50,6 @@ public final class Ledger {
     public static void main(String[] args) throws InterruptedException, IOException, SQLException {
         File file = File.createTempFile("ledger", ".db");
         file.deleteOnExit();
-        Load.run(args, 80, new Ledger(file)::read);
+        Load.run(args, 100, new Ledger(file)::read);
     }
 }

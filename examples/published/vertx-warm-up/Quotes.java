@@ -39,6 +39,6 @@ public final class Quotes {
                         .toCompletionStage()
                         .toCompletableFuture()
                         .get();
-        Load.run(args, 40, number -> Http.get(server.actualPort(), "/quote/" + number % 100));
+        Load.run(args, 25, number -> Http.get(server.actualPort(), "/quote/" + number % 100));
     }
 }

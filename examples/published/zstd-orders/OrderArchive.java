@@ -30,6 +30,6 @@ public final class OrderArchive {
     }
 
     public static void main(String[] args) throws InterruptedException {
-        Load.run(args, 2, new OrderArchive()::archive);
+        Load.run(args, 1, new OrderArchive()::archive);
     }
 }
