@@ -131,21 +131,22 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
     recording = folder / "recording.offheap"
     if case.way == "run":
         with zoo.Running(zoo.offheap("run", "-o", recording, "--", *command)) as running:
-            truths = [zoo.Truth(0, 0), *running.truths(1)]
+            start, first = time.monotonic(), running.truths(1)[-1]
             time.sleep(seconds)
-            truths += running.truths(1)[-1:]
+            spent, last = time.monotonic() - start, running.truths(1)[-1]
             running.exit(PATIENCE_SECONDS)
-        watched, spent = None, seconds + 1
+        watched = None
     else:
         with zoo.Running(command) as running, ThreadPoolExecutor(1) as pool:
-            start = running.truths(WARM_SECONDS)[-1]
+            running.truths(WARM_SECONDS)
+            start, first = time.monotonic(), running.truths(1)[-1]
             look = ["where", str(running.pid), "--watch", f"{seconds:.0f}s", "--json"]
             watch = pool.submit(ask, *look)
             ask("attach", str(running.pid), "--duration", f"{seconds:.0f}s", "-o", recording)
-            truths = [start, running.truths(1)[-1]]
-            watched, spent = watch.result(), seconds
+            spent, last = time.monotonic() - start, running.truths(1)[-1]
+            watched = watch.result()
     said = answers(recording, watched)
-    rate = _rate(ready.program, case.twin, truths[0], truths[-1], spent)
+    rate = _rate(ready.program, case.twin, first, last, spent)
     judged = judge(ready.program, case.twin, said)
     (folder / "answers.json").write_text(json.dumps(asdict(said), indent=1))
     (folder / "leaks.txt").write_text(said.text)
@@ -214,15 +215,22 @@ def _some(
 
     with ThreadPoolExecutor(at_once) as pool:
         started = {pool.submit(once, case): case for case in chosen}
-        for number, future in enumerate(as_completed(started), 1):
-            error = future.exception()
-            if error is None:
-                outcomes.append(future.result())
-                line = describe(outcomes[-1])
-            else:
-                line = f"{started[future]}: {type(error).__name__}: {error}"
-                troubles.append(line)
-            print(f"{time.strftime('%H:%M:%S')} {number}/{len(chosen)} {line}", file=sys.stderr, flush=True)
+        try:
+            for number, future in enumerate(as_completed(started), 1):
+                error = future.exception()
+                if error is None:
+                    outcomes.append(future.result())
+                    line = describe(outcomes[-1])
+                else:
+                    line = f"{started[future]}: {type(error).__name__}: {error}"
+                    troubles.append(line)
+                print(
+                    f"{time.strftime('%H:%M:%S')} {number}/{len(chosen)} {line}", file=sys.stderr, flush=True
+                )
+        except KeyboardInterrupt:
+            print("no more are started; those that run are left to end, uncounted", file=sys.stderr)
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def describe(outcome: Outcome) -> str:
