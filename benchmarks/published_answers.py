@@ -46,8 +46,8 @@ class Judged:
 
     verdict         of the leak's site; "" where no suspect has its frames, or nothing leaks
     rank            of it among the suspects, 0 without
-    headline        whether the first sentence names the frame
-    shown           whether the text names it, be it in a stack
+    headline        whether the first sentence names a method of its package, or an agent's function
+    shown           whether the text names the very method, be it in a stack
     growth          of its sites with that verdict together, bytes a second: estimate, low, high
     accused         the names of other sites that are called a leak
     conclusion      of `offheap leaks`
@@ -83,7 +83,7 @@ def judge(program: Program, twin: Twin, answers: Answers) -> Judged:
     return Judged(
         verdict=worst,
         rank=its[0]["rank"] if its else 0,
-        headline=name in answers.leaks["answer"],
+        headline=_culprit(program.frame) in answers.leaks["answer"],
         shown=name.replace(" ", "") in words,
         growth=_total([one["growth_bytes_per_second"] for one in growing]) if growing else None,
         accused=tuple(_blamed(one) for one in others),
@@ -97,6 +97,11 @@ def judge(program: Program, twin: Twin, answers: Answers) -> Judged:
 def shown_name(frame: str) -> str:
     """`Class.method` of a Java frame, which no shortening may leave out; a native frame whole."""
     return frame if "::" in frame else ".".join(frame.split(".")[-2:])
+
+
+def _culprit(frame: str) -> str:
+    """What a sentence must name: the application's package, or an agent's function."""
+    return frame if "::" in frame else ".".join(frame.split(".")[:-2]) + "."
 
 
 def _has(stack: Sequence[Mapping[str, Any]], frame: str) -> bool:
