@@ -47,7 +47,7 @@ SECONDS = 60.0
 WARM_SECONDS = 5  # an attach comes to a program that is up
 PATIENCE_SECONDS = 240.0
 AT_ONCE = 6
-LARGE = 1e5  # bytes a second: a leak as fast must be found within a minute
+RECORDING = "recording.offheap"
 
 Way = Literal["attach", "run"]
 WAYS: tuple[Way, ...] = ("attach", "run")
@@ -128,7 +128,7 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
     scratch = folder / "scratch"
     scratch.mkdir(parents=True)
     command = ready.command(zoo.java(case.jdk), case.twin, scratch)
-    recording = folder / "recording.offheap"
+    recording = folder / RECORDING
     if case.way == "run":
         with zoo.Running(zoo.offheap("run", "-o", recording, "--", *command)) as running:
             start, first = time.monotonic(), running.truths(1)[-1]
@@ -145,13 +145,30 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
             ask("attach", str(running.pid), "--duration", f"{seconds:.0f}s", "-o", recording)
             spent, last = time.monotonic() - start, running.truths(1)[-1]
             watched = watch.result()
-    said = answers(recording, watched)
+    shutil.rmtree(scratch, ignore_errors=True)
     rate = _rate(ready.program, case.twin, first, last, spent)
-    judged = judge(ready.program, case.twin, said)
+    (folder / "kept.json").write_text(json.dumps({"case": asdict(case), "rate": rate, "watched": watched}))
+    return judge_kept(folder)
+
+
+def judge_kept(folder: Path) -> Outcome:
+    """Asks the commands about the recording in `folder`, and leaves there what they print."""
+    kept = json.loads((folder / "kept.json").read_text())
+    case = Case(**kept["case"])
+    said = answers(folder / RECORDING, kept["watched"])
     (folder / "answers.json").write_text(json.dumps(asdict(said), indent=1))
     (folder / "leaks.txt").write_text(said.text)
-    shutil.rmtree(scratch, ignore_errors=True)
-    return Outcome(case, judged, rate)
+    return Outcome(case, judge(published.programs()[case.program], case.twin, said), kept["rate"])
+
+
+def judge_again(folder: Path, at_once: int) -> tuple[list[Outcome], list[str]]:
+    """Outcomes of the recordings that an earlier evaluation kept there; what `--watch` said stays."""
+    folders = sorted(path.parent for path in folder.glob("*/kept.json"))
+    with ThreadPoolExecutor(at_once) as pool:
+        outcomes = list(pool.map(judge_kept, folders))
+    for outcome in outcomes:
+        print(describe(outcome), file=sys.stderr, flush=True)
+    return outcomes, []
 
 
 def _rate(program: Program, twin: Twin, first: zoo.Truth, last: zoo.Truth, seconds: float) -> float | None:
@@ -365,6 +382,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="JVMs")
     parser.add_argument("--keep", type=Path, help="a folder for recordings and answers")
+    parser.add_argument("--again", type=Path, metavar="KEPT", help="judge the recordings kept there anew")
     args = parser.parse_args()
     programs = published.programs()
     unknown = set(args.only or ()) - set(programs)
@@ -378,10 +396,14 @@ def main() -> int:
         and case.twin in args.twin
         and args.load in ("both", "busy" if case.busy else "alone")
     ]
-    print(f"{len(chosen)} recordings, seed {args.seed}", file=sys.stderr)
+    if not args.again:
+        print(f"{len(chosen)} recordings, seed {args.seed}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
         keep = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="published-")))
-        outcomes, troubles = run_all(chosen, args.at_once, args.seconds, keep)
+        if args.again:
+            outcomes, troubles = judge_again(args.again, len(os.sched_getaffinity(0)))
+        else:
+            outcomes, troubles = run_all(chosen, args.at_once, args.seconds, keep)
     lines = report(outcomes, troubles, args.seconds, args.seed)
     print("\n".join(lines))
     if args.write:

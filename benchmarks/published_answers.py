@@ -166,10 +166,10 @@ def _plain(markdown: str) -> str:
 
 
 def _namesakes(suspects: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One name with a leak's verdict and with another one, both large enough to be looked at."""
+    """One name with two verdicts among the suspects that are shown without --all."""
     verdicts: dict[str, set[str]] = {}
     for one in suspects:
-        if one["verdict"] in ("leak", "growing", UNDECIDED):
+        if one["verdict"] in ("leak", "growing"):
             verdicts.setdefault(_path(one), set()).add(one["verdict"])
     return [
         f"one call path has the verdicts {' and '.join(sorted(said))}: {name}"
