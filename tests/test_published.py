@@ -17,9 +17,10 @@ import evaluate_published
 import maven
 import published
 import published_answers
-from evaluate_published import Case
+import published_outcomes
 from published import TWINS, Program
 from published_answers import Answers
+from published_outcomes import Case
 
 from offheap.analysis.results_owners import Kind
 
@@ -213,7 +214,7 @@ def test_a_leak_in_a_published_library_is_found(case: Case, jres: dict[int, Path
     except maven.Unavailable as error:
         needs.skip(str(error), needs.INTERNET)
     outcome = evaluate_published.run(case, ready, tmp_path, 20.0)
-    assert outcome.judged.found, evaluate_published.describe(outcome)
+    assert outcome.judged.found, published_outcomes.describe(outcome)
     assert outcome.judged.shown
     assert not outcome.judged.accused
     assert outcome.error is not None
