@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/evaluate_published.py --write    and put them into docs/evaluation.md
     .venv/bin/python benchmarks/evaluate_published.py --full     each program on every JDK, loaded and not
     .venv/bin/python benchmarks/evaluate_published.py --only zstd-orders --jdk 17 --keep /tmp/published
-    .venv/bin/python benchmarks/evaluate_published.py --again /tmp/published    ask anew about what is kept there
+    .venv/bin/python benchmarks/evaluate_published.py --again /tmp/published    judge what is kept
 
 Every program of examples/published is recorded for a minute by `offheap attach` when it is up, and by
 `offheap run` from its start, with default options; then `leaks`, `check`, the ticket and `where` are asked
