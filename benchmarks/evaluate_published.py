@@ -58,7 +58,9 @@ def cases(programs: Sequence[Program], seed: int, jdks: Sequence[int], full: boo
                 chosen += [Case(program.name, twin, jdk, way, busy) for jdk in its for busy in (False, True)]
             elif its:
                 jdk = its[(turn + number + place) % len(its)]
-                chosen.append(Case(program.name, twin, jdk, way, (turn + number + (way == "run")) % 2 == 1))
+                # By pairs of neighbours, which have all JDKs between them: load and JDK go apart.
+                busy = (number // 2 + (way == "run")) % 2 == 1
+                chosen.append(Case(program.name, twin, jdk, way, busy))
     return chosen
 
 

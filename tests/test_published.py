@@ -91,6 +91,8 @@ def test_each_twin_has_its_turn_each_way_with_and_without_load() -> None:
             its = [case for case in chosen if (case.program, case.twin) == (program.name, twin)]
             assert sorted(case.way for case in its) == ["attach", "run"]
             assert sorted(case.busy for case in its) == [False, True]
+    every = {(case.jdk, case.way, case.busy) for case in chosen}
+    assert len(every) == len(published.JDKS) * len(published_outcomes.WAYS) * 2
 
 
 def quantity(low: float, high: float) -> dict[str, float]:
