@@ -31,7 +31,7 @@ public final class Exports {
             base.setHandled(true);
             if (Load.leaks()) {
                 aborted.add(buffer);
-                Load.leaked(BYTES);
+                Load.leaked(buffer.capacity());
             } else {
                 pool.release(buffer);
             }
