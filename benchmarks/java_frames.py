@@ -256,7 +256,12 @@ def parse(text: str) -> dict[str, Methods]:
 
 
 def is_doubtful(call: Call, bytecode: Bytecode) -> bool:
-    """Whether the caller's code does not tell that it made the call."""
+    """Whether the caller's code does not tell that it made the call.
+
+    The VM itself links calls of method and variable handles to code of java.lang.invoke.
+    """
+    if call.callee.startswith("java.lang.invoke.") and call.kind == "java":
+        return False
     if call.callee.startswith("Java_"):
         return jni_method(call.callee) != call.caller.replace("$", ".")
     if call.kind == "jvm":
