@@ -43,7 +43,9 @@ _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows 
 # doubt there is about a site that has been known for a minute or less; later, less in proportion.  A cache
 # that takes minutes to fill is as likely to take ten times as long.
 _CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
-_LEAKS_TO_CACHES = 2.0  # prior odds, as `evidence.even` has them
+_LEAKS_TO_CACHES = (
+    4.0  # prior odds, of sites that pass the other rules: most caches slow down more than mildly
+)
 _STARTED = 10.0  # seconds of a process's life: most of what it needs to start up is there
 # Times likelier that births fall than that they do not: "strong" in Jeffreys' scale of evidence, and
 # "substantial" in the last two thirds, which have fewer samples.
@@ -347,10 +349,11 @@ def _fills(history: Histories, a: Boundaries, age: float) -> Bools:
     Of a process that started up meanwhile in the last two thirds, too: a leak after a start-up falls before.
     """
     fades = evidence.fades(history, history.first, history.end)
+    late = evidence.fades(history, a, history.end)
     fills: Bools = fades > _FADES
     if age - history.times[-1] < _STARTED:
-        fills &= evidence.fades(history, a, history.end) > _FADES_LATE
-    return fills
+        fills &= late > _FADES_LATE
+    return fills | (np.minimum(fades, late) > _LEAKS_TO_CACHES)
 
 
 def _begins_to_free(history: Histories, b: Boundaries) -> Bools:
