@@ -43,9 +43,8 @@ _FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows 
 # doubt there is about a site that has been known for a minute or less; later, less in proportion.  A cache
 # that takes minutes to fill is as likely to take ten times as long.
 _CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
-_LEAKS_TO_CACHES = (
-    4.0  # prior odds, of sites that pass the other rules: most caches slow down more than mildly
-)
+# Prior odds, of sites that pass the other rules: most caches slow down more than mildly.
+_LEAKS_TO_CACHES = 4.0
 _STARTED = 10.0  # seconds of a process's life: most of what it needs to start up is there
 # Times likelier that births fall than that they do not: "strong" in Jeffreys' scale of evidence, and
 # "substantial" in the last two thirds, which have fewer samples.
