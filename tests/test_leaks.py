@@ -124,7 +124,7 @@ def test_what_grows_as_a_process_starts_is_doubted() -> None:
         young += [suspect for suspect in suspects(started) if suspect.verdict == "leak"]
         old += [suspect for suspect in suspects(attached) if suspect.verdict == "leak"]
     assert len(old) > 20, "the case is an easy one"
-    assert len(young) <= len(old) / 3
+    assert len(young) <= len(old) / 4
     assert all(suspect.confidence <= 0.8 for suspect in young)
     process = Process(10, 1)
     process.add(APPLICATION, Leak(2000, 7160))

@@ -101,10 +101,8 @@ class Kept:
 def may_own(stack: list[Frame]) -> bool:
     """Whether a Java object may own what is allocated here: a Java method called into a library.
 
-    Not what HotSpot has for itself, and not what a native thread asks for.
+    Of stacks that are not HotSpot's own.  Not what a native thread asks for.
     """
-    if frames.by_jvm(stack):
-        return False
     return frames.boundary(stack) is not None or any(
         frame.kind == "native" and frame.name.startswith("Java_") for frame in stack
     )

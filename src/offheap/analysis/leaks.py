@@ -72,8 +72,10 @@ def ranking(
     """
     sites = table(recording, grouping)
     stacks = [recording.stack(number) for number in sites.shown.tolist()]
+    hotspots = [frames.by_jvm(stack) for stack in stacks]
     by_jvm = np.array(
-        [frames.by_jvm(stack) and not jvm_structures.is_handle(stack) for stack in stacks], np.bool_
+        [own and not jvm_structures.is_handle(stack) for own, stack in zip(hotspots, stacks, strict=True)],
+        np.bool_,
     )
     unasked = by_jvm & np.array([frames.boundary(stack) is None for stack in stacks], np.bool_)
     history = histories(recording, sites.grouping)
@@ -87,7 +89,9 @@ def ranking(
     )
     asked = recording.info.after_collection
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
-    below = owned | np.array([may_own(stack) for stack in stacks], np.bool_)
+    below = owned | np.array(
+        [not own and may_own(stack) for own, stack in zip(hotspots, stacks, strict=True)], np.bool_
+    )
     seen = collected(recording, sites, history, survived, below=below, owned=owned)
     judgements = judge(sites, history, by_jvm, unasked, seen, age=age)
     if settle:
