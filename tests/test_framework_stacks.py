@@ -112,7 +112,7 @@ def test_every_report_says_the_same(name: str) -> None:
 def test_the_reader_says_whose_code_is_the_applications(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack, main = recorded("netty")
+    stack, _ = recorded("netty")
     process = Process(duration=30, seed=2)
     process.add(stack, Leak(100, 8192))
     recording = process.record(exact=True)

@@ -175,12 +175,12 @@ def _candidates(
     application = Application.of(recording.info)
     found: dict[Hashable, dict[str, list[int]]] = {}
     # Most sites are alone with their callers.
-    for caller, numbers in by_caller.items():
+    for callers, numbers in by_caller.items():
         for number in numbers if len(numbers) > 1 else ():
             stack = recording.stack(members[number][0])
             method = called(stack, blamed(stack, application))
             name = method.name if method else ""
-            by_method = found.setdefault((caller, _library(name)), {})
+            by_method = found.setdefault((callers, _library(name)), {})
             by_method.setdefault(name, []).append(number)
     return [list(by_method.values()) for by_method in found.values() if sum(map(len, by_method.values())) > 1]
 
