@@ -12,6 +12,7 @@ import pytest
 
 from live_file_writer import LiveFileWriter, hook
 from offheap import masking
+from offheap.cli.main import main
 from offheap.recording import load
 from offheap.recording.recorder import record
 from zoo import offheap
@@ -117,19 +118,23 @@ def live_file(tmp_path: Path) -> Path:
     return writer.write(tmp_path / "a.live")
 
 
-def run(*words: object) -> str:
-    outcome = subprocess.run(
-        offheap(*map(str, words)), capture_output=True, text=True, timeout=120, check=True
-    )
-    return outcome.stdout
+def run(capfd: pytest.CaptureFixture[str], *words: object) -> str:
+    assert main(list(map(str, words))) == 0
+    return capfd.readouterr().out
 
 
-def test_no_recording_and_no_report_has_them(live_file: Path, tmp_path: Path) -> None:
+def test_no_recording_and_no_report_has_them(
+    live_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     def written(path: Path) -> list[str]:
         for kind in ("html", "md", "json", "txt"):
-            run("report", path, "-o", tmp_path / f"a.{kind}")
+            run(capfd, "report", path, "-o", tmp_path / f"a.{kind}")
         texts = [(tmp_path / f"a.{kind}").read_text() for kind in ("html", "md", "json", "txt")]
-        texts += [run("stats", path), run("stats", path, "--json"), run("leaks", path, "--json")]
+        texts += [
+            run(capfd, "stats", path),
+            run(capfd, "stats", path, "--json"),
+            run(capfd, "leaks", path, "--json"),
+        ]
         return texts
 
     assert not [text for text in written(live_file) if "hunter2" in text]
@@ -145,25 +150,27 @@ def test_no_recording_and_no_report_has_them(live_file: Path, tmp_path: Path) ->
     assert not [text for text in written(recording) if "hunter2" in text]
 
 
-def test_they_are_kept_if_asked_for(live_file: Path, tmp_path: Path) -> None:
+def test_they_are_kept_if_asked_for(
+    live_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     recording = tmp_path / "a.offheap"
     record(live_file, recording, keep_arguments=True)
     info = load(recording).info
     assert info.command_line[2:] == ("-Ddb.password=hunter2", "com.example.Main", "--token", "hunter2")
     assert info.properties["java.tool.options"] == "-Dapi.key=hunter2"
     assert info.arguments_kept
-    assert "-Ddb.password=hunter2" in run("stats", recording, "--json")
+    assert "-Ddb.password=hunter2" in run(capfd, "stats", recording, "--json")
 
 
 def test_recordings_and_reports_are_their_owners_alone(
-    live_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = os.umask(0o000)
     try:
         recording = tmp_path / "a.offheap"
         record(live_file, recording)
-        run("report", recording, "-o", tmp_path / "a.html")
-        run("diff", recording, recording, "-o", tmp_path / "diff.html")
+        run(capfd, "report", recording, "-o", tmp_path / "a.html")
+        run(capfd, "diff", recording, recording, "-o", tmp_path / "diff.html")
     finally:
         os.umask(before)
     modes: dict[str, set[int]] = {"folders": set(), "files": set()}
@@ -172,7 +179,7 @@ def test_recordings_and_reports_are_their_owners_alone(
     assert modes == {"folders": {0o700}, "files": {0o600}}
     # Whoever has opened a report to others wants the next one so, too.
     (tmp_path / "a.html").chmod(0o644)
-    run("report", recording, "-o", tmp_path / "a.html")
+    run(capfd, "report", recording, "-o", tmp_path / "a.html")
     assert stat.S_IMODE((tmp_path / "a.html").stat().st_mode) == 0o644
 
 
