@@ -12,7 +12,8 @@ from offheap.jvm import discovery
 from offheap.look import look
 from offheap.proc.time_limit import within
 
-_SECONDS = 60.0  # for one process; a JVM that does not answer is given up after 10
+# For one process; a JVM that does not answer is given up after 10, or 60 for its details.
+_SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = Fals
     for number, name in found:
         try:
             # One whose memory or files do not answer must not hide the others.
-            accounts = within(_SECONDS, partial(look, number, attach=attach, detail=detail))
+            accounts = within(
+                _DETAIL_SECONDS if detail else _SECONDS, partial(look, number, attach=attach, detail=detail)
+            )
         except UserError as error:
             yield Looked(number, name, None, str(error))
         except TimeoutError as error:
