@@ -54,6 +54,8 @@ def cases(programs: Sequence[Program], seed: int, jdks: Sequence[int], full: boo
     for number, program in enumerate(programs):
         its = [jdk for jdk in program.jdks if jdk in jdks]
         for place, (twin, way) in enumerate((twin, way) for twin in TWINS for way in WAYS):
+            if (twin, way) == ("leak", "attach") and not program.attach:
+                continue
             if full:
                 chosen += [Case(program.name, twin, jdk, way, busy) for jdk in its for busy in (False, True)]
             elif its:
