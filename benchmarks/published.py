@@ -59,7 +59,7 @@ class Program:
     release            of the Java language
     jvm                options; {scratch} is an empty folder of its own, {native} that of the agents
     jvm_from           options from that JDK on
-    attach             False: only a probe that is there from the start can see the leak, because the library got its
+    attach             False: only a probe there from the start can see the leak, because the library got its
                        allocator by dlsym before an attach
     agent              an agent of agents/, started with the twin's name as its option
     where              for each twin the verdicts of `offheap where` that are right
