@@ -12,6 +12,9 @@ leaks or grows there (`judgement`), and either
   waves count for fewer (`Histories.dispersion`), and over all sites that have any the share of false
   changes is held at 1 % (Benjamini and Hochberg 1995).
 
+A site that frees in batches shows neither growth nor a verdict soon.  Sampled, not HotSpot's own, it changed
+as well if the counts say so and its survivors come at more than twice the rate.
+
 Survivors are those born after a third of the time, before which is the start-up, but for the last
 sixteenth, which may be merely in use.
 """
@@ -19,7 +22,7 @@ sixteenth, which may be merely in use.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +47,8 @@ class Growths:
 
     verdicts the worst of the sites of a number; None where the recording has none of it
     rate       bytes a unit of `extent`
+    kept       bytes a unit of survivors born in the judged part: where much is freed in batches, these tell
+    by_jvm     whether HotSpot itself wanted the memory
     survivors  sampled, born in the judged part of the time, fewer where they came in waves
     per_sample bytes that one of them stands for; 0 where there are none
     block      bytes of one of them
@@ -53,6 +58,8 @@ class Growths:
 
     verdicts: list[Verdict | None]
     rate: Estimates
+    kept: Estimates
+    by_jvm: NDArray[np.bool_]
     survivors: Floats
     per_sample: Floats
     block: Floats
@@ -97,13 +104,17 @@ def growths(recording: Recording, numbers: NDArray[np.int64], count: int, reques
     end = np.full(count, int(np.abs(history.times - history.times[-1] * _OLD_ENOUGH).argmin()))
     samples = history.sampled(start, end)
     some = np.maximum(samples, 1)
+    found = history.found(start, end)
+    extent = float(history.times[end[0]] - history.times[start[0]]) / per if count else 0.0
     return Growths(
         verdicts=verdicts,
         rate=Estimates(*(rate * per)),
         survivors=samples / history.dispersion(start, end),
-        per_sample=history.found(start, end).estimate / some,
+        kept=found.over(np.array(max(extent, 1e-9))),
+        by_jvm=ranked.by_jvm,
+        per_sample=found.estimate / some,
         block=history.mean_size(start, end),
-        extent=float(history.times[end[0]] - history.times[start[0]]) / per if count else 0.0,
+        extent=extent,
         interval=recording.info.interval_bytes,
     )
 
@@ -121,8 +132,10 @@ def growth_changes(old: Growths, new: Growths, holds_more: Floats) -> GrowthChan
         ],
         np.bool_,
     )
-    # Only what leaks or grows can be a change of growth, but all that are asked count.
-    asked = np.flatnonzero(tested & suspects)
+    # What HotSpot keeps differs from run to run, and where every block is recorded, blocks born together
+    # are no samples: there only a verdict makes it a change.  All that are asked count.
+    by_counts = ~(old.by_jvm | new.by_jvm) & (min(old.interval, new.interval) > 0)
+    asked = np.flatnonzero(tested & (suspects | by_counts))
     probability = np.ones(len(tested))
     probability[asked] = _probability(old, new, block, asked)
     order = asked[np.argsort(probability[asked], kind="stable")]
@@ -133,6 +146,7 @@ def growth_changes(old: Growths, new: Growths, holds_more: Floats) -> GrowthChan
     # Where one side leaks and the other cannot tell, or holds as much, the counts have to tell.
     more, fewer = holds_more > 0, holds_more < 0
     kinds: list[GrowthChange] = []
+    kept, by_kept = new.kept.less(old.kept), np.zeros(len(tested), np.bool_)
     for number, (before, after) in enumerate(zip(old.verdicts, new.verdicts, strict=True)):
         up, down, sure = bool(change.low[number] > 0), bool(change.high[number] < 0), bool(beyond[number])
         kind: GrowthChange = ""
@@ -144,7 +158,14 @@ def growth_changes(old: Growths, new: Growths, holds_more: Floats) -> GrowthChan
             kind = "faster"
         elif sure and down and before in _SUSPECT:
             kind = "slower"
+        elif sure and by_counts[number] and kept.low[number] > old.kept.estimate[number]:
+            kind, by_kept[number] = "faster", True
+        elif sure and by_counts[number] and kept.high[number] < -new.kept.estimate[number]:
+            kind, by_kept[number] = "slower", True
         kinds.append(kind)
+    change = kept.where(by_kept, change)
+    old = replace(old, rate=old.kept.where(by_kept, old.rate))
+    new = replace(new, rate=new.kept.where(by_kept, new.rate))
     certain = np.maximum(np.maximum(change.low, -change.high), 0.0)
     both = np.array(
         [
