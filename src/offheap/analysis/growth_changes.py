@@ -31,7 +31,6 @@ from offheap.analysis import estimates
 from offheap.analysis.estimates import Estimates, Floats
 from offheap.analysis.grouping import Grouping
 from offheap.analysis.leaks import ranking
-from offheap.analysis.power import bytes_per_sample
 from offheap.analysis.results import Verdict
 from offheap.analysis.results_diff import GrowthChange
 from offheap.recording.model import Recording
@@ -93,11 +92,8 @@ def growths(recording: Recording, numbers: NDArray[np.int64], count: int, reques
     ranked = ranking(recording, grouping=Grouping(numbers, members))
     history = ranked.history
     verdicts: list[Verdict | None] = [None] * count
-    rate = np.zeros((3, count))
     for place, verdict in enumerate(ranked.verdicts):
-        number, growth = ranked.number(place), ranked.growth(place)
-        verdicts[number] = verdict
-        rate[:, number] = growth.estimate, growth.low, growth.high
+        verdicts[ranked.number(place)] = verdict
     seconds = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
     per = 1.0 if requests is None else seconds / requests
     start = np.full(count, int(np.abs(history.times - history.times[-1] / 3).argmin()))
@@ -108,7 +104,7 @@ def growths(recording: Recording, numbers: NDArray[np.int64], count: int, reques
     extent = float(history.times[end[0]] - history.times[start[0]]) / per if count else 0.0
     return Growths(
         verdicts=verdicts,
-        rate=Estimates(*(rate * per)),
+        rate=ranked.rates.over(np.array(1 / per)),
         survivors=samples / history.dispersion(start, end),
         kept=found.over(np.array(max(extent, 1e-9))),
         by_jvm=ranked.by_jvm,
@@ -188,15 +184,20 @@ def _with_hidden(side: Growths, block: Floats) -> Estimates:
 def _probability(old: Growths, new: Growths, block: Floats, asked: NDArray[np.int64]) -> Floats:
     """Of these sites: of counts of survivors that differ so much, or more, if the rates were equal."""
     weights = []
+    size = np.where(block[asked] > 0, block[asked], 1.0)
     for side in (old, new):
-        size = np.where(block[asked] > 0, block[asked], 1.0)
-        expected = np.array([bytes_per_sample(side.interval, each) for each in size.tolist()])
+        # As power.bytes_per_sample has it.
+        expected = size / -np.expm1(-size / side.interval) if side.interval else size
         per_sample = side.per_sample[asked]
         weights.append(side.extent / np.where(per_sample > 0, per_sample, expected))
     share = weights[1] / (weights[0] + weights[1])
-    counts = new.survivors[asked], old.survivors[asked] + new.survivors[asked], share
-    found = [_two_sided(*each) for each in zip(*(values.tolist() for values in counts), strict=True)]
-    return np.array(found, np.float64)
+    of_new, of_both = new.survivors[asked], old.survivors[asked] + new.survivors[asked]
+    found = np.ones(len(asked))
+    # Within two standard deviations nothing passes: most sites are not looked at one by one.
+    far = np.flatnonzero(np.abs(of_new - share * of_both) > 2 * np.sqrt(of_both * share * (1 - share)))
+    for place in far.tolist():
+        found[place] = _two_sided(of_new.item(place), of_both.item(place), share.item(place))
+    return found
 
 
 def _two_sided(of_new: float, of_both: float, share: float) -> float:

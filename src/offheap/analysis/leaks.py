@@ -16,6 +16,7 @@ from offheap.analysis.blame import blamed, called, nobody_called
 from offheap.analysis.callbacks import callback
 from offheap.analysis.capacities import advice
 from offheap.analysis.collected import collected, may_own
+from offheap.analysis.estimates import Estimates
 from offheap.analysis.grouping import Grouping
 from offheap.analysis.history import Histories, histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
@@ -237,6 +238,11 @@ class Ranking(Sequence[Suspect]):
     def number(self, place: int) -> int:
         """A site's number, by rank."""
         return int(self._order[place])
+
+    @property
+    def rates(self) -> Estimates:
+        """Growth in bytes a second, by site number."""
+        return self._judgements.growth
 
     def growth(self, place: int) -> Estimate:
         """Bytes a second, by rank."""
