@@ -175,17 +175,21 @@ def unasked(stack: Sequence[Frame]) -> bool:
 
 def is_runtime(frame: Frame) -> bool:
     """Whether the function belongs to the C and C++ run times, or allocates for its caller."""
-    if frame.kind != "native":
-        return False
+    return frame.kind == "native" and _of_run_time(frame.name, frame.module, frame.file)
+
+
+# A function has a frame for each of its lines.
+@functools.lru_cache(maxsize=1 << 14)
+def _of_run_time(name: str, module: str, file: str) -> bool:
     return (
-        is_wrapper(frame)
-        or cxx_names.is_standard(frame.name)
+        _allocates_for_others(name)
+        or cxx_names.is_standard(name)
         or any(
             pattern.match(text)
             for pattern, text in (
-                (_RUNTIME_MODULE, frame.module),
-                (_RUNTIME_NAME, frame.name),
-                (_RUNTIME_SOURCE, frame.file),
+                (_RUNTIME_MODULE, module),
+                (_RUNTIME_NAME, name),
+                (_RUNTIME_SOURCE, file),
             )
         )
     )
