@@ -39,7 +39,9 @@ GRADLE = """apply plugin: 'java'
 dependencies {{ {configuration} files({jars}) }}
 {recipe}
 """
-TEST = """import java.io.InputStream;
+TEST = """package leaks;
+
+import java.io.InputStream;
 import org.junit.Test;
 
 public class ProgramTest {{
@@ -48,7 +50,7 @@ public class ProgramTest {{
         System.setIn(InputStream.nullInputStream());
         Thread program = new Thread(() -> {{
             try {{
-                leaks.{name}.main(new String[] {{"200"}});
+                {name}.main(new String[] {{"200"}});
             }} catch (Exception failure) {{
                 throw new IllegalStateException(failure);
             }}
@@ -79,7 +81,7 @@ def write_project(folder: Path, name: str) -> None:
 
     In thirteen seconds, of a bare live file, it was once said to be growing.
     """
-    sources, tests = folder / "src" / "main" / "java" / "leaks", folder / "src" / "test" / "java"
+    sources, tests = folder / "src" / "main" / "java" / "leaks", folder / "src" / "test" / "java" / "leaks"
     sources.mkdir(parents=True)
     tests.mkdir(parents=True)
     (program,) = LEAKS.rglob(f"{name}.java")

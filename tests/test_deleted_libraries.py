@@ -167,14 +167,18 @@ def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> Non
     with Program(command(jre(17), folder, "whole")) as it:
         pid = it.process.pid
         it.load()
-        with LiveFile(probe.start(pid).live_file) as live_file:
-            met = Met()
-            Naming(live_file, met).modules()
-            (module,) = [one for one in met.modules if "extracted" in one.path]
-            assert module.descriptor >= 0
-            assert module.copied
-            copy = images._in_memory(Path(f"/proc/{pid}/fd/{module.descriptor}"), -module.start, module)
-        probe.detach(pid)
+        path = probe.start(pid).live_file
+        try:
+            with LiveFile(path) as live_file:
+                met = Met()
+                Naming(live_file, met).modules()
+                (module,) = [one for one in met.modules if "extracted" in one.path]
+                assert module.descriptor >= 0
+                assert module.copied
+                copy = images._in_memory(Path(f"/proc/{pid}/fd/{module.descriptor}"), -module.start, module)
+            probe.detach(pid)
+        finally:
+            path.unlink(missing_ok=True)
         assert not held(pid)
     assert copy
     exported = copy.image.symbols(".dynsym")

@@ -35,18 +35,25 @@ public class GivesBack {
         System.out.println("ready");
         Thread.sleep((long) (1000 * Double.parseDouble(arguments[1])));
         double seconds = Double.parseDouble(arguments[2]);
-        int steps = (int) (50 * seconds);
+        long begin = System.nanoTime();
+        int kept = 0;
         int given = 0;
-        for (int step = 1; step <= steps; step++) {
-            keep(unsafe);
-            for (; given < (long) COUNT * step / steps; given++) {
+        int collected = 0;
+        // By the clock: on a busy machine a step takes longer.
+        for (double share = 0; share < 1; ) {
+            share = Math.min(1, (System.nanoTime() - begin) / 1e9 / seconds);
+            for (; kept < 50 * seconds * share; kept++) {
+                keep(unsafe);
+            }
+            for (; given < (int) (COUNT * share); given++) {
                 if (heap) {
                     objects.remove(objects.size() - 1);
                 } else {
                     unsafe.freeMemory(blocks[given]);
                 }
             }
-            if (heap && step % 100 == 0) {
+            // The heap shrinks, and what Java objects own would be freed.
+            for (; collected < (int) (seconds * share / 2); collected++) {
                 System.gc();
             }
             Thread.sleep(20);

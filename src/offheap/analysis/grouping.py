@@ -51,11 +51,13 @@ class Traits:
     identity  a number by name and line
     function  a number by name alone
     blame     what `blame` has to know of it
+    maybe     whether it may be the application's
     """
 
     identity: list[int]
     function: list[int]
     blame: list[Trait]
+    maybe: list[bool]
     java: list[bool]
     jvm: list[bool]
     glue: list[bool]
@@ -73,10 +75,12 @@ class Traits:
             identity.append(names.setdefault((name, frame.line, module), len(names)))
             # Negative: never the number of an identity.
             function.append(-1 - functions.setdefault((name, module), len(functions)))
+        blame = [trait(frame, application) for frame in recording.frames]
         return cls(
             identity=identity,
             function=function,
-            blame=[trait(frame, application) for frame in recording.frames],
+            blame=blame,
+            maybe=[bool(each.flags & MAYBE) for each in blame],
             java=[frame.kind == "java" for frame in recording.frames],
             jvm=[frame.kind == "jvm" for frame in recording.frames],
             glue=[frames.is_glue(frame) for frame in recording.frames],
@@ -138,8 +142,9 @@ def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tu
         return (traits.function[own[inner - 1]], *java), None
     at = looked_at([traits.blame[index] for index in own])
     assert at is not None  # there is a Java frame
-    if not traits.blame[own[at]].flags & MAYBE:
-        return tuple(traits.identity[index] for index in own[inner:] if not traits.glue[index]), None
-    inside_ = (traits.identity[index] for index in own[inner : at + 1] if not traits.glue[index])
-    outside = tuple(traits.identity[index] for index in own[at + 1 :] if traits.blame[index].flags & MAYBE)
+    identity, glue, maybe = traits.identity, traits.glue, traits.maybe
+    if not maybe[own[at]]:
+        return tuple([identity[index] for index in own[inner:] if not glue[index]]), None
+    inside_ = [identity[index] for index in own[inner : at + 1] if not glue[index]]
+    outside = [identity[index] for index in own[at + 1 :] if maybe[index]]
     return (*inside_, _OUTSIDE, *outside), (traits.function[own[at]], *outside)
