@@ -182,7 +182,9 @@ class Histories:
         return self._column(table, end) - self._column(table, start)
 
     def _column(self, table: Floats, boundary: Boundaries | int) -> Floats:
-        values: Floats = table[np.arange(len(table)), boundary]
+        # Of one boundary a column is many times as fast as a place in each row.
+        one = isinstance(boundary, int)
+        values: Floats = table[:, boundary] if one else table[np.arange(len(table)), boundary]
         return values
 
     def _hidden(self) -> Floats:

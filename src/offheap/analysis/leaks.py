@@ -78,7 +78,10 @@ def ranking(
         [own and not jvm_structures.is_handle(stack) for own, stack in zip(hotspots, stacks, strict=True)],
         np.bool_,
     )
-    unasked = by_jvm & np.array([frames.boundary(stack) is None for stack in stacks], np.bool_)
+    unasked = np.array(
+        [own and frames.boundary(stack) is None for own, stack in zip(by_jvm.tolist(), stacks, strict=True)],
+        np.bool_,
+    )
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
     owned = np.array(
