@@ -514,5 +514,6 @@ def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
         [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode == 0, outcome.stderr
-    # The promise is 2 s on a quiet machine; CPU seconds, and half as many again for a busy one.
-    assert float(outcome.stderr.split()[0]) < 3
+    # It ranks the sites of both recordings, since their growth decides beside their ends.  The promise is 3 s
+    # on a quiet machine; CPU seconds, and half as many again for a busy one.
+    assert float(outcome.stderr.split()[0]) < 4.5

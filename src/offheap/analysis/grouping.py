@@ -84,7 +84,10 @@ class Traits:
             java=[frame.kind == "java" for frame in recording.frames],
             jvm=[frame.kind == "jvm" for frame in recording.frames],
             glue=[frames.is_glue(frame) for frame in recording.frames],
-            runtime=[frames.is_wrapper(frame) or frames.is_runtime(frame) for frame in recording.frames],
+            runtime=[
+                frame.kind != "java" and (frames.is_wrapper(frame) or frames.is_runtime(frame))
+                for frame in recording.frames
+            ],
         )
 
 
