@@ -130,7 +130,7 @@ def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tu
     inner = next((i for i, index in enumerate(own) if traits.java[index]), None)
     native = own[:inner]
     # Most stacks have no function of libjvm's inside: what follows takes longer.
-    jvm = any(traits.jvm[index] for index in native)
+    jvm = any(map(traits.jvm.__getitem__, native))
     if jvm and (inside := callback(recording.stack(stack))):
         return (_CALLBACK, traits.function[own[inside.at]], inside.event), None
     if inner is None:
@@ -143,7 +143,7 @@ def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tu
     if jvm and frames.by_jvm(recording.stack(stack)):
         java = (traits.identity[index] for index in own[inner:] if not traits.glue[index])
         return (traits.function[own[inner - 1]], *java), None
-    at = looked_at([traits.blame[index] for index in own])
+    at = looked_at(list(map(traits.blame.__getitem__, own)))
     assert at is not None  # there is a Java frame
     identity, glue, maybe = traits.identity, traits.glue, traits.maybe
     if not maybe[own[at]]:

@@ -213,4 +213,4 @@ class Recording:
     def stack(self, number: int) -> list[Frame]:
         """The frames of a stack, innermost first, outermost last."""
         low, high = self.stack_offsets[number], self.stack_offsets[number + 1]
-        return [self.frames[i] for i in self.stack_frames[low:high].tolist()]
+        return list(map(self.frames.__getitem__, self.stack_frames[low:high].tolist()))
