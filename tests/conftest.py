@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,27 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 
 def pytest_sessionfinish() -> None:
     public_folders.remove()
+
+
+def _sockets() -> set[Path]:
+    return set(Path("/tmp").glob(".java_pid*"))
+
+
+_sockets_before = _sockets()
+
+
+@pytest.fixture(autouse=True)
+def no_socket_of_an_ended_jvm() -> Iterator[None]:
+    """Removes what killed JVMs leave: another user's JVM that gets such a PID could not be attached to."""
+    yield
+    ended = [path for path in _sockets() - _sockets_before if not Path("/proc", path.name[9:]).exists()]
+    if ended:
+        # A JVM with PIDs of its own may share the folder.
+        listening = Path("/proc/net/unix").read_text()
+        for path in ended:
+            if str(path) not in listening:
+                with contextlib.suppress(OSError):  # another user's
+                    path.unlink()
 
 
 @pytest.fixture(scope="session")
