@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,15 +151,22 @@ def test_what_the_jvm_said_before_it_fell_silent(
 def test_what_the_program_takes_meanwhile_is_not_our_cost(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path
 ) -> None:
-    command = [str(jre(17)), "-XX:+UseSerialGC", "-cp", str(classes), "Footprint", str(tmp_path / "mapped")]
+    command = [str(jre(17)), "-XX:+UseSerialGC", "-cp", str(classes)]
+    command += ["Footprint", str(tmp_path / "mapped"), "wait"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
         assert process.stdout
         try:
-            # It starts up, and grows by 100 MiB.
-            looks = []
-            while not select.select([process.stdout], [], [], 0.05)[0]:
+            looks: list[Accounts] = []
+            deadline = time.monotonic() + 60
+            while not looks and time.monotonic() < deadline:
                 with contextlib.suppress(UserError):  # it has no memory yet, or takes no questions
                     looks.append(look(process.pid, walk=False))
+            # It grows by 100 MiB.
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            while not select.select([process.stdout], [], [], 0.05)[0]:
+                looks.append(look(process.pid, walk=False))
             looks.append(look(process.pid, walk=False))
         finally:
             process.kill()
