@@ -63,6 +63,23 @@ def test_what_fades_slows() -> None:
     assert one.slows(0.5)
 
 
+@pytest.mark.parametrize("points", [11, 13, 16])
+def test_a_saw_tooth_on_a_straight_line_does_not_slow(points: int) -> None:
+    """HotSpot compacts the whole heap in every fourth full collection alone (MarkSweepAlwaysCompactCount)."""
+    rng = np.random.default_rng(3)
+    slower = 0
+    for phase in range(100):
+        times = 1.5 * np.arange(points) + rng.uniform(0, 0.65, points)
+        left = np.array([0.0, 600.0, 1500.0, 2200.0])[(np.arange(points) + phase) % 4]
+        # The trend is of the last two thirds.
+        first = -times[-1] / 2
+        one = trend(np.r_[first, times], np.r_[np.nan, 781 * times + left * rng.normal(1, 0.15, points)])
+        assert one
+        assert one.points == points
+        slower += one.slows(0.5)
+    assert not slower
+
+
 def test_too_few_points() -> None:
     assert trend(TIMES[:5], TIMES[:5]) is None
     assert trend(TIMES, np.full(30, np.nan)) is None

@@ -157,9 +157,12 @@ def _walk(times: Floats, values: Floats) -> Estimate | None:
 
 
 def _halves(times: Floats, values: Floats) -> tuple[float, float]:
-    """The rates over both halves, from the levels of their parts, which steps do not hide."""
+    """The rates over both halves, from the levels of their parts, which steps do not hide.
+
+    The middle one of an odd number is of both: two of five alone would tell the noise between neighbours.
+    """
     at, levels = _levels(times, values)
-    half = len(at) // 2
+    half = (len(at) + 1) // 2
     middle, last = (
         float(levels[end] - levels[start]) / max(float(at[end] - at[start]), _SHORTEST)
         for start, end in ((0, half - 1), (-half, -1))
