@@ -46,7 +46,8 @@ _NATIVE, _GAP, _OTHER = Trait(NATIVE, ""), Trait(GAP, ""), Trait(0, "")
 
 def _java_trait(frame: Frame, application: Application) -> Trait:
     flags = JAVA | (LINED if frame.line else 0)
-    flags |= (SURE if application.has(frame) else 0) | (MAYBE if application.may_have(frame) else 0)
+    sure = application.has(frame)
+    flags |= SURE | MAYBE if sure else MAYBE if application.may_have(frame) else 0
     if packages.is_jdk(frame.name):
         return Trait(flags | JDK, "")
     return Trait(flags, packages.project(frame.name))

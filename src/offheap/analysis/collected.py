@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence, frames
+from offheap.analysis import evidence
 from offheap.analysis.estimates import Estimates, Floats, poisson_limits, zeros
 from offheap.analysis.history import Boundaries, Histories
 from offheap.analysis.sites import SiteTable
@@ -32,7 +32,7 @@ from offheap.analysis.survival import (
     end_of,
     passed,
 )
-from offheap.recording.model import Collections, Frame, Recording
+from offheap.recording.model import Collections, Recording
 
 Bools = NDArray[np.bool_]
 
@@ -96,16 +96,6 @@ class Kept:
     survivors: Floats
     sign: Floats
     goes_on: Floats
-
-
-def may_own(stack: list[Frame]) -> bool:
-    """Whether a Java object may own what is allocated here: a Java method called into a library.
-
-    Of stacks that are not HotSpot's own.  Not what a native thread asks for.
-    """
-    return frames.boundary(stack) is not None or any(
-        frame.kind == "native" and frame.name.startswith("Java_") for frame in stack
-    )
 
 
 def collected(

@@ -190,7 +190,8 @@ def _survival(
         alive = np.exp(-_HAZARDS * left[:, None])
         mean = np.diff(alive, axis=0) / (_HAZARDS * (np.diff(history.times) / third)[:, None])
         sites = of_site == number
-        share[sites] = weight[sites] @ mean
+        # Not @: its library wakes a thread a processor, each of which spins for longer than this takes.
+        share[sites] = np.einsum("se,eh->sh", weight[sites], mean)
     return share
 
 

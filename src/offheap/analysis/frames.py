@@ -78,9 +78,14 @@ def owned_by_object(stack: Sequence[Frame]) -> bool:
     for frame in stack[inner:] if inner is not None else ():
         if not is_jdk(frame):
             return False
-        if _OWNED.match(frame.name):
+        if is_owner(frame):
             return True
     return False
+
+
+def is_owner(frame: Frame) -> bool:
+    """Whether the method gives memory to an object of the JDK's that frees it."""
+    return frame.kind == "java" and _OWNED.match(frame.name) is not None
 
 
 def is_wrapper(frame: Frame) -> bool:

@@ -12,6 +12,7 @@ numbers of samples are set against `exposure`: time, as long as births in it are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ _FEWEST_SNAPSHOTS = 5
 Boundaries = NDArray[np.int64]  # one a site
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Histories:
     """All sites: tables of bytes, a row a site, a column a boundary (n + 1 of them between n eras).
 
@@ -147,14 +148,20 @@ class Histories:
         The squares of the differences between the rates of neighbouring eras over what they are by chance.
         Neighbours, because what rises or falls slowly is no scatter.
         """
-        within, widths = self.eras(start, end), np.diff(self.exposure)
-        counts = np.diff(self.samples)
-        rate = (counts * within).sum(axis=1) / self.exposed(start, end)
+        within = self.eras(start, end)
+        rate = self.sampled(start, end) / self.exposed(start, end)
         pairs = within[:, 1:] & within[:, :-1]
-        chance = np.where(rate > 0, rate, 1.0)[:, None] * (1 / widths[:, 1:] + 1 / widths[:, :-1])
-        squares = np.diff(counts / widths) ** 2 / chance * pairs
-        ratio: Floats = np.maximum(squares.sum(axis=1) / np.maximum(pairs.sum(axis=1), 1), 1.0)
+        squares = np.einsum("ij,ij->i", self._steps, pairs) / np.where(rate > 0, rate, 1.0)
+        ratio: Floats = np.maximum(squares / np.maximum(pairs.sum(axis=1), 1), 1.0)
         return np.where(rate > 0, ratio, 1.0)
+
+    @cached_property
+    def _steps(self) -> Floats:
+        """The squares of `dispersion`, over what they are by chance at a rate of one."""
+        widths = np.diff(self.exposure)
+        steps: Floats = np.diff(np.diff(self.samples) / widths) ** 2
+        steps /= 1 / widths[:, 1:] + 1 / widths[:, :-1]
+        return steps
 
     def filled(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.int64]:
         """How many eras left sampled survivors."""
@@ -339,6 +346,11 @@ def _at_boundaries(
     series = recording.series
     count = len(grouping.members)
     live, variance, births = (np.zeros((count, len(times))) for _ in range(3))
+    # A column by itself is packed: rows picked at random from the whole cost a cache miss each.
+    columns = [
+        (table, np.ascontiguousarray(series[name]))
+        for table, name in ((live, "live_bytes"), (variance, "live_bytes_variance"), (births, "samples"))
+    ]
     latest = np.full(len(grouping.of_stack), -1, np.int64)
     began = np.full(count, len(times))
     cuts = np.searchsorted(series["time"], times, "right")
@@ -347,10 +359,9 @@ def _at_boundaries(
         stacks = series["stack"][start:end]
         latest[stacks] = np.arange(start, end)  # by time: the latest row wins
         known = np.flatnonzero(latest >= 0)
-        rows, of = series[latest[known]], grouping.of_stack[known]
-        live[:, column] = np.bincount(of, weights=rows["live_bytes"], minlength=count)
-        variance[:, column] = np.bincount(of, weights=rows["live_bytes_variance"], minlength=count)
-        births[:, column] = np.bincount(of, weights=rows["samples"], minlength=count)
+        rows, of = latest[known], grouping.of_stack[known]
+        for table, values in columns:
+            table[:, column] = np.bincount(of, weights=values[rows], minlength=count)
         began[grouping.of_stack[stacks]] = np.minimum(began[grouping.of_stack[stacks]], max(column - 1, 0))
         start = end
     return live, variance, births, began

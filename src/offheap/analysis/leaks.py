@@ -11,16 +11,17 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames, jvm_structures, totals
+from offheap.analysis import totals
 from offheap.analysis.blame import blamed, called, nobody_called
 from offheap.analysis.callbacks import callback
 from offheap.analysis.capacities import advice
-from offheap.analysis.collected import collected, may_own
+from offheap.analysis.collected import collected
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.grouping import Grouping
 from offheap.analysis.history import Histories, histories
 from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
 from offheap.analysis.limit import Room, room
+from offheap.analysis.origins import origins
 from offheap.analysis.owners_verdict import judge as judge_owners
 from offheap.analysis.packages import Application
 from offheap.analysis.power import Power, growth_limits, new_site_limit
@@ -72,39 +73,20 @@ def ranking(
     `grouping`: of the stacks; None: into sites.
     """
     sites = table(recording, grouping)
-    stacks = [recording.stack(number) for number in sites.shown.tolist()]
-    hotspots = [frames.by_jvm(stack) for stack in stacks]
-    by_jvm = np.array(
-        [own and not jvm_structures.is_handle(stack) for own, stack in zip(hotspots, stacks, strict=True)],
-        np.bool_,
-    )
-    unasked = np.array(
-        [own and frames.boundary(stack) is None for own, stack in zip(by_jvm.tolist(), stacks, strict=True)],
-        np.bool_,
-    )
+    wanted = origins(recording, sites.shown)
     history = histories(recording, sites.grouping)
     age = recording.info.process_age + float(history.times[-1])
-    owned = np.array(
-        [
-            not own and frames.owned_by_object(stack)
-            for own, stack in zip(by_jvm.tolist(), stacks, strict=True)
-        ],
-        np.bool_,
-    )
     asked = recording.info.after_collection
-    survived = None if asked else survival(recording, sites.grouping.of_stack, len(stacks))
-    below = owned | np.array(
-        [not own and may_own(stack) for own, stack in zip(hotspots, stacks, strict=True)], np.bool_
-    )
-    seen = collected(recording, sites, history, survived, below=below, owned=owned)
-    judgements = judge(sites, history, by_jvm, unasked, seen, age=age)
+    survived = None if asked else survival(recording, sites.grouping.of_stack, len(sites))
+    seen = collected(recording, sites, history, survived, below=wanted.below, owned=wanted.owned)
+    judgements = judge(sites, history, wanted.by_jvm, wanted.unasked, seen, age=age)
     if settle:
         judgements = settle(judgements, [members[0] for members in sites.grouping.members])
     order = np.lexsort(
         (
             -sites.live_bytes.estimate,
             -np.maximum(judgements.growth.low, 0.0),
-            by_jvm,
+            wanted.by_jvm,
             np.array([SERIOUSNESS[VERDICTS[reason]] for reason in Reason])[judgements.reason],
         )
     )
@@ -114,10 +96,10 @@ def ranking(
         judgements,
         order[known[order]],
         hidden=growth_limits(sites, history, judgements.growth),
-        by_jvm=by_jvm,
+        by_jvm=wanted.by_jvm,
         history=history,
-        _below=below,
-        _owned=owned | seen.batches,
+        _below=wanted.below,
+        _owned=wanted.owned | seen.batches,
         _survival=survived,
         room=room(recording, limit_bytes),
     )

@@ -100,12 +100,13 @@ def _mmapped(blocks: Sequence[Block]) -> NDArray[np.void]:
 
 def _use(used: NDArray[np.void]) -> Use:
     weight = used["weight"]
-    return Use(round(weight.sum()), round(weight @ used["usable"]), round(weight @ used["resident"]))
+    usable, resident = ((weight * used[name]).sum() for name in ("usable", "resident"))
+    return Use(round(weight.sum()), round(usable), round(resident))
 
 
 def _tagged(used: NDArray[np.void], tags: NDArray[np.int16], report: Report | None) -> tuple[Tagged, ...]:
     groups = {int(tag): used[tags == tag] for tag in np.unique(tags[tags >= 0])}
-    asked = {tag: round(group["weight"] @ group["first"]) for tag, group in groups.items()}
+    asked = {tag: round((group["weight"] * group["first"]).sum()) for tag, group in groups.items()}
     walked = [(tag, round(group["weight"].sum()), asked[tag]) for tag, group in groups.items()]
     names = malloc_header.name_tags(walked, report) if report else {}
     found = [Tagged(names.get(tag, f"tag {tag}"), _use(group), asked[tag]) for tag, group in groups.items()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from offheap.analysis import owners_collections, warm_up
 from offheap.analysis.owners_collections import after_collections
 from offheap.analysis.results_owners import Grown, Kind, OwnerGrowth
 from offheap.analysis.trend import Floats, Trend, trend
-from offheap.jvm.class_loaders import Loaders
 from offheap.recording.model import OwnersOverTime
+
+if TYPE_CHECKING:
+    # Who reads it attaches: an analysis of a recording has no use for that.
+    from offheap.jvm.class_loaders import Loaders
 
 THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
@@ -141,12 +144,13 @@ def loaders_grown(before: Mapping[str, Loaders], after: Mapping[str, Loaders]) -
     whose loaders have more classes."""
     found: list[tuple[int, Grown]] = []
     for name, now in after.items():
-        then = before.get(name, Loaders(0, 0, 0))
-        gained = now.bytes - then.bytes
-        if now.loaders > then.loaders:
-            found.append((gained, Grown(name, then.loaders, now.loaders, "loaders")))
-        elif now.classes > then.classes:
-            found.append((gained, Grown(name, then.classes, now.classes, "classes")))
+        then = before.get(name)
+        loaders, classes, held = (then.loaders, then.classes, then.bytes) if then else (0, 0, 0)
+        gained = now.bytes - held
+        if now.loaders > loaders:
+            found.append((gained, Grown(name, loaders, now.loaders, "loaders")))
+        elif now.classes > classes:
+            found.append((gained, Grown(name, classes, now.classes, "classes")))
     found.sort(key=lambda pair: (pair[1].unit != "loaders", -pair[0]))
     return tuple(grown for _, grown in found[:_MOST_NAMED])
 

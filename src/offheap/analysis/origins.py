@@ -1,0 +1,76 @@
+"""Who wanted the memory, stack by stack: HotSpot itself, or something that a Java object may own.
+
+The questions are those of `frames`.  A ranking asks them of every stack, so a look at the distinct frames
+rules most stacks out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import frames, jvm_structures
+from offheap.recording.model import Frame, Recording
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Origins:
+    """By stack, as they were asked for.
+
+    by_jvm   HotSpot wanted it for itself: no handle of the application's (`jvm_structures`)
+    unasked  and no Java method had asked for anything
+    owned    a Java object of the JDK's owns it
+    below    a Java object may own it
+    """
+
+    by_jvm: Bools
+    unasked: Bools
+    owned: Bools
+    below: Bools
+
+
+def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
+    """Of these stacks, by number."""
+    distinct = recording.frames
+    java, jvm, native = (
+        np.array([frame.kind == kind for frame in distinct], np.bool_) for kind in ("java", "jvm", "native")
+    )
+    named_java = native & np.array([frame.name.startswith("Java_") for frame in distinct], np.bool_)
+    owner = java & np.array([frames.is_owner(frame) for frame in distinct], np.bool_)
+    has = _Having(recording, stacks)
+    has_java, has_jvm = has.any(java), has.any(jvm)
+
+    def ask(question: Callable[[Sequence[Frame]], bool], of: Bools) -> Bools:
+        answers: Bools = of.copy()
+        for place in np.flatnonzero(of).tolist():
+            answers[place] = question(recording.stack(stacks.item(place)))
+        return answers
+
+    # The JDK's own libraries act for HotSpot where no Java method is known.
+    hotspot = ask(frames.by_jvm, has_jvm | ~has_java)
+    by_jvm = hotspot & ~ask(jvm_structures.is_handle, hotspot)
+    return Origins(
+        by_jvm=by_jvm,
+        unasked=by_jvm & ~has_java,
+        owned=(owned := ask(frames.owned_by_object, has.any(owner) & ~by_jvm)),
+        below=owned | (~hotspot & (has_java | has.any(named_java))),
+    )
+
+
+class _Having:
+    """Whether stacks have a frame of a kind: all at once, by sums over the frames of all stacks."""
+
+    def __init__(self, recording: Recording, stacks: NDArray[np.int64]) -> None:
+        self._frames = recording.stack_frames
+        self._low, self._high = recording.stack_offsets[stacks], recording.stack_offsets[stacks + 1]
+
+    def any(self, wanted: Bools) -> Bools:
+        """`wanted`: by distinct frame."""
+        summed = np.concatenate((np.zeros(1, np.int32), np.cumsum(wanted[self._frames], dtype=np.int32)))
+        found: Bools = summed[self._high] > summed[self._low]
+        return found
