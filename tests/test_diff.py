@@ -20,6 +20,7 @@ from rich.console import Console
 import needs
 from offheap.analysis.diff import diff, diff_in_time
 from offheap.analysis.matching import function_name, match
+from offheap.analysis.packages import with_application
 from offheap.analysis.results_diff import Diff, SiteChange
 from offheap.errors import UserError
 from offheap.recording import load
@@ -242,6 +243,17 @@ def test_names_outlive_a_build() -> None:
     result = diff(processes[0].record(exact=True), processes[1].record(exact=True))
     assert len(result.sites) == 1
     assert result.sites[0].change in ("grown", "shrunk")
+
+
+def test_of_functions_in_the_same_stacks_the_applications_stands_for_all() -> None:
+    process = Process(20, 1)
+    process.add(inflater("org.other.Codec.decode", "com.example.Feed.open"), Leak(100, 7160))
+    recording = process.record(exact=True)
+    # Its main class is com.example.Main; the reader knows better.
+    for said, wanted in ((), "com.example.Feed.open"), (("org.other",), "org.other.Codec.decode"):
+        result = diff_in_time(with_application(recording, said), 5.0)
+        assert [one.function.name for one in result.functions] == [wanted]
+        assert result.functions[0].others > 4
 
 
 def test_addresses_tell_functions_apart_in_one_build_only() -> None:

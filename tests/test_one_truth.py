@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json as standard_json
+import os
 import re
 import subprocess
 import time
@@ -41,6 +42,7 @@ from offheap.report import diff as diff_report
 from offheap.report import ticket as ticket_report
 from offheap.report.payload import payload
 from recordings import Churn, Leak, Process, inflater, native, native_stack
+from terminal import Terminal
 from zoo import Running, Zoo, programs
 from zoo import offheap as command_line
 
@@ -324,3 +326,37 @@ def test_the_commands_print_these_figures(on_disk: Path) -> None:
     assert live, text
     assert live[1] == format_size(leaks["live_bytes"]["estimate"])
     assert live[4].rstrip() == format_count(leaks["live_blocks"]["estimate"])
+
+
+def test_every_command_that_names_the_application_takes_its_packages(on_disk: Path) -> None:
+    """Said to be the JDK's own: then each names the method of the JDK that called the native one."""
+    path, said = str(on_disk), ("--app", "java.util.zip")
+    init = "java.util.zip.Inflater.<init>"
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(command_line(*arguments), capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 1), done.stderr
+        return " ".join(done.stdout.split())
+
+    for command in (
+        ("leaks", path),
+        ("diff", path, path, "--all", "--top", "999"),
+        ("diff", path, "--from", "2s", "--all"),
+        ("where", path),
+        ("report", path, "--format", "txt", "-o", "-"),
+    ):
+        assert "Inflater.<init>, called by leaks.Inflaters.openInflater" in run(*command), command
+        assert f"java.util.zip.Inflater.init, called by {init}" in run(*command, *said), command
+    for command in (("summary", path), ("check", path)):
+        assert run(*command, *said) != run(*command)
+    with Terminal(["live", path, *said]) as terminal:
+        terminal.see("called by")
+        terminal.see("java.util.zip.Inflater.<init>; confidence")
+        terminal.press("q")
+    opened = offheap.open(path, "java.util.zip")
+    assert opened.suspects[0].blamed.name == init
+    assert offheap.open(path, ["com.acme", "java.util.zip"]).answer == opened.answer
+    for misplaced in (("where", str(os.getpid())), ("where", "--all")):
+        done = subprocess.run(command_line(*misplaced, *said), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert "--app" in done.stderr

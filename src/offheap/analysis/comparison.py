@@ -246,10 +246,13 @@ class Comparison:
         asked = np.zeros(count + 1, np.bool_)
         asked[wanted] = True
         for moment in (self.new, self.old):
+            application = Application.of(moment.recording.info)
             groups = of_function[moment.functions]
             for place in np.flatnonzero(asked[groups]).tolist():
                 frame, group = moment.recording.frames[place], int(groups[place])
-                score = (frame.kind == "java") + (frame.kind == "java" and not frames.is_jdk(frame))
+                score = 0
+                if frame.kind == "java":
+                    score = 3 if application.has(frame) else 1 if frames.is_jdk(frame) else 2
                 held = best[group]
                 if held is None or score > held[0]:
                     best[group] = (score, frame)

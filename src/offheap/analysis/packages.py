@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from offheap.recording.model import Frame, Info
+from offheap.recording.model import Frame, Info, Recording
 
 # com.sun.jna is no part of the JDK.
 _JDK_CLASS = re.compile(r"(?:java|javax|jdk|sun|com\.sun(?!\.jna\.)|sunw)\.")
@@ -269,6 +270,13 @@ class Application:
         if frame.kind != "java" or is_generated(frame.name):
             return False
         return self.has(frame) or not (self.told or is_jdk(frame.name) or framework(frame.name))
+
+
+def with_application(recording: Recording, packages: Sequence[str]) -> Recording:
+    """The recording with the packages that its reader says are the application's; none: nobody said."""
+    if not packages:
+        return recording
+    return replace(recording, info=replace(recording.info, application=tuple(packages)))
 
 
 _FRAMEWORK_PACKAGES = frozenset(package for _, packages in FRAMEWORKS for package in packages)

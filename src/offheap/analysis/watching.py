@@ -12,6 +12,7 @@ second, with the 95 % interval that sampling explains, renewed at each look.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.history import by_snapshots
 from offheap.analysis.leaks import ranking
+from offheap.analysis.packages import with_application
 from offheap.analysis.standing_verdict import Standings
 from offheap.analysis.watched import Moment, Names, View
 from offheap.recording.look import Look
@@ -52,10 +54,14 @@ class Source(Protocol):
 
 
 class Watch:
-    """Follows a source.  Not for two threads at once; a View never changes."""
+    """Follows a source.  Not for two threads at once; a View never changes.
 
-    def __init__(self, source: Source) -> None:
+    `application`: packages that the reader says are the application's.
+    """
+
+    def __init__(self, source: Source, application: Sequence[str] = ()) -> None:
         self._source = source
+        self._application = application
         self._names = Names((), np.zeros(1, np.int64), "")
         self._moments: list[Moment] = []
         self._spacing = 0.0
@@ -164,7 +170,7 @@ class Watch:
     def _learn(self, look: Look) -> None:
         """Names, sites and verdicts anew."""
         began = time.thread_time()
-        recording = self._source.recording()
+        recording = with_application(self._source.recording(), self._application)
         if not look.whole:
             recording = replace(recording, series=self._series(), process=self._process(recording.process))
         # The last word is the one that `offheap leaks` has on the same recording.

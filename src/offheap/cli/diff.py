@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from offheap.cli.leaks import positive
-from offheap.cli.reading import read
+from offheap.cli.reading import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
 
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--per", type=divisors, metavar="UNIT", help="`second`, or the requests served: OLD,NEW"
     )
     parser.add_argument("--top", type=positive, metavar="N", help="show at most N of each (default: 10)")
+    add_application(parser)
     parser.add_argument("--all", action="store_true", help="show changes that chance explains, too")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks")
     parser.add_argument(
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         if requests:
             raise UserError("--per OLD,NEW needs two recordings", "use --per second with --from and --to")
         result = diff_in_time(
-            read(args.old), args.start, args.end, per_second=per_second, most=most, stacks=page
+            read(args.old, args.app), args.start, args.end, per_second=per_second, most=most, stacks=page
         )
     else:
         if args.start is not None or args.end is not None:
@@ -89,7 +90,12 @@ def run(args: argparse.Namespace) -> int:
                 "leave NEW out, or the times",
             )
         result = diff(
-            read(args.old), read(args.new), per_second=per_second, requests=requests, most=most, stacks=page
+            read(args.old, args.app),
+            read(args.new, args.app),
+            per_second=per_second,
+            requests=requests,
+            most=most,
+            stacks=page,
         )
     if page:
         from offheap.quantities import format_size

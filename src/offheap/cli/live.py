@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.cli import rate
+from offheap.cli.reading import add_application
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
 from offheap.report.text import printable
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between updates (default 1s)"
     )
+    add_application(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -91,7 +93,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
 
     with closing(follow(path, jvm_counters)) as source:
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
-        watch = Watch(source)
+        watch = Watch(source, args.app or ())
         view = watch.advance()
         print(" " * 40, end="\r", file=sys.stderr, flush=True)
         assert view is not None, "the first look always finds something"

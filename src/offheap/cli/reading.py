@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +33,6 @@ def _package(text: str) -> str:
     return name
 
 
-def with_application(recording: Recording, packages: Sequence[str] | None) -> Recording:
-    """The recording, its application's code being in these packages; None: nobody said."""
-    if not packages:
-        return recording
-    return replace(recording, info=replace(recording.info, application=tuple(packages)))
-
-
 def read(path: str, application: Sequence[str] | None = None) -> Recording:
     """Load a recording for a command that reports on it and ends; `application`: what --app says.
 
@@ -49,13 +41,14 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
     """
     import gc
 
+    from offheap.analysis.packages import with_application
     from offheap.recording import load
     from offheap.recording.allowance import ceiling
 
     gc.disable()
     with ceiling(Path(path)):
         loaded = load(path)
-    return with_application(loaded, application)
+    return with_application(loaded, application or ())
 
 
 def process_or_recording(text: str) -> int | Path:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.cli.reading import add_application, with_application
+from offheap.cli.reading import add_application
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
     from offheap.analysis.leaks import ranking
+    from offheap.analysis.packages import with_application
     from offheap.output_name import refuse_other_format
     from offheap.quantities import format_size
     from offheap.recording.allowance import ceiling
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         check(output)
     with ceiling(args.recording):
         loaded = recording.load(args.recording)
-    loaded = with_application(loaded, args.app)
+    loaded = with_application(loaded, args.app or ())
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:

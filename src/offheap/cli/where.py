@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.cli import where_all
+from offheap.cli.reading import add_application
 from offheap.errors import UserError
 from offheap.quantities import format_duration, format_size, parse_duration, parse_positive_duration
 
@@ -93,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[HOST]:PORT",
         help="serve the owners as OpenMetrics until Ctrl-C, on loopback unless HOST says otherwise",
     )
+    add_application(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.where/1)")
 
 
@@ -113,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.tree and (args.watch is not None or args.all or args.serve):
         raise UserError("--tree shows one measurement", "leave out --watch, --all and --serve")
+    if args.app and (args.all or args.serve):
+        raise UserError("--app is for a recording", "leave it out, or --all and --serve")
     if args.all or args.serve:
         return where_all.run(args)
     if not args.process:
@@ -124,6 +128,11 @@ def run(args: argparse.Namespace) -> int:
     meant = process_or_recording(args.process)
     if isinstance(meant, Path):
         return _recording(args)
+    if args.app:
+        raise UserError(
+            "--app names the application in stacks, and a process has none here",
+            "leave it out, or give a recording",
+        )
     return _watch(args, meant) if args.watch is not None else _look(args, meant)
 
 
@@ -223,7 +232,7 @@ def _recording(args: argparse.Namespace) -> int:
         if getattr(args, name):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for a running process, {args.process} is a file", "leave it out")
-    recording = read(args.process)
+    recording = read(args.process, args.app)
     over, info = recording.owners, recording.info
     if not len(over.times):
         raise UserError(
