@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,11 @@ from offheap.quantities import format_count, format_size
 from offheap.recording.following import follow
 from offheap.recording.look import Look
 from offheap.recording.model import MMAP, Recording
-from offheap.report import check, json, live_text, markdown, terminal
+from offheap.report import check, fragment, json, live_text, markdown, plain, terminal
 from offheap.report import diff as diff_report
 from offheap.report import ticket as ticket_report
 from offheap.report.payload import payload
-from recordings import Churn, Leak, Process, inflater, native, native_stack
+from recordings import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
 from terminal import Terminal
 from zoo import Running, Zoo, programs
 from zoo import offheap as command_line
@@ -360,3 +361,41 @@ def test_every_command_that_names_the_application_takes_its_packages(on_disk: Pa
         done = subprocess.run(command_line(*misplaced, *said), capture_output=True, text=True, timeout=60)
         assert done.returncode == 2
         assert "--app" in done.stderr
+
+
+def rocks() -> Recording:
+    """The block cache of a known library, which fills ever more slowly."""
+    process = Process(120, 1)
+    cache = (
+        MALLOC,
+        native("rocksdb::LRUCacheShard::Insert", "librocksdbjni-linux64.so"),
+        java("org.rocksdb.RocksDB.get"),
+        java("com.example.Orders.find"),
+        java("java.lang.Thread.run"),
+    )
+    process.add(cache, WarmUp(6000, 8192, 40.0))
+    process.collections = [(float(time), "full") for time in range(5, 120, 10)]
+    return process.record(exact=True)
+
+
+def test_every_report_names_the_setting_that_bounds_a_cache_that_fills(tmp_path: Path) -> None:
+    its = rocks()
+    found = ranking(its)
+    first = found[0]
+    assert first.verdict == "growing"
+    assert first.next.startswith(
+        "if it is a cache, compare with what bounds RocksDB: the block cache's capacity (set"
+    )
+    assert json.suspect(first)["next"] == payload(its, found)["suspects"][0]["next"] == first.next
+    page = ticket(its, found)
+    for written in (
+        leaks_text(its, found),
+        plain.write(ticket_report.document(page)),
+        markdown.write(ticket_report.document(page)).replace("\\", ""),
+        unescape(fragment.write(ticket_report.document(page))),
+    ):
+        assert first.next in " ".join(written.split())
+    watch = Watch(Whole(its))
+    view = watch.advance()
+    assert view
+    assert f"next       {first.next}" in live_text.site_lines(view.row(0), view, 0)

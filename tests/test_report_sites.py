@@ -152,3 +152,17 @@ def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> No
     assert titles == ["Live by malloc", "what leaks"]
     malloc = recording.live["size"][recording.live["stack"] < 3].sum()
     assert f"→ {malloc / 2**20:.1f} MiB; what leaks" in plain(page.inner_text("#chart-live output"))
+
+
+def test_an_open_site_says_what_bounds_a_cache_that_fills(open_report: Open) -> None:
+    process = recordings.Process(duration=120, seed=1)
+    stack = (recordings.MALLOC, recordings.native("page1Alloc", "libsqlitejdbc.so"), recordings.java(LEAK))
+    process.add(stack, recordings.WarmUp(6000, 8192, 40.0))
+    process.add(recordings.native_stack("slow_leak"), recordings.Leak(rate=10, size=900))
+    process.collections = [(float(time), "full") for time in range(5, 120, 10)]
+    recording = process.record(exact=True)
+    page = open_report(recording)
+    while (closed := page.locator("button.open[aria-expanded='false']")).count():
+        closed.first.click()
+    said = "Next: if it is a cache, compare with what bounds SQLite: PRAGMA cache_size."
+    assert page.locator("p.next").all_inner_texts() == [said]

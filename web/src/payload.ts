@@ -100,6 +100,8 @@ export interface Suspect {
   confidence: number;
   kind: "malloc" | "mmap" | "java";
   why: string;
+  /** What would tell a leak from garbage or a cache, and the setting that bounds it; "" where nothing is known. */
+  next: string;
   /** Indices into the frame columns. */
   blamed: number;
   apart: Mark[];

@@ -238,6 +238,7 @@ function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[
   list.append(button("Find in the flame graph", links.find), button("Its callers and callees", links.sandwich));
   return [
     h("p", {}, sentence(suspect.why)),
+    ...(suspect.next ? [h("p", { class: "next" }, `Next: ${suspect.next}.`)] : []),
     h("p", { class: "muted" }, facts.join(" · ")),
     h("div", { class: "ages-box" }),
     list,

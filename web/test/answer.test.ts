@@ -5,7 +5,7 @@ import type { Conclusion, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
 const suspect = (verdict: Verdict, live: number): Suspect => ({
-  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", blamed: 0, apart: [], called: null, callback: "", triggered: "", folds: [], stack: [], stacks: [0], part_shown: null, threads: [], births: [], live_error: [], allocated_error: [],
+  rank: 1, verdict, confidence: 1, kind: "malloc", why: "", next: "", blamed: 0, apart: [], called: null, callback: "", triggered: "", folds: [], stack: [], stacks: [0], part_shown: null, threads: [], births: [], live_error: [], allocated_error: [],
   live_bytes: estimate(live), live_blocks: estimate(1), old_bytes: estimate(0), growth_bytes_per_second: estimate(0),
 });
 const payload = (kind: Conclusion["kind"], place: number | null, ...suspects: Suspect[]): Payload =>

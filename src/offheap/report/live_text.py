@@ -256,6 +256,7 @@ def site_lines(row: Row, view: View, site: int) -> list[str]:
     lines = [
         f"{suspect.verdict.upper()}{sure}  ({suspect.site.kind})",
         f"why        {printable(suspect.why)}",
+        *([f"next       {suspect.next}"] if suspect.next else []),
         f"live       {held}",
         f"growth     {grows}; {window(view).partition(': ')[2]}",
         f"allocated  {format_size(row.allocated)} since the recording started",

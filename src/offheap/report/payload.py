@@ -191,6 +191,7 @@ def _suspects(
                 "confidence": round(suspect.confidence, 4),
                 "kind": site.kind,
                 "why": suspect.why,
+                "next": suspect.next,
                 "blamed": frames.number(suspect.blamed),
                 "called": frames.number(suspect.called) if suspect.called else None,
                 "callback": _callback(site.stack),

@@ -40,6 +40,7 @@ def document(ticket: Ticket) -> list[Block]:
             blocks += [
                 Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),
                 Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}. Live: {wording.held(suspect.site)}."),
+                *([Paragraph(f"Next: {suspect.next}.")] if suspect.next else []),
                 Listing(stack(suspect)),
             ]
     if ticket.held:
