@@ -45,6 +45,24 @@ class Replay:
         return self._now
 
 
+@dataclass
+class Whole:
+    """A source whose first look finds all of a recording that is over."""
+
+    recorded: Recording
+    looked: bool = False
+
+    def look(self) -> Look | None:
+        if self.looked:
+            return None
+        self.looked = True
+        its = self.recorded
+        return Look(its.info, True, True, its.live, its.series, its.process)
+
+    def recording(self) -> Recording:
+        return self.recorded
+
+
 def watched(process: Process, times: list[float], *, exact: bool = True) -> tuple[Watch, View]:
     watch = Watch(Replay(process, list(times), exact))
     views = [watch.advance() for _ in times]

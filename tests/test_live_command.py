@@ -64,8 +64,8 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
             # Its figures stay; the order is by what surely grew, which a stalled machine may leave open.
             assert any("Inflaters." in row for row in app.rows), app.table.text
 
-        drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path))
-    assert owners_of(found.path) is None, "its process has ended"
+        drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path, watch))
+    assert owners_of(found.path, watch) is None, "its process has ended"
 
 
 def test_a_recording_is_watched_while_it_is_written(

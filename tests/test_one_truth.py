@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,13 @@ from offheap.analysis.watching import Watch
 from offheap.opened import OpenedRecording
 from offheap.quantities import format_count, format_size
 from offheap.recording.following import follow
-from offheap.recording.look import Look
 from offheap.recording.model import MMAP, Recording
 from offheap.report import check, fragment, json, live_text, markdown, plain, terminal
 from offheap.report import diff as diff_report
 from offheap.report import ticket as ticket_report
 from offheap.report.payload import payload
 from recordings import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
+from replay import Whole
 from terminal import Terminal
 from zoo import Running, Zoo, programs
 from zoo import offheap as command_line
@@ -51,24 +51,6 @@ FEED, TABLE = "com.example.Feed.open", "com.example.Table.grow"
 # With a blank before the unit: a command says 1MiB/min, which is a limit.
 _RATE = re.compile(r"\d [KMGT]?i?B/(s|min|h|d)\b")
 _NUMBER = r"([\d,.]+ ?[KMGT]?i?B?)"
-
-
-@dataclass
-class Whole:
-    """A source whose first look finds all of a recording that is over."""
-
-    recorded: Recording
-    looked: bool = False
-
-    def look(self) -> Look | None:
-        if self.looked:
-            return None
-        self.looked = True
-        its = self.recorded
-        return Look(its.info, True, True, its.live, its.series, its.process)
-
-    def recording(self) -> Recording:
-        return self.recorded
 
 
 def shop(exact: bool) -> Recording:

@@ -43,6 +43,8 @@ class Names:
     rate_unit of all rates that are shown
     time      of the look that they were judged by
     by_birth  too few looks for growth over time: it is the rate at which survivors were born
+    owners_time  of the last look at the owners of RSS that the answer takes in; None: it has none, or those
+              of the recording itself
     """
 
     suspects: tuple[Suspect, ...]
@@ -51,6 +53,7 @@ class Names:
     rate_unit: RateUnit = PER_MINUTE
     time: float = 0.0
     by_birth: bool = True
+    owners_time: float | None = None
 
     @cached_property
     def texts(self) -> list[str]:

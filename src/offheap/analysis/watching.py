@@ -7,6 +7,8 @@ and call paths that are newer than that are counted together until then.
 Growth is that of the verdict, as `offheap leaks` has it of the same recording, and as old as the verdict.
 Once a baseline is marked it is what was born since and lives, less what has been freed since, by the
 second, with the 95 % interval that sampling explains, renewed at each look.
+
+The answer takes in who holds the RSS, while somebody looks at that (`watched_owners`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from numpy.typing import NDArray
 from offheap.analysis import answer, estimates
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.history import by_snapshots
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.packages import with_application
+from offheap.analysis.results_owners import OwnersGrowth
 from offheap.analysis.standing_verdict import Standings
 from offheap.analysis.watched import Moment, Names, View
+from offheap.analysis.watched_owners import owners_now, still_count, with_owners
 from offheap.recording.look import Look
-from offheap.recording.model import SERIES, Recording
+from offheap.recording.model import SERIES, OwnersOverTime, Recording
 
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -70,6 +74,10 @@ class Watch:
         self._standings = Standings()
         self._due = 0.0  # time.monotonic() from which names may be renewed
         self._look: Look | None = None
+        self._ranked: Ranking | None = None  # as of the names
+        self._concluded: Ranking | None = None  # the same, with the owners that count
+        self._owners: OwnersOverTime | None = None  # that somebody looked at; replaced, never changed
+        self._taken: OwnersOverTime | None = None  # of these, what the answer took in
         self._began = time.monotonic()
 
     def advance(self) -> View | None:
@@ -84,7 +92,28 @@ class Watch:
             self._keep(moment)
         if look.whole or look.over or time.monotonic() >= self._due:
             self._learn(look)
+        owners = self._owners
+        if owners is not None and not still_count(owners, self._moments[-1].time):
+            owners = None
+        if owners is not self._taken:
+            self._taken = owners
+            self._names = replace(self._names, answer=self._answer(), owners_time=self._owners_time())
         return self.view()
+
+    def owners(self) -> tuple[OwnersOverTime, OwnersGrowth]:
+        """Who held the RSS by the recording's own looks, as of the last view.  For any thread."""
+        assert self._concluded is not None, "advance first"
+        over = self._concluded.sites.recording.owners
+        return over, owners_now(self._concluded, over)
+
+    def see(self, over: OwnersOverTime, pid: int) -> OwnersGrowth:
+        """Who holds the RSS by looks at the process, in seconds since the recording began.  For any thread.
+
+        The next view's answer takes them in.
+        """
+        assert self._concluded is not None, "advance first"
+        self._owners = over
+        return owners_now(self._concluded, over, pid)
 
     def mark(self, view: View | None) -> None:
         """Growth is measured from this view on; None: over the last two thirds again."""
@@ -180,17 +209,30 @@ class Watch:
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
         for number, suspect in enumerate(found):
             of_stack[list(suspect.site.stacks)] = number
+        self._ranked = ranked
         self._names = Names(
             found,
             of_stack,
-            answer.answer(ranked),
+            self._answer(),
             rate_unit=ranked.rate_unit,
             time=self._moments[-1].time,
             by_birth=not by_snapshots(recording),
+            owners_time=self._owners_time(),
         )
         self._moments = [self._names.place(moment) for moment in self._moments]
         cost, now = time.thread_time() - began, time.monotonic()
         self._due = now + min(cost / _SHARE_OF_CPU, max(now - self._began, _FIRST_RENEWAL))
+
+    def _answer(self) -> str:
+        """The answer, with the owners that count."""
+        assert self._ranked is not None, "learn first"
+        whole = self._look is not None and self._look.whole
+        series = None if whole or self._taken is None else self._series()
+        self._concluded = with_owners(self._ranked, self._taken, series)
+        return answer.answer(self._concluded)
+
+    def _owners_time(self) -> float | None:
+        return None if self._taken is None else self._taken.times.item(-1)
 
     def _judged(self) -> list[Moment]:
         """The moments that verdicts rest on: only now, if most of the recording's time was not watched."""

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,10 @@ from offheap.quantities import parse_duration
 from offheap.report.text import printable
 
 if TYPE_CHECKING:
+    from offheap.analysis.results_owners import OwnersGrowth
+    from offheap.analysis.watching import Watch
     from offheap.jvm.probe import Started
+    from offheap.recording.model import OwnersOverTime
     from offheap.report.live_owners import Owners
 
 
@@ -102,7 +106,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         # What is loaded by now stays: the collector need not go through it for every few looks.
         gc.freeze()
         # Without the mouse the terminal's own selecting and copying goes on working.
-        owners = owners_of(path)
+        owners = owners_of(path, watch)
         app = LiveApp(watch, view, every=args.every, folder=args.output, stop=stop, owners=owners)
         try:
             app.run(mouse=False)
@@ -110,22 +114,27 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
             gc.unfreeze()  # else DuckDB's bindings complain at exit, on the terminal, of what was not freed
 
 
-def owners_of(path: Path) -> Owners | None:
-    """Looks at the process of a live file, or reads what a recorder saw; None when there is no process."""
-    from offheap.analysis.owners_verdict import judge
-    from offheap.recording import load
+def owners_of(path: Path, watch: Watch) -> Owners | None:
+    """Looks at the process of a live file, or has what a recorder saw; None when there is no process."""
+    from offheap.recording.info import elapsed
     from offheap.recording.live_file import LiveFile
     from offheap.recording.process import find
     from offheap.watch import Looking
 
     if path.is_dir():
-        return lambda: ((over := load(path).owners), judge(over))
+        return watch.owners
     with LiveFile(path) as live_file:
-        pid = find(live_file.header)
+        pid, header = find(live_file.header), live_file.header
     if pid is None:
         return None
-    looking = Looking(pid)
-    return lambda: ((over := looking()), judge(over, pid=pid))
+    looking, began = Looking(pid), elapsed(header, alive=True)
+
+    def look() -> tuple[OwnersOverTime, OwnersGrowth]:
+        seen = looking()
+        over = replace(seen, times=seen.times + began)
+        return over, watch.see(over, pid)
+
+    return look
 
 
 def _live_file(pid: int) -> Path:

@@ -153,6 +153,8 @@ class LiveScreen(Screen[None]):
         lost = sum(view.info.lost.values())
         if lost:
             words.append(f"{lost} lost: offheap stats")
+        if live_text.pages(view):
+            words.append(live_text.pages(view))
         return printable("  ".join(words))[:width]
 
     def on_key(self) -> None:

@@ -240,6 +240,13 @@ def window(view: View) -> str:
     return f"growth: over the last two thirds{judged}"
 
 
+def pages(view: View) -> str:
+    """How old the looks at RSS are that the answer takes in; "" where they are new, or there are none."""
+    looked = view.names.owners_time
+    ago = 0.0 if looked is None else view.now.time - looked
+    return f"RSS by owner: as of {short_duration(ago)} ago" if ago >= _RECENT else ""
+
+
 def heading(row: Row) -> str:
     """The site's name, and what tells it from others of its name."""
     return f"{label(row.suspect)} {printable(beside(row.marks, brief))}".rstrip()
