@@ -313,7 +313,9 @@ def _next(kind: Kind, pid: str, split: bool) -> tuple[str, ...]:
     if kind == "native-malloc" and not split:
         return (
             attach,
-            "-XX:NativeMemoryTracking=summary at its next start: tells Unsafe, FFM and the JVM's own apart",
+            # JDK 25 no longer counts these: they are no part of -XX:MaxDirectMemorySize (JDK-8344882).
+            "-XX:NativeMemoryTracking=summary at its next start: tells Unsafe, FFM, the buffers that NIO "
+            "keeps for each thread (JDK 25 counts them nowhere else) and the JVM's own apart",
         )
     return (attach,)
 

@@ -1,8 +1,8 @@
 """How much direct buffers hold, by the JDK's own counters, read from outside without asking the JVM.
 
-java.nio.Bits counts what ByteBuffer.allocateDirect took and the buffers' Cleaners gave back, the buffers that
-NIO keeps for each thread among it: three AtomicLongs in static fields (JDK 11 to 27).  What Unsafe, FFM and
-Netty without Cleaners take is not counted there.
+java.nio.Bits counts what ByteBuffer.allocateDirect took and the buffers' Cleaners gave back: three
+AtomicLongs in static fields (JDK 11 to 27).  The buffers that NIO keeps for each thread are among it until
+JDK 24 (JDK-8344882).  What Unsafe, FFM and Netty without Cleaners take is not counted there.
 """
 
 from __future__ import annotations
