@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import needs
 from offheap.analysis.gate import Limits, gate
-from offheap.analysis.judgement import SHORTEST
 from offheap.analysis.results_gate import Gate
+from offheap.analysis.verdict_rules import SHORTEST
 from offheap.formats import junit
 from offheap.formats.github_annotations import workflow_commands
 from offheap.formats.suppressions import parse

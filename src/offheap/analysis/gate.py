@@ -31,7 +31,6 @@ from offheap.analysis.conclusion import (
     undecided,
     unexplained,
 )
-from offheap.analysis.judgement import SHORTEST
 from offheap.analysis.leaks import Ranking, ranking
 from offheap.analysis.matching import match
 from offheap.analysis.power import DEFAULT_LIMIT
@@ -39,6 +38,7 @@ from offheap.analysis.reconcile import Level, grew
 from offheap.analysis.results import Estimate, Suspect, Verdict
 from offheap.analysis.results_gate import Check, Gate, Outcome
 from offheap.analysis.stats import lost_samples
+from offheap.analysis.verdict_rules import SHORTEST
 from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.recording.model import Frame, Info, Recording
 

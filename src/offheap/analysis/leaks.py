@@ -19,7 +19,7 @@ from offheap.analysis.collected import collected
 from offheap.analysis.estimates import Estimates
 from offheap.analysis.grouping import Grouping
 from offheap.analysis.history import Histories, histories
-from offheap.analysis.judgement import VERDICTS, Judgements, Reason, judge
+from offheap.analysis.judgement import judge
 from offheap.analysis.limit import Room, room
 from offheap.analysis.origins import origins
 from offheap.analysis.owners_verdict import judge as judge_owners
@@ -31,6 +31,7 @@ from offheap.analysis.results_owners import OwnersGrowth
 from offheap.analysis.sites import SiteTable, table
 from offheap.analysis.stats import lost_samples
 from offheap.analysis.survival import Survival, survival
+from offheap.analysis.verdict_reasons import VERDICTS, Judgements, Reason
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Frame, Recording
 

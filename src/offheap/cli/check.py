@@ -158,7 +158,7 @@ def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:
 
 def _recorded(launched: Launched) -> list[str]:
     """The recordings of a command, without JVMs too short-lived to judge unless there are no others."""
-    from offheap.analysis.judgement import SHORTEST
+    from offheap.analysis.verdict_rules import SHORTEST
 
     if launched.problems:
         raise launched.problems[0]

@@ -1,0 +1,118 @@
+"""How fast a site grows: over the last two thirds of its time, and in each third.
+
+With snapshots that is net growth: bytes born since and alive, less bytes freed since.  Without (a bare live
+file) it is the rate at which survivors were born, the youngest fifth left out because it holds what is
+merely in use.  Each 95 % interval is the wider of what sampling explains and what the scatter between eras
+explains.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.history import Boundaries, Histories
+
+IN_USE = 0.8  # of a site's time: what was born since may be merely in use
+NORMAL_95 = 1.96  # standard deviations, of a two-sided 95 % interval
+# 97.5 % quantiles of Student's t by degrees of freedom.
+_T = np.array(
+    (0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """By site number, bytes per second.
+
+    growth  over the last two thirds
+    grown   what live bytes were seen to grow by: of a site that freed nothing without the chance by which
+            births come
+    first, middle, last  what each third left: net growth with snapshots, survivors without
+    """
+
+    growth: Estimates
+    grown: Estimates
+    first: Estimates
+    middle: Estimates
+    last: Estimates
+
+
+def rates(history: Histories, a: Boundaries, b: Boundaries) -> Rates:
+    """`a`, `b`: where the first and the middle third of each site's time end."""
+    growth = _growth(history, a)
+    return Rates(growth, _grown(history, growth, a), *_thirds(history, a, b))
+
+
+def seen(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:
+    """A rate of blocks that stay, as sampled: one block more or less is chance, where time is cut."""
+    seconds = np.maximum(history.seconds(start, end), 1e-9)
+    edge = history.mean_size(start, end) / seconds
+    return amount.over(seconds).within(edge, edge)
+
+
+def _growth(history: Histories, a: Boundaries) -> Estimates:
+    """Bytes per second over the last two thirds, with its 95 % interval."""
+    if history.live is None:
+        until = history.at(IN_USE)
+        return _rate(
+            history, history.survivors(a, until), a, np.minimum(np.maximum(until, a + 1), history.end)
+        )
+    return _rate(history, history.net(a), a, history.end)
+
+
+def _grown(history: Histories, growth: Estimates, a: Boundaries) -> Estimates:
+    if history.live is None:
+        return growth
+    nothing_freed = history.freed_since(a).estimate == 0
+    return seen(history, history.net(a), a, history.end).where(nothing_freed, growth)
+
+
+def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:
+    seconds = np.maximum(history.seconds(start, end), 1e-9)
+    rate = amount.over(seconds)
+    error, steps = history.scatter(start, end)
+    scatter = error * _student(steps)
+    if history.live is not None:
+        # A site that freed nothing grows by its births alone: what they vary by is known, and needs
+        # neither many snapshots nor Student's wide margin for few.
+        nothing_freed = history.freed_since(start).estimate == 0
+        scatter = np.where(nothing_freed, _births_error(history, rate, start, end), scatter)
+    return rate.within(scatter, scatter)
+
+
+def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: Boundaries | int) -> Floats:
+    """Half a 95 % interval of a rate of survivors, by how many there are and how unevenly they came."""
+    samples = history.sampled(start, end) / history.dispersion(start, end)
+    error: Floats = NORMAL_95 * np.abs(rate.estimate) / np.sqrt(np.maximum(samples, 1))
+    return error
+
+
+def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates, Estimates, Estimates]:
+    def rate(amount: Estimates, start: Boundaries, stop: Boundaries | int) -> Estimates:
+        # Births come by chance too: n of them vary by sqrt(n) even where every block is recorded.
+        chance = NORMAL_95 * np.abs(amount.estimate) / np.sqrt(np.maximum(history.sampled(start, stop), 1))
+        return amount.within(chance, chance).over(np.maximum(history.seconds(start, stop), 1e-9))
+
+    first = rate(history.survivors(history.first, a), history.first, a)
+    if history.live is None:
+        late = np.minimum(np.maximum(history.at(IN_USE), b + 1), history.end)
+        return first, rate(history.survivors(a, b), a, b), rate(history.survivors(b, late), b, late)
+    net = history.net(a)
+    middle = history.live_at(b) - history.live_at(a)
+    # What freed in both halves is in both: half of the variance each, nearly.
+    below, above = (net.estimate - net.low) * math.sqrt(0.5), (net.high - net.estimate) * math.sqrt(0.5)
+    return (
+        first,
+        rate(Estimates(middle, middle - below, middle + above), a, b),
+        rate(history.net(b), b, history.end),
+    )
+
+
+def _student(steps: NDArray[np.int64]) -> Floats:
+    quantiles: Floats = _T[np.clip(steps - 1, 0, len(_T) - 1)]
+    return quantiles

@@ -1,0 +1,142 @@
+"""What stays beneath the churn of a site: its survivors, born at one rate, of all ages.
+
+Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.  Where the layer
+tells more than net growth does and fits it, the layer is the growth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import evidence
+from offheap.analysis.estimates import Estimates, Floats, poisson_limits
+from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.signs import ratio
+from offheap.analysis.site_rates import IN_USE, Rates, seen
+
+Bools = NDArray[np.bool_]
+
+LIKELY = 0.5  # that it goes on as it does
+STRAIGHT = 0.7  # of a third's rate in the next: less is no straight line
+_CHURNS = 5.0  # times what is live was allocated: four fifths and more are freed again
+_LIFETIMES = 20  # mean lifetimes: of exponential ones hardly any block lives longer
+_LAST_IN_USE = 0.94  # of a site's time: what was born since may be in use, however short lives are
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """By site number: the rates, those of the layer where it is the growth, and whether they go on.
+
+    goes_on  the probability that births go on and old blocks stay
+    dies     whether old blocks are likely to die, by those that have
+    layered  whether the rates are the layer's
+    sign     of the layer: the probability that there is one
+    bends    whether the thirds are no straight line
+    """
+
+    rates: Rates
+    goes_on: Floats
+    dies: Bools
+    layered: Bools
+    sign: Floats
+    bends: Bools
+
+
+def course(
+    history: Histories,
+    net: Rates,
+    a: Boundaries,
+    b: Boundaries,
+    *,
+    live: Estimates,
+    allocated: Estimates,
+    unasked: Bools,
+    age: float,
+) -> Course:
+    """The rates that tell most about each site.
+
+    net              as `site_rates` has them
+    a, b             where the first and the middle third of each site's time end
+    live, allocated  bytes: at the end, and ever
+    unasked, age     as of `judgement.judge`
+    """
+    bends = _bends(net.first.estimate, net.middle.estimate, net.last.estimate)
+    if history.live is None:
+        # Only survivors are known: their rates are the growth already.
+        goes_on = evidence.even(history, history.first, history.at(IN_USE), unasked, age=age)
+        no = np.zeros(len(goes_on), np.bool_)
+        return Course(net, goes_on, no, no, np.zeros(len(goes_on)), bends)
+    end, growth = history.end, net.growth
+    used = _in_use(history, allocated)
+    layer, thirds, ordered = _layer(history, a, b, used)
+    sharper = layer.high - layer.low < growth.high - growth.low
+    churns = allocated.estimate > _CHURNS * live.estimate
+    drowned = (sharper | ~((growth.low > 0) & (net.last.low > 0))) & churns
+    fits = (growth.low <= layer.estimate) & (layer.estimate <= growth.high)
+    stays = evidence.stays(history, a, b)
+    until = np.where(drowned, used, end)
+    even = np.maximum(
+        evidence.even(history, a, until, unasked, age=age),
+        # What starts up has more at first than it leaks; for all others that is a third more samples.
+        evidence.even(history, history.first, until, unasked, age=age),
+    )
+    goes_on = np.minimum(stays, even)
+    # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
+    chance = np.hypot(math.sqrt(2) * (growth.high - growth.estimate), layer.estimate - layer.low)
+    lately = net.last.estimate + chance >= layer.estimate
+    layered = drowned & ordered & (goes_on > LIKELY) & fits & lately
+    stayed = seen(history, history.survivors(a, used), a, used)
+    clear = ordered & fits & (goes_on > LIKELY) & churns
+    sharper = stayed.high - stayed.low < net.grown.high - net.grown.low
+    return Course(
+        Rates(
+            growth=layer.where(layered, growth),
+            grown=stayed.where(layered | (clear & sharper), net.grown),
+            first=net.first,
+            middle=layer.where(layered, net.middle),
+            last=layer.where(layered, net.last),
+        ),
+        goes_on,
+        dies=stays <= LIKELY,
+        layered=layered,
+        sign=-np.expm1(-history.sampled(a, used) / history.dispersion(a, used)),
+        bends=np.where(layered, _bends(*thirds), bends),
+    )
+
+
+def _bends(first: Floats, middle: Floats, last: Floats) -> Bools:
+    result: Bools = (ratio(first, middle) < STRAIGHT) | (ratio(middle, last) < STRAIGHT)
+    return result
+
+
+def _in_use(history: Histories, allocated: Estimates) -> Boundaries:
+    """The boundary from which on blocks may be merely in use: the youngest fifth, or less if lives are short.
+
+    What is live over what is allocated in a second is the mean lifetime (Little's law); twenty are enough.
+    """
+    assert history.live is not None
+    part = history.live.mean(axis=1) / np.maximum(allocated.estimate, 1.0)  # of the site's time
+    return history.at(np.clip(1 - _LIFETIMES * part, IN_USE, _LAST_IN_USE))
+
+
+def _layer(
+    history: Histories, a: Boundaries, b: Boundaries, late: Boundaries
+) -> tuple[Estimates, tuple[Floats, Floats, Floats], Bools]:
+    """The rate at which survivors were born until `late`, each third's, and whether all ages have it."""
+    one, two, three = (
+        history.survivors(start, end).estimate / np.maximum(history.seconds(start, end), 1e-9)
+        for start, end in ((history.first, a), (a, b), (b, late))
+    )
+    layer = history.survivors(a, late).over(np.maximum(history.seconds(a, late), 1e-9))
+    # Of a few samples, unlike by the normal limits of `site_rates`, some are sure.
+    count = np.maximum(history.sampled(a, late) / history.dispersion(a, late), 1.0)
+    low, high = poisson_limits(count)
+    each = layer.estimate / count
+    layer = layer.within(each * (count - low), each * (high - count))
+    ordered = (history.first < a) & (a < b) & (b < late)
+    populated = (one > 0) & (two > 0) & (three > 0)
+    return layer, (one, two, three), ordered & (layer.low > 0) & populated

@@ -1,0 +1,92 @@
+"""Why a site got its verdict, and the figures behind it: what `judgement` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.results import Verdict
+
+Bools = NDArray[np.bool_]
+
+
+class Reason(IntEnum):
+    """Why a site got its verdict."""
+
+    NOTHING_LIVE = 0
+    SHORT = 1
+    LEAKS = 2
+    CAME_EARLY = 3
+    JVM_SLOWS = 4
+    SLOWS = 5
+    OLDEST_FREED = 6
+    FEW_OLD = 7
+    HARDLY_OF_LATE = 8
+    NOTHING_FREED = 9
+    FEW_SAMPLES = 10
+    STEADY = 11
+    OLD_DIE = 12
+    MAY_END = 13
+    JVM_KEEPS_LITTLE = 14
+    UNCOLLECTED = 15
+    SURVIVES = 16
+    COLLECTED = 17
+    WAITS = 18
+    EVICTS = 19
+    FILLS = 20
+    SOME_SURVIVES = 21
+
+
+VERDICTS: dict[Reason, Verdict] = {
+    Reason.NOTHING_LIVE: "freed",
+    Reason.SHORT: "cannot tell yet",
+    Reason.LEAKS: "leak",
+    Reason.CAME_EARLY: "startup",
+    Reason.JVM_SLOWS: "startup",
+    Reason.SLOWS: "growing",
+    Reason.OLDEST_FREED: "growing",
+    Reason.FEW_OLD: "growing",
+    Reason.HARDLY_OF_LATE: "growing",
+    Reason.NOTHING_FREED: "growing",
+    Reason.FEW_SAMPLES: "cannot tell yet",
+    Reason.STEADY: "steady",
+    Reason.OLD_DIE: "growing",
+    Reason.MAY_END: "growing",
+    Reason.JVM_KEEPS_LITTLE: "growing",
+    Reason.UNCOLLECTED: "growing",
+    Reason.SURVIVES: "leak",
+    Reason.COLLECTED: "steady",
+    Reason.WAITS: "growing",
+    Reason.EVICTS: "growing",
+    Reason.FILLS: "growing",
+    Reason.SOME_SURVIVES: "growing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """By site number: the verdict's reason, its confidence (0..1), and the figures behind both.
+
+    `seen` is the reason by these figures alone; `reason` differs while a watch keeps an older verdict.
+    """
+
+    reason: NDArray[np.int64]  # Reason
+    seen: NDArray[np.int64]  # Reason
+    confidence: Floats
+    growth: Estimates  # bytes per second
+    grown: Estimates  # as `growth`; of a site that freed nothing without the chance by which births come
+    grows: Bools
+    old: Estimates  # live bytes born before the last fifth
+    seconds: Floats  # the site's own time
+    first_third: Floats  # seconds
+    last_fifth: Floats  # seconds
+    early_share: Floats  # of live bytes, born in the first third
+    survivors: Floats  # sampled, born in the first two thirds
+    samples: Floats  # sampled and alive
+    passed: Estimates  # live bytes that have met a collection, of a site that frees at collections
+    bound: Floats  # bytes that are live when births stop, if they become rarer as they have; else infinite
+    may_fill: Bools  # a leak, as far as can be seen; a cache that fills would look the same

@@ -1,0 +1,247 @@
+"""The rules from which each site's verdict follows, in their order, and what they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis import evidence, signs
+from offheap.analysis.collected import Collected, Kept
+from offheap.analysis.estimates import Estimates, Floats
+from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.signs import FEWEST_SURVIVORS, above_zero, fades, ratio
+from offheap.analysis.site_rates import IN_USE
+from offheap.analysis.sites import SiteTable
+from offheap.analysis.survivor_layer import LIKELY, STRAIGHT, Course
+from offheap.analysis.verdict_reasons import Reason
+
+Bools = NDArray[np.bool_]
+
+SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
+FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are not called growth
+_FEWEST_OF_LAST = 2  # of these in the last third: one may be the last that comes
+_FEWEST_VISIBLE = 2  # survivors: one is no growth
+_HOTSPOTS = 4  # times the survivors: HotSpot's own tables and arenas grow in steps
+_LATELY = 0.9  # probability that the last third grows, too (one-sided)
+_SURE = 0.95  # that it grows at all, with all sites that were asked in mind
+_COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
+_POPULATED = 0.4  # of the eras that survivors were expected in: fewer are no even births
+
+# Shares of the rate of one third in another.
+_SLOWING = 0.6  # of the middle third in the last: less, beyond chance, slows down
+_SLOWED = 0.4  # of the first in the middle, where the last slows as well: less is a start-up
+_STALLED = 0.5  # of growth that the last third may have at most: it has stopped
+_OLDEST_GONE = 0.25  # of the middle third in the first: less, beyond chance, and the oldest were freed
+# Without snapshots: of the last third in the middle, beyond chance, and by the estimates alone.
+_DIE, _DIE_MORE = 0.8, 0.5
+
+_EARLY = 0.6  # of live bytes, born in the first third: a start-up
+# Standard deviations above chance that the first third holds: where the site freed none of its samples and
+# goes on allocating, a crowd has to be surer.
+_CROWD, _SURER_CROWD = 2.0, 4.0
+_FLAT = 0.8  # probability that growth stays under a fifth of what is live: sure enough for a start-up
+_LITTLE = 0.2  # of live bytes, grown in the site's time
+_WIDE, _FEW = (
+    0.5,
+    20,
+)  # of live bytes that growth may come to, of fewer samples than that: too little is known
+_FREED = 4  # times what is live was allocated: it does free
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is known of all sites before a verdict; arrays are by site number.
+
+    a, b       where the first and the middle third of each site's time end
+    by_jvm, unasked, seen, age  as of `judgement.judge`
+    kept       of sites that free at collections
+    """
+
+    sites: SiteTable
+    history: Histories
+    by_jvm: Bools
+    unasked: Bools
+    seen: Collected
+    kept: Kept
+    course: Course
+    a: Boundaries
+    b: Boundaries
+    age: float
+
+    @property
+    def live(self) -> Estimates:
+        return self.sites.live_bytes
+
+    @property
+    def seconds(self) -> Floats:
+        """Each site's own time."""
+        return self.history.seconds(self.history.first, self.history.end)
+
+    @property
+    def samples(self) -> Floats:
+        """Sampled and alive."""
+        return self.history.sampled(0, self.history.end)
+
+    @property
+    def freed_nothing(self) -> Bools:
+        """Whether the application's site freed none of its sampled blocks."""
+        none: Bools = (self.sites.samples <= self.samples) & ~self.by_jvm
+        return none
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """Whether each site grows.
+
+    grows      growth is above zero and the last third shows it, or none of some samples was freed
+    sure       the probability of it, with all sites that were asked in mind
+    survivors  sampled, born in the first two thirds, or through a collection where these free
+    fewest     of them that a verdict needs
+    """
+
+    grows: Bools
+    sure: Floats
+    survivors: Floats
+    fewest: NDArray[np.int64]
+
+
+def growing(of: Question) -> Growing:
+    """Which sites grow, and how sure that is."""
+    history, course, a, b = of.history, of.course, of.a, of.b
+    end, growth, last = history.end, course.rates.growth, course.rates.last
+    snapshots = history.live is not None
+    # With snapshots the last third has to show it too; without, the youngest say little.
+    grows = growth.low > 0
+    if snapshots:
+        grows &= above_zero(last.estimate, last.low) > _LATELY
+    sign = above_zero(growth.estimate, growth.low)
+    if snapshots and history.interval_bytes:
+        # A few samples do not tell how fast it grows, but that it does, if none of them was freed: had as
+        # many been freed as were born since, n, the chance to see none of it would be e^-n.
+        since = history.sampled(a, end)
+        certain = (
+            of.freed_nothing & (since >= FEWEST_SURVIVORS) & (history.sampled(b, end) >= _FEWEST_OF_LAST)
+        )
+        grows |= certain
+        none_freed = -np.expm1(-since / history.dispersion(a, end))
+        sign = np.where(certain, np.maximum(sign, none_freed), sign)
+        sign = np.where(course.layered, np.maximum(sign, course.sign), sign)
+    sign = np.where(of.seen.batches, of.kept.sign, sign)
+    survivors = np.where(of.seen.batches, of.kept.survivors, history.sampled(history.first, b))
+    fewest = np.where(of.by_jvm, _HOTSPOTS * FEWEST_SURVIVORS, FEWEST_SURVIVORS)
+    return Growing(grows, evidence.adjusted(sign, survivors >= fewest), survivors, fewest)
+
+
+def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
+    """The first rule that holds, by site; `flat`: how sure it is that growth changes little."""
+    history, seen, kept, live = of.history, of.seen, of.kept, of.live
+    growth, grows, goes_on = of.course.rates.growth, found.grows, of.course.goes_on
+    slows, keeps = _slows(of, grows), _keeps(of)
+    fills = signs.fills(history, of.a, of.age) & ~of.by_jvm & ~of.course.layered
+    evicts = signs.begins_to_free(history, of.b) & ~seen.batches
+    populated = signs.populated(history, of.a, history.at(IN_USE))
+    enough = (found.survivors >= found.fewest) & (populated >= _POPULATED)
+    stalled = of.course.rates.last.high < _STALLED * growth.estimate
+    rises = (of.course.rates.middle.estimate > 0) & ~stalled
+    visible = (growth.low > 0) & (found.survivors >= _FEWEST_VISIBLE) & rises
+    doubtful = of.freed_nothing & _comes(of)
+    early = _early(of, doubtful, grows, flat)
+    little = signs.share(growth.estimate * of.seconds, live.estimate) < _LITTLE
+    # No growth that chance would not explain: is that because there is none, or too little data?
+    wide = (growth.high * of.seconds > _WIDE * np.maximum(live.estimate, 1.0)) & (of.samples < _FEW)
+    # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
+    beyond_code = ~of.unasked | (live.estimate >= _COMPILED)
+    # What a Java method asked HotSpot for is called a start-up only if it slows down beyond chance.
+    thirds = of.course.rates
+    starts = (
+        of.unasked
+        | fades(thirds.first, thirds.middle, STRAIGHT)
+        | fades(thirds.middle, thirds.last, STRAIGHT)
+    )
+    ordered = (history.first < of.a) & (of.a < of.b) & (of.b < history.end)
+    sure = found.sure > _SURE
+    leaks = grows & enough & rises & keeps & ~slows & beyond_code & (goes_on > LIKELY) & sure
+    leaks &= ~fills & ~evicts & ~seen.batches
+    survives = kept.leaks & sure
+    waits = seen.batches & (growth.low > 0) & rises
+    # The first that holds.
+    rules: tuple[tuple[Reason, Bools], ...] = (
+        (Reason.NOTHING_LIVE, live.estimate == 0),
+        (Reason.SHORT, (of.seconds < SHORTEST) | ~ordered),
+        (Reason.LEAKS, leaks & ~seen.uncollected),
+        (Reason.UNCOLLECTED, leaks),
+        (Reason.SURVIVES, survives),
+        (Reason.COLLECTED, kept.few & ~(waits & seen.overdue)),
+        (Reason.SOME_SURVIVES, kept.some | (kept.leaks & ~survives)),
+        (Reason.WAITS, waits),
+        (Reason.CAME_EARLY, early & (~grows | slows | little)),
+        (Reason.JVM_SLOWS, grows & of.by_jvm & slows & starts),
+        (Reason.EVICTS, visible & evicts),
+        (Reason.SLOWS, visible & slows),
+        (Reason.OLDEST_FREED, visible & ~keeps),
+        (Reason.FEW_OLD, visible & ~enough),
+        (Reason.OLD_DIE, visible & of.course.dies),
+        (Reason.FILLS, visible & fills),
+        (Reason.MAY_END, visible & grows & ((goes_on <= LIKELY) | (found.sure <= _SURE))),
+        (Reason.JVM_KEEPS_LITTLE, visible & grows & ~beyond_code),
+        (Reason.HARDLY_OF_LATE, visible),
+        (Reason.NOTHING_FREED, doubtful & ~early),
+        (
+            Reason.FEW_SAMPLES,
+            wide & ~early & (of.sites.allocated_bytes.estimate < _FREED * live.estimate),
+        ),
+    )
+    return np.select([holds for _, holds in rules], [name for name, _ in rules], Reason.STEADY)
+
+
+def _slows(of: Question, grows: Bools) -> Bools:
+    """Whether growth slows down; HotSpot's own tables and arenas grow as the logarithm of time: of these
+    whatever is no straight line."""
+    first, middle, last = of.course.rates.first, of.course.rates.middle, of.course.rates.last
+    slows = fades(middle, last, _SLOWING) | (
+        (ratio(first.estimate, middle.estimate) < _SLOWED)
+        & (ratio(middle.estimate, last.estimate) < _SLOWING)
+    )
+    return slows | (of.by_jvm & grows & of.course.bends)
+
+
+def _keeps(of: Question) -> Bools:
+    """Whether the oldest blocks are still there: if they had gone before the middle third, it does free."""
+    first, middle, last = of.course.rates.first, of.course.rates.middle, of.course.rates.last
+    keeps = ~fades(middle, first, _OLDEST_GONE)
+    if of.history.live is not None:
+        # Unless they were few from the start: who was alive after the first third still is.
+        keeps |= signs.few_from_the_start(of.history, of.a, of.b)
+    else:
+        # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
+        keeps &= ~fades(last, middle, _DIE) & (ratio(last.estimate, middle.estimate) > _DIE_MORE)
+    # Who freed none of its sampled blocks did not free the oldest.
+    return keeps | (of.sites.samples <= of.samples)
+
+
+def _comes(of: Question) -> Bools:
+    """Whether blocks still come: who frees nothing and goes on allocating grows, however unevenly."""
+    history, end = of.history, of.history.end
+    comes: Bools = (
+        (history.sampled(of.a, of.b) > 0)
+        & (history.sampled(of.b, end) > 0)
+        & (history.sampled(of.a, end) >= FEWEST_OF_LATE)
+    )
+    return comes
+
+
+def _early(of: Question, doubtful: Bools, grows: Bools, flat: Floats) -> Bools:
+    """Whether most of what is live came in the first third.
+
+    Where blocks still come and none is freed, it takes more to say that it was only the start than the chance
+    that put many of a few samples there.
+    """
+    history, a = of.history, of.a
+    early_share = signs.share(history.survivors(0, a).estimate, of.live.estimate)
+    third = history.exposed(history.first, a) / history.exposed(history.first, history.end)
+    deviations = np.where(doubtful, _SURER_CROWD, _CROWD)
+    crowded = signs.crowded(history.sampled(history.first, a), of.samples, third, deviations)
+    early: Bools = (early_share >= _EARLY) & crowded & ~(doubtful & ~grows & (flat < _FLAT))
+    return early
