@@ -1,6 +1,15 @@
 /** Puts the report together, answer first. */
 
-import "./style.css";
+import "./style/theme.css";
+import "./style/page.css";
+import "./style/answer.css";
+import "./style/scope.css";
+import "./style/suspects.css";
+import "./style/charts.css";
+import "./style/flame.css";
+import "./style/coverage.css";
+import "./style/narrow.css";
+import "./style/print.css";
 import { answer } from "./answer.ts";
 import { charts } from "./charts.ts";
 import { coverage, particulars } from "./coverage.ts";
