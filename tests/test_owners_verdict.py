@@ -198,3 +198,11 @@ def test_loaders_that_grow() -> None:
     after = {"app": Loaders(1, 12, 9000), "plugin": Loaders(5, 50, 5000), "new": Loaders(1, 1, 10)}
     names = [(one.name, one.before, one.after, one.unit) for one in loaders_grown(before, after)]
     assert names == [("plugin", 3, 5, "loaders"), ("new", 0, 1, "loaders"), ("app", 10, 12, "classes")]
+
+
+def test_what_nobody_counts_is_said() -> None:
+    """Without Native Memory Tracking NIO's buffers for each thread are malloc's on JDK 25 (JDK-8344882)."""
+    said = verdict(over(malloc=line(20, 0.5)))
+    assert any("the buffers that NIO keeps for each thread" in one for one in said.next)
+    tracked = verdict(over(malloc=line(20, 0.5), jvm_malloc=np.full(60, 20.0)))
+    assert not any("NIO" in one for one in tracked.next)

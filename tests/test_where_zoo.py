@@ -19,7 +19,6 @@ PROGRAMS = zoo_programs.programs()
 SECONDS = 24
 # A few, one for each JDK; the benchmark has the rest.
 CASES = [("class-loaders", 11), ("threads", 17), ("java-heap", 21), ("jni-mmap", 25)]
-UNTRACKED = ("nio-cache", 25)  # without Native Memory Tracking
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +27,7 @@ def watched(jres: dict[int, Path], zoo: Zoo) -> Iterator[Callable[[str, int], di
 
     def watch(name: str, version: int) -> dict[str, Any]:
         command = zoo.command(PROGRAMS[name], jres[version])
-        if (name, version) != UNTRACKED:
-            command.insert(1, "-XX:NativeMemoryTracking=summary")
+        command.insert(1, "-XX:NativeMemoryTracking=summary")
         with Running(command) as running:
             running.truths(1)
             asked = offheap("where", str(running.pid), "--watch", f"{SECONDS}s", "--json")
@@ -38,10 +36,9 @@ def watched(jres: dict[int, Path], zoo: Zoo) -> Iterator[Callable[[str, int], di
         document: dict[str, Any] = json.loads(done.stdout)
         return document
 
-    cases = [*CASES, UNTRACKED]
-    with ThreadPoolExecutor(len(cases)) as executor:
+    with ThreadPoolExecutor(len(CASES)) as executor:
         futures: dict[tuple[str, int], Future[dict[str, Any]]] = {
-            case: executor.submit(watch, *case) for case in cases if case[1] in jres
+            case: executor.submit(watch, *case) for case in CASES if case[1] in jres
         }
 
         def result(name: str, version: int) -> dict[str, Any]:
@@ -61,13 +58,6 @@ def test_the_verdict_is_right(name: str, version: int, watched: Callable[[str, i
         assert grown[0] == "mailer-#"
     if name == "class-loaders":
         assert grown[0] == "leaks.PluginLoader"
-
-
-def test_what_nobody_counts_is_said(watched: Callable[[str, int], dict[str, Any]]) -> None:
-    """GIVEN buffers of NIO's for each thread on JDK 25, which java.nio.Bits does not count."""
-    verdict = watched(*UNTRACKED)["verdict"]
-    assert verdict["kind"] == "native-malloc", verdict
-    assert any("the buffers that NIO keeps for each thread" in one for one in verdict["next"]), verdict
 
 
 def test_every_program_has_a_verdict() -> None:

@@ -66,7 +66,7 @@ _MATERIAL_KEPT = 0.02
 _FEWEST_THREADS = 3
 _MOST_NAMED = 5
 
-State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "flat"]
+State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", "filling", "flat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Standing:
     uncollected  it grows, but no collection ran that could have freed what Java objects hold of it, or those
                  that ran freed much
     warming      it grows as it does in every JVM of that age
+    filling      it grows, as a cache or a pool of so young a process does when it fills
     trend        of the series it was judged on: bytes, for "threads" threads
     collections  that ran while it was judged, where that counts
     """
@@ -136,6 +137,11 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Stand
             )
         else:
             found.append(Standing(kind, state, one, last, one))
+    if warm_up.may_fill(over):
+        return [
+            replace(one, state="filling") if one.state == "grows" and one.kind in warm_up.FILLED else one
+            for one in found
+        ]
     return found
 
 

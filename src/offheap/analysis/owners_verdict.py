@@ -157,7 +157,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
     # What grew for sure comes first: who can be blamed for most.
-    for state in ("uncollected", "unjudged", "warming", "open", "slows"):
+    for state in ("uncollected", "unjudged", "warming", "filling", "open", "slows"):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
             # Growth that fades is a start-up, over once what is left of it is small.
             if one.state == state and (
@@ -222,6 +222,10 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
         )
         later = f"sleep {round(wait)}; {_command(pid, again)}"
         return WhereVerdict("cannot tell yet", why, (later,), needs_seconds=wait + again)
+    if one.state == "filling":
+        so_old = format_duration(warm_up.age(over) or 0.0)
+        why = f"{grew}, but the process is {so_old} old, and a cache that fills would look the same"
+        return _open(why, pid, warm_up.FILLS)
     if one.state == "slows":
         return _open(
             f"{name} grew, but ever slower, as in a warm-up: {_rate(one.trend.rate)} at last",

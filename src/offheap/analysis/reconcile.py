@@ -48,6 +48,7 @@ QUIET: tuple[Kind, ...] = ("stable", "cannot tell yet", "allocator-retention")
 _MAY_STOP: dict[State, str] = {
     "slows": "but ever slower, as in a warm-up",
     "warming": "as in every JVM of that age",
+    "filling": "and a cache that fills would look the same in so young a process",
     "uncollected": "and a collection may free it",
     "unjudged": "and may be metaspace",
 }
