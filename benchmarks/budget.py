@@ -5,9 +5,9 @@
     .venv/bin/python benchmarks/budget.py --quick    a few short runs
 
 Each run of the first table is a C program of three seconds whose load changes tenfold every 0.12 s, so that
-the interval moves; what it leaked is set against the estimate.  Of the second it is a JVM that for a minute
-leaks a few MB a second of what it makes, fills and frees on one call path, 10 GB a second.  Of the third
-it is one that makes 1 GB a second: what a sample takes there, and how many come of 1 % of the CPU.
+the interval moves; what it leaked is set against the estimate.  Each run of the second is a JVM that for a
+minute leaks a few MB a second of what it makes, fills and frees on one call path, 10 GB a second.  The third
+has a JVM that makes 1 GB a second: what a sample takes there, and how many come of 1 % of the CPU.
 """
 
 from __future__ import annotations

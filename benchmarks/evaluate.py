@@ -44,7 +44,7 @@ RATES = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8, 1e9)  # bytes a second allocated and freed beside it
 CHURN = {"own": "own site", "same": "same site", "alike": "same site and size"}  # scenarios.leaks
 MODES = ("budget 1 %", "512 KiB", "exact")
-# Of a sample, of a block and of a byte in it, where a JVM makes, fills and frees blocks of 1,000 B to 64 KiB
+# What a sample, a block and a byte in it take, where a JVM makes and frees blocks of 1,000 B to 64 KiB
 # (docs/budget.md has what benchmarks/budget.py measured).
 SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
 # probe/budget.c
@@ -299,7 +299,7 @@ def calibration_table(every: Sequence[Judged]) -> list[str]:
 
 
 def calibration_of(said: Sequence[Said]) -> list[str]:
-    """Of the verdicts said with so much confidence: how many were right."""
+    """How many of the verdicts that were said with so much confidence were right."""
     kinds = {"`leak`": ("leak",), "`steady`, `startup` or `freed`": ("steady", "startup", "freed")}
     rows = []
     for low, high in (*BINS, (0.95, 1.01)):

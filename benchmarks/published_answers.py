@@ -120,7 +120,7 @@ def _blamed(suspect: Mapping[str, Any]) -> str:
 
 
 def _total(quantities: Sequence[Mapping[str, Any]]) -> tuple[float, float, float]:
-    """Of sites that grow together; their intervals' half widths add up as squares."""
+    """The sum of sites that grow together; their intervals' half widths add up as squares."""
     estimate = sum(one["estimate"] for one in quantities)
     below = sum((one["estimate"] - one["low"]) ** 2 for one in quantities) ** 0.5
     above = sum(((one["high"] or one["estimate"]) - one["estimate"]) ** 2 for one in quantities) ** 0.5

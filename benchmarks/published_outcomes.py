@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def error(self) -> float | None:
-        """Of the growth, as a share of the true rate."""
+        """The error of the growth, as a share of the true rate."""
         if self.rate is None or self.judged.growth is None or not self.judged.found:
             return None
         return abs(self.judged.growth[0] / self.rate - 1)

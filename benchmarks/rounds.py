@@ -18,7 +18,7 @@ Variant = TypeVar("Variant")
 
 @dataclass(frozen=True)
 class Cost:
-    """Of the rounds of one variant: the least and the median, in the unit of the measurement."""
+    """The least and the median of one variant's rounds, in the unit of the measurement."""
 
     least: float
     median: float

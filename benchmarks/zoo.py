@@ -31,7 +31,7 @@ AT_ONCE = 3
 
 @dataclass(frozen=True)
 class Tally:
-    """Of `runs` recordings: how many had the leak first, with the verdict, with the whole stack."""
+    """How many of `runs` recordings had the leak first, with the verdict, with the whole stack."""
 
     case: test_zoo.Case
     runs: int

@@ -124,7 +124,7 @@ def try_python(python: Python, resolution: str, built: Path) -> Row:
         _done(python.command(uv, "venv", "--quiet", "--clear", "--python", python.path, environment))
         install = (uv, "pip", "install", "--quiet", "--python", executable, "--only-binary", ":all:")
         if resolution == "lowest":
-            # Of a wheel, uv takes only the wheel for direct.
+            # Where a wheel is installed, uv takes only the wheel for direct.
             needed = ("--resolution", "lowest-direct", "--requirements", ROOT / "pyproject.toml")
             _done(python.command(*install, *needed))
         _done(python.command(*install, built))

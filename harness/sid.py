@@ -35,7 +35,7 @@ def reason_against() -> str:
 
 
 def home(jdk: int) -> Path:
-    """Of a JDK, as the commands inside see it."""
+    """The home of a JDK, as the commands inside see it."""
     (found,) = (FOLDER / "usr" / "lib" / "jvm").glob(f"java-{jdk}-openjdk-*")
     return Path("/") / found.relative_to(FOLDER)
 

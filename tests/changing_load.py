@@ -40,7 +40,7 @@ class Error:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Of so many runs: how many 95 % intervals had the truth in them, and how far off they are together."""
+    """How many 95 % intervals of so many runs had the truth in them, and how far off they are together."""
 
     runs: int
     bytes_covered: int
@@ -104,7 +104,7 @@ def pooled(outcomes: Sequence[Outcome]) -> Pooled:
             sum(o.true_blocks for o in outcomes),
             sum(o.blocks_variance for o in outcomes),
         ),
-        # Of every twelve blocks eleven are freed.
+        # Eleven of every twelve blocks are freed.
         error(
             sum(o.allocated_bytes for o in outcomes),
             12 * true_bytes,

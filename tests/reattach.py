@@ -211,7 +211,7 @@ def _cycle(pid: int, programs: Programs, cycle: int, kind: Kind) -> None:
 
 
 def _memory(pid: int) -> Memory:
-    """Of each figure the smallest of a few looks.
+    """The smallest of a few looks, figure by figure.
 
     At any moment the load has Deflaters of 268 KB in use, threads that start and a library that is being
     loaded: what a look meets of them is chance, and hides a leak of a few bytes a cycle.  What was leaked is
@@ -245,7 +245,7 @@ def _memory(pid: int) -> Memory:
 
 
 def _slots(pid: int) -> dict[str, tuple[int, bytes]]:
-    """Of each library that stays: where it lies, and all the memory by which it calls others."""
+    """Where each library lies that stays, and all the memory by which it calls others."""
     found = {}
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for mapping in maps.read(pid):

@@ -41,7 +41,7 @@ def small_file_system(kind: FileSystem, folder: Path, mib: int) -> Iterator[Path
 
 @dataclass(frozen=True)
 class MemoryCgroup:
-    """Of version 1 or 2, without swap; `limit_file` and `usage_file` are what the two call them."""
+    """A cgroup of version 1 or 2, without swap; `limit_file` and `usage_file` are what the two call them."""
 
     group: Path
     limit_file: str

@@ -155,7 +155,7 @@ def cells(machines: Sequence[Machine]) -> list[Cell]:
 
 
 def _options(exact: bool) -> str:
-    """Of the probe: every block, or what people get who say nothing."""
+    """Options of the probe: every block, or what people get who say nothing."""
     return "exact" if exact else "budget=1%"
 
 

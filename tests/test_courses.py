@@ -27,7 +27,7 @@ def sampled() -> Recording:
 
 
 def table(recording: Recording, name: str) -> np.ndarray:
-    """Of every stack and time, by carrying each cell on to the next."""
+    """The values of every stack and time, by carrying each cell on to the next."""
     found = courses(recording)
     result = np.zeros((len(recording.stack_offsets) - 1, len(found.times)))
     for stack, time, value in zip(found.stack, found.time, getattr(found, name), strict=True):

@@ -112,7 +112,7 @@ def test_an_exact_recording_has_exact_differences() -> None:
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Of leaks that differ, sampled anew 100 times: 95 % within what a binomial of 100 allows."""
+    """Leaks that differ, sampled anew 100 times: 95 % are covered, within what a binomial of 100 allows."""
     old, new = Process(20, 1), Process(20, 2)
     old.add(stack("leak"), Leak(200, 7160))
     new.add(stack("leak"), Leak(300, 7160))

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 
 
 def pytest_run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Of one test file, with a folder for temporary files of its own, the only one that is looked at."""
+    """Runs one test file, with a folder for temporary files of its own, the only one that is looked at."""
     (folder / "test_it.py").write_text(source)
     temporary = folder / "temporary"
     temporary.mkdir()

@@ -61,7 +61,7 @@ def mixture(name: str, blocks: int) -> NDArray[np.float64]:
         (size, blocks)
         for size in (16, 1_000, 7_160, 40_000, 300_000)
         for blocks in (10, 100, 1_000, 10_000, 100_000)
-        # Of less than half an interval next to nothing is ever sampled: nothing to learn here.
+        # Next to nothing is ever sampled of less than half an interval: nothing to learn here.
         if INTERVAL / 2 <= size * blocks <= 1e10
     ],
 )
@@ -108,7 +108,7 @@ def test_counts_of_moderate_mixtures_are_covered(name: str) -> None:
 
 
 def test_counts_are_covered_while_the_interval_moves() -> None:
-    """Of small blocks hardly one is met where the interval is coarse, and of large ones many."""
+    """Hardly one small block is met where the interval is coarse, and many large ones."""
     random = np.random.default_rng(4)
     sizes = np.tile([4_099.0, 65_552.0], 4_000)
     probabilities = -np.expm1(-sizes / np.where(np.arange(len(sizes)) < 2_000, INTERVAL, 128 * INTERVAL))

@@ -72,7 +72,7 @@ def matches(shown: str, name: str) -> bool:
 @pytest.mark.parametrize("launched_by", ["its main class", "a jar"])
 def test_the_headline_names_the_library_and_the_application(name: str, launched_by: str) -> None:
     stack, main = recorded(name)
-    # Of a jar the main class is not known: the table of frameworks and the stack have to tell.
+    # The main class of a jar is not known: the table of frameworks and the stack have to tell.
     its = application(main if launched_by == "its main class" else "/opt/shop.jar")
     assert through(stack, blamed(stack, its)) == TRUTH[name][0]
     assert nobody_called(stack, its) == ""

@@ -89,7 +89,7 @@ def build(folder: Path, sources: Sequence[Path] = WALK, *, sanitizer: str = "") 
 def build_without(check: tuple[str, str, str], folder: Path) -> Path:
     name, right, wrong = check
     text = (PROBE / f"{name}.c").read_text()
-    # Of java_walk.c, x86-64's part is the first.
+    # x86-64's part of java_walk.c is the first.
     assert right in text, "the walk has changed: so must what is left out"
     changed = folder / f"{name}.c"
     changed.write_text(text.replace(right, wrong, 1))

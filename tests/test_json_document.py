@@ -125,7 +125,7 @@ def test_a_command_prints_the_keys_that_the_document_names(schema: str, scene: S
     assert printed["schema"] == schema
     documented = known[schema]
     if schema == "offheap.where-all/1":
-        # Of a JVM that could be looked at there is all that `where` has.
+        # There is all that `where` has of a JVM that could be looked at.
         printed["jvms"] = [jvm for jvm in printed["jvms"] if jvm["pid"] == scene.pid]
         assert len(printed["jvms"]) == 1
         documented = {**documented, "jvms": [known["offheap.where/1"]]}

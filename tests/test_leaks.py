@@ -233,7 +233,7 @@ def test_a_short_recording_with_few_snapshots_shows_the_leak_first(snapshots: in
 
 
 def test_a_site_that_frees_a_fifth_at_once_leaks_the_rest_and_sessions_do_not() -> None:
-    """Of the blocks alive after the first third the leak's stay; of sessions as many are alive by then."""
+    """The leak's blocks that were alive after the first third stay; as many sessions are alive by then."""
     leaks = sessions = 0
     for seed in range(40):
         process = Process(20, seed)

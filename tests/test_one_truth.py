@@ -69,7 +69,7 @@ def shop(exact: bool) -> Recording:
 def on_disk(
     jre: Callable[[int], Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Of a real leak: an Inflater's two blocks, by two call paths."""
+    """A recording of a real leak: an Inflater's two blocks, by two call paths."""
     path = tmp_path_factory.mktemp("truth") / "inflaters.offheap"
     command = zoo.command(programs()["inflaters"], jre(17))
     with Running(command_line("run", "--interval", "16KiB", "-o", path, "--", *command)) as running:

@@ -56,7 +56,7 @@ def test_a_differential_flame_graph_colours_growth_red_and_novelty_blue(
     page = open_report(tmp_path / "diff.html")
 
     def colour(function: str) -> tuple[int, int, int]:
-        """Of the frame, when it is zoomed to; at most its caller and itself have neighbours."""
+        """The colour of the frame, when it is zoomed to; at most its caller and itself have neighbours."""
         page.keyboard.press("Escape")
         page.focus(GRAPH)
         for first, second in itertools.product(range(2), range(3)):

@@ -87,7 +87,7 @@ def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_mega
     assert html.write(recording, ranked, path) < 5_000_000
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     metrics = page.context.new_cdp_session(page)
-    # Of the page's own thread: others use this machine too.
+    # The time of the page's own thread: others use this machine too.
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def cpu_seconds() -> float:

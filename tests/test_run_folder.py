@@ -111,7 +111,7 @@ def test_links_are_not_followed(parent: Path) -> None:
 
 @pytest.mark.parametrize("words", ["", "1", "1 1 1", "-1 1 ", "one two ", "\0", "1 1\n" * 50, "9" * 90])
 def test_a_foreign_owner_is_nobody(words: str, parent: Path) -> None:
-    """Of another PID namespace, or no owner at all: left alone."""
+    """An owner of another PID namespace, or none at all: the folder is left alone."""
     folder = left_behind(parent / "offheap-run-7-abcdefgh")
     (folder / "owner").write_text(words)
     run_folder.sweep()

@@ -15,7 +15,7 @@ from recordings import Behaviour, Cache, Churn, Leak, Process, WarmUp, native_st
 
 
 def estimates(*values: tuple[float, float]) -> Estimates:
-    """Of each an estimate and half its 95 % interval."""
+    """From each estimate and half its 95 % interval."""
     middle, half = np.array(values).T
     return Estimates(middle, middle - half, middle + half)
 

@@ -91,7 +91,7 @@ def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
 
 @pytest.mark.parametrize(("since", "verdict"), [(1.0, "leak"), (57.5, "growing"), (np.nan, "growing")])
 def test_when_the_last_one_began_is_better_than_between_two_looks(since: float, verdict: str) -> None:
-    """Of a recording with two looks, one at its start and one at its end."""
+    """The recording has two looks, one at its start and one at its end."""
     recording = recorded(OWNED, [30.0])
     times = np.array([0.5, 58.0])
     gauges = {

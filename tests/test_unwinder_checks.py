@@ -33,7 +33,7 @@ CHECKS = {
 def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Path) -> None:
     name, right, wrong = CHECKS[check]
     text = (PROBE / name).read_text()
-    # Of rules.h, x86-64's part is the first.
+    # x86-64's part of rules.h is the first.
     assert right in text, "the unwinder has changed: so must what is left out"
     (tmp_path / name).write_text(text.replace(right, wrong, 1))
     # A header is found beside the source that asks for it.

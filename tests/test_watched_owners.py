@@ -90,7 +90,7 @@ def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
 
 
 def test_what_is_counted_beside_owners_says_nothing_about_their_pages() -> None:
-    """Of a live file only gauges are known while nobody looks: metaspace that gains a kilobyte a second."""
+    """Only gauges of a live file are known while nobody looks: metaspace that gains a kilobyte a second."""
     recording = quiet().record(exact=True)
     times = np.linspace(3, 120, 40)
     gauges = {"metaspace-used": 2e7 + 1000 * times, "old-collections": np.floor(times / 10)}

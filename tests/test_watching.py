@@ -104,7 +104,7 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
 
 
 class Sampled(Replay):
-    """Of a process that has sampled blocks only: each with the probability it was sampled with."""
+    """A process that has sampled blocks only: each with the probability it was sampled with."""
 
     def look(self) -> Look | None:
         look = super().look()

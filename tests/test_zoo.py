@@ -214,7 +214,7 @@ def test_sampled_counts_cover_what_the_programs_counted(
         blocks = result.leaks["suspects"][0]["paths"][0]["live_blocks"]
         if not blocks["low"] <= result.truth.blocks <= blocks["high"]:
             missed.append(f"{case}: {blocks}, truth {result.truth}")
-    # Of eight 95 % intervals two miss in 6 % of all test runs, three in half a per cent.
+    # Two of eight 95 % intervals miss in 6 % of all test runs, three in half a per cent.
     assert len(missed) <= 2, missed
 
 

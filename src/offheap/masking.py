@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 MASK = "***"
 
-# Of a name, split where its words begin: dbPassword, DB_PASSWORD, ssl.key-password2.
+# The words of a name, split where they begin: dbPassword, DB_PASSWORD, ssl.key-password2.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_LAST = re.compile(
     r"pass(word|words|wd|phrase|code)?|pwd|pw|secrets?|tokens?|keys?|apikey|credentials?|creds|auth|authorization"

@@ -155,7 +155,7 @@ class OpenedRecording:
 
         database = duckdb.connect(":memory:")
         for name, columns in _tables(self).items():
-            # Of a column of texts without a row DuckDB cannot tell the type.
+            # DuckDB cannot tell the type of a column of texts without a row.
             casts = (
                 f'"{c}"::VARCHAR AS "{c}"' if v.dtype == object else f'"{c}"' for c, v in columns.items()
             )

@@ -4,7 +4,7 @@ import java.lang.reflect.Array;
 import java.util.Optional;
 
 /**
- * Of the methods here only `duplicate` calls strdup; compiled code has it beside the others. Foreign functions (JDK 22
+ * Only `duplicate` of the methods here calls strdup; compiled code has it beside the others. Foreign functions (JDK 22
  * or newer) by reflection, so that any JDK compiles this.
  */
 public final class Downcalls {

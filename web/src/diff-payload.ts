@@ -56,7 +56,7 @@ export interface DiffPayload {
   old: Side;
   new: Side;
   live_bytes: Difference;
-  /** Of `live_bytes`; what is mapped is the rest. */
+  /** The part of `live_bytes` in malloc's blocks; what is mapped is the rest. */
   malloc_bytes: Difference;
   changed: Partial<Record<Change, number>>;
   by_chance: number;

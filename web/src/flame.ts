@@ -80,7 +80,7 @@ export class FlameGraph {
     this.draw();
   }
 
-  /** Of every function, 1 if it stands out; undefined: all look alike. */
+  /** 1 for every function that stands out; undefined: all look alike. */
   highlight(matched: Uint8Array | undefined): void {
     this.matched = matched;
     this.draw();
@@ -97,7 +97,7 @@ export class FlameGraph {
     }
   }
 
-  /** Of the zoomed frame: its function (-1 for the root) and the functions from the root to it. */
+  /** The zoomed frame's function (-1 for the root) and the functions from the root to it. */
   path(node = this.zoomed): number[] {
     const { tree } = this.data;
     return [node, ...ancestorsOf(tree, node)].reverse().slice(1).map((each) => tree.fn[each]!);

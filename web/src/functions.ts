@@ -12,7 +12,7 @@ export interface Functions {
   file: string[];
   /** Distinct lines of the function that occur, ascending; empty if none is known. */
   lines: number[][];
-  /** Of every frame, its function. */
+  /** Its function, by frame. */
   ofFrame: Int32Array;
   /** The function that stands for a stack without frames. */
   noStack: number;

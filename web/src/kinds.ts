@@ -22,7 +22,7 @@ const FILL: Record<FrameKind, [number, number, number]> = {
 };
 const SHADES = 4;
 
-/** Of one kind, a shade that depends on the name, so that neighbours can be told apart. */
+/** A shade of the kind's colour that depends on the name, so that neighbours can be told apart. */
 export function fill(kind: FrameKind, name: string): string {
   let hash = 0;
   for (let i = 0; i < name.length; i++) {

@@ -153,7 +153,7 @@ export interface OwnerColumns {
 /** What the recording says as a whole: src/offheap/analysis/conclusion.py. */
 export interface Conclusion {
   kind: "leak" | "growing" | "no leak" | "cannot tell yet";
-  /** Of the suspect that decided, in `suspects`; null without one. */
+  /** The index in `suspects` of the one that decided; null without one. */
   place: number | null;
   /** The sentence where none did. */
   without_suspect: string;
@@ -172,12 +172,12 @@ export interface Payload {
   malloc_bytes: Estimate;
   /** In full from mmap to munmap, touched or not. */
   mapped_bytes: Estimate;
-  /** Of every rate on the page. */
+  /** The unit of every rate on the page. */
   rate_unit: RateUnit;
   /** Why the headline holds where RSS did not grow with it; "" where it did. */
   rss_note: string;
   conclusion: Conclusion;
-  /** Of memory: the container's, or what was given; null where none is known. */
+  /** The limit of memory: the container's, or what was given; null where none is known. */
   limit_bytes: number | null;
   /** Until all leaks together have filled it, from the end on; `high` null: perhaps never. */
   seconds_to_limit: Estimate | null;

@@ -7,7 +7,7 @@ import { buildTree, type CallTree } from "./tree.ts";
 export interface Sandwich {
   callers: CallTree;
   callees: CallTree;
-  /** Of every stack, 1 if the function is in it: weights of other stacks are to be taken as 0. */
+  /** By stack, 1 if the function is in it: weights of other stacks are to be taken as 0. */
   inside: Uint8Array;
 }
 
@@ -27,7 +27,7 @@ export function sandwich(paths: readonly Int32Array[], fn: number): Sandwich {
   return { callers: buildTree(callers), callees: buildTree(callees), inside };
 }
 
-/** Of every function, the weight of all stacks it is in, each once. */
+/** The weight of all stacks that a function is in, each once; by function. */
 export function inclusive(paths: readonly Int32Array[], weights: ArrayLike<number>, functions: number): Float64Array {
   const sums = new Float64Array(functions);
   const seen = new Int32Array(functions).fill(-1);

@@ -15,7 +15,7 @@ export class Scope {
   readonly end: number;
   readonly ranged: boolean;
   readonly filtered: boolean;
-  /** Of every stack, from 0 to 1. */
+  /** The share that the filters leave, by stack: from 0 to 1. */
   readonly share: Float64Array;
   private readonly levels = new Map<string, Float64Array>();
 
@@ -48,7 +48,7 @@ export class Scope {
   }
 
   /**
-   * Of every stack.  `grown` is below zero where it shrank.  `temporary` is what was allocated in the range
+   * By stack.  `grown` is below zero where it shrank.  `temporary` is what was allocated in the range
    * and matched by as much freed in it: whether the same blocks were, a stack's sums cannot tell.
    */
   measure(measure: Measure, unit: Unit): Float64Array {

@@ -11,10 +11,10 @@ export interface Series {
   times: number[];
   /** Stack s has the cells first[s] to first[s + 1]. */
   first: Int32Array;
-  /** Of every cell, the index of its time. */
+  /** The index of its time, by cell. */
   at: Int32Array;
   levels: Record<Quantity, Float64Array>;
-  /** Of every stack at the end, to the last digit. */
+  /** By stack at the end, to the last digit. */
   end: Record<Quantity, number[]>;
 }
 
@@ -44,7 +44,7 @@ export function readSeries(columns: SeriesColumns, stacks: StackColumns): Series
   return { times: columns.time, first, at: Int32Array.from(summed(columns.at, () => 1)), levels, end: stacks };
 }
 
-/** Of every stack, its level at the time of that index. */
+/** By stack, its level at the time of that index. */
 export function levelsAt(series: Series, quantity: Quantity, index: number): Float64Array {
   if (index >= series.times.length - 1) {
     return Float64Array.from(series.end[quantity]);

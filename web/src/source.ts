@@ -11,7 +11,7 @@ export type Kind = Suspect["kind"];
 const LABELS: Record<Source, string> = { malloc: "by malloc", mmap: "by mmap", all: "by malloc and mmap" };
 
 /**
- * What the graph opens on: the kind of the first suspect, if that is one. Of both together a JVM's reservations,
+ * What the graph opens on: the kind of the first suspect, if that is one. In both together a JVM's reservations,
  * the Java heap's first of all, leave a narrow column to anything that leaks.
  */
 export function sourceAtFirst({ suspects, stacks }: Payload): Source {

@@ -3,7 +3,7 @@
 export type Measure = "live" | "grown" | "allocated" | "temporary";
 export type Unit = "bytes" | "blocks";
 export type Source = "all" | "malloc" | "mmap";
-/** Of the differential flame graph: what a frame is as wide as. */
+/** What a frame of the differential flame graph is as wide as. */
 export type Width = "change" | "new" | "old";
 export type View = "callers" | "inverted" | "sandwich";
 

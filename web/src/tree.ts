@@ -4,13 +4,13 @@
  */
 
 export interface CallTree {
-  /** Of every node; the root has parent -1 and function -1. */
+  /** By node; the root has parent -1 and function -1. */
   parent: Int32Array;
   fn: Int32Array;
   depth: Int32Array;
   firstChild: Int32Array;
   nextSibling: Int32Array;
-  /** Of every stack, the node where its path ends. */
+  /** The node where its path ends, by stack. */
   stackNode: Int32Array;
 }
 
@@ -68,7 +68,7 @@ export function buildTree(paths: Int32Array[]): CallTree {
   };
 }
 
-/** Of every node, the weight of all stacks that pass through it. */
+/** The weight of all stacks that pass through it, by node. */
 export function sumTree(tree: CallTree, weights: ArrayLike<number>): Float64Array {
   const values = new Float64Array(tree.parent.length);
   tree.stackNode.forEach((node, stack) => {

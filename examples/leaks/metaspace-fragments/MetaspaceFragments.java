@@ -3,7 +3,7 @@ package leaks;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Of eight script engines one is kept: what the others leave of metaspace lies in pieces between. */
+/** Keeps one of eight script engines: what the others leave of metaspace lies in pieces between. */
 public final class MetaspaceFragments {
     private static final List<Object> kept = new ArrayList<>();
 

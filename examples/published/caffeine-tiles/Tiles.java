@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
 import java.util.Random;
 
 /**
- * Keeps map tiles in direct buffers. Of the healthy twin's 4,000 tiles the cache holds 3,000, and fills ever slower; the
+ * Keeps map tiles in direct buffers. The healthy twin's cache holds 3,000 of 4,000 tiles, and fills ever slower; the
  * leaking one's cache has no bound, and every second request is for a tile nobody asked for before.
  */
 public final class Tiles {

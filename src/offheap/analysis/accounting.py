@@ -218,7 +218,7 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, Presen
 def _weights(pieces: Sequence[Present], pages: int) -> list[int]:
     """What share of a row of so many pages each piece has.
 
-    Of those that are in doubt only as many count as the others leave: ZGC on JDK 11 reads a table of 16 MiB
+    As many of those in doubt count as the others leave room for: ZGC on JDK 11 reads a table of 16 MiB
     that is all zeros, and whichever large blocks the kernel merges with it would lose half of theirs to it.
     """
     doubtful = sum(piece.doubtful for piece in pieces)

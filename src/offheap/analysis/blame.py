@@ -24,7 +24,7 @@ JAVA, JDK, SURE, MAYBE, NATIVE, LINED, GAP = 1, 2, 4, 8, 16, 32, 64
 
 
 class Trait(NamedTuple):
-    """Of a frame: `flags` of those above; `project` of a Java method outside the JDK, else ""."""
+    """What a frame is: `flags` of those above; `project` of a Java method outside the JDK, else ""."""
 
     flags: int
     project: str
@@ -77,7 +77,7 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
 
 def looked_at(stack: Sequence[Trait]) -> int | None:
     """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
-    # Of a method that others were inlined into it is not known which of them called.
+    # Which of the methods that were inlined into another called is not known.
     gap, native = False, -1
     # Mostly found here, a few frames from the inside.
     for index, one in enumerate(stack):
@@ -189,7 +189,7 @@ def position(stack: Sequence[Frame], frame: Frame) -> int | None:
 def through(stack: Sequence[Frame], look: Frame) -> str:
     """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name where the two are one.
 
-    Of an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
+    For an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
     """
     if inside := callback(stack):
         return f"{inside.name}, in {short(look)}"

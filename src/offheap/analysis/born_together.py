@@ -57,7 +57,7 @@ _OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05,
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Of one site or several.
+    """The blocks of one site or several.
 
     born      estimated bytes alive at the end, by the part of the time that they were born in
     variance  of these, were births a matter of chance

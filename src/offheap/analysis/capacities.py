@@ -65,7 +65,7 @@ _CAPACITIES = (
 
 
 def capacity(stack: Sequence[Frame]) -> Capacity | None:
-    """Of the first library in the list that the stack goes through."""
+    """What bounds the first library in the list that the stack goes through; None: no such library."""
     for bound in _CAPACITIES:
         if any(bound.matches(frame) for frame in stack):
             return bound

@@ -7,8 +7,8 @@ batches       Does the site free at collections, and hardly ever between them?  
               whatever the class: a finalizer, a Cleaner, a PhantomReference.  Frees are told by the snapshots
               between which they were.  k sampled blocks that are freed whenever it may be, are all freed
               in the share q of the time that has collections with the chance q^k.
-kept          Do blocks survive collections at one rate?  Of such a site only what has been through a
-              collection can be a leak: the cohorts that were born before one ran.  What was born since
+kept          Do blocks survive collections at one rate?  Only what has been through a collection
+              can be a leak of such a site: the cohorts that were born before one ran.  What was born since
               waits, and is merely in use or garbage.  The survivors of these cohorts are judged as those
               under a churn: one rate of births, one share that stays.
 """
@@ -37,11 +37,11 @@ from offheap.recording.model import Collections, Recording
 Bools = NDArray[np.bool_]
 
 FEWEST = 5  # sampled survivors, born in the first two thirds of what met a collection: fewer may be chance
-# Of frees that come whenever they may, so small a part would be seen between collections: a few are explicit.
+# Between collections at most this share is freed of what even frees would be: a few are explicit.
 _ELSEWHERE = 0.1
 _BY_CHANCE = 0.05  # that all frees fall where collections are
-# Of the time: what was born so shortly before the last collection may have been in use then.  What met two
-# collections was in use at both, so that is not asked of it.
+# A share of the time: what was born so shortly before the last collection may have been in use then.  That is
+# not asked of what met two collections: it was in use at both.
 _IN_USE = 0.2
 _FEW = 0.1  # of the blocks that met a collection: so many may have been in use
 _OVERDUE = 2.0  # times the longest pause between two collections: then what waits is more than it ever was
@@ -124,7 +124,7 @@ def collected(
         )
     batches = below & _in_batches(recording, sites, ran) if history.live is not None else none
     end = end_of(recording)
-    # Of one that was asked for all was waited for.
+    # Whoever asked for a collection waited for all that it frees.
     met = passed(ran, np.inf if asked else end)
     until = _until(np.sort(met[np.isfinite(met)]), end)
     boundary = max(int(np.searchsorted(history.times, until, "right")) - 1, 0) if np.isfinite(until) else 0

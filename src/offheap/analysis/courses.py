@@ -60,7 +60,7 @@ class SiteCourses:
 
 
 def courses(recording: Recording) -> Courses:
-    """Of every stack."""
+    """The course of every stack."""
     times, rows, time = _cells(recording)
     cells = recording.series[rows]
     return Courses(
@@ -75,7 +75,7 @@ def courses(recording: Recording) -> Courses:
 
 
 def site_courses(recording: Recording, sites: Sequence[Site]) -> SiteCourses:
-    """Of these sites, at the times of `courses`."""
+    """The course of each of these sites, at the times of `courses`."""
     of_stack = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
     for number, each in enumerate(sites):
         of_stack[list(each.stacks)] = number

@@ -16,8 +16,8 @@ even   Do blocks that stay keep coming at one rate, or ever more slowly?  n birt
        there the half minute is ten minutes, and a rising rate is an alternative as well, the same three with
        c below zero.  They are so, too, where there are no snapshots: births are then known of what is alive
        only, and blocks that all die in time look like births at a rising rate.
-stays  Do old blocks stay, or does all of it die in time?  Of n blocks born in each third of the site's time k
-       are alive; of those of the first third it is known, too, how many u were in use when it ended and
+stays  Do old blocks stay, or does all of it die in time?  k of the n blocks born in each third of the site's
+       time are alive; of those of the first third it is known, too, how many u were in use when it ended and
        freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
        frees young.  The alternatives: lifetimes that are exponential with a mean of up to twice the site's
        time, and shares (and rates) of survivors that fall from the middle to the first third, whatever the
@@ -174,7 +174,7 @@ def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
 def _survival(
     history: Histories, start: Boundaries, end: Boundaries | int, until: Boundaries | int
 ) -> Floats:
-    """Of blocks born between two boundaries, as they were sampled, the share that live at a third one.
+    """The share of blocks born between two boundaries, as they were sampled, that live at a third one.
 
     A row a site, a column a hazard: e^(-hazard age), over each era its mean, over the eras by their exposure.
     """

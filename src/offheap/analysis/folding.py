@@ -66,7 +66,7 @@ def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
         kept |= {max(inner - 1, 0), inner}
     if inside:
         kept |= {inside.at, inside.at + 1}
-        # Of what ran when the callback was called, its application's code.
+        # The application's code in what ran when the callback was called.
         blamed = look(stack[inner:]) if inner is not None else blamed
     at = position(stack, blamed)
     if at is not None:

@@ -46,7 +46,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Traits:
-    """Of each frame of a recording: once per distinct frame, not per occurrence in 10,000 stacks.
+    """What each frame of a recording is: once per distinct frame, not per occurrence in 10,000 stacks.
 
     identity  a number by name and line
     function  a number by name alone

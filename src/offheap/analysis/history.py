@@ -189,7 +189,7 @@ class Histories:
         return self._column(table, end) - self._column(table, start)
 
     def _column(self, table: Floats, boundary: Boundaries | int) -> Floats:
-        # Of one boundary a column is many times as fast as a place in each row.
+        # For one boundary a column is many times as fast as a place in each row.
         if isinstance(boundary, int):
             return table[:, boundary]
         places = np.arange(0, table.size, table.shape[1]) + boundary
@@ -201,7 +201,7 @@ class Histories:
 
 
 def histories(recording: Recording, grouping: Grouping) -> Histories:
-    """Of every site, by number."""
+    """The history of every site, by number."""
     times, snapshots = _boundaries(recording)
     count, eras = len(grouping.members), len(times) - 1
     live = recording.live

@@ -138,7 +138,7 @@ def _confidence(
             np.minimum.reduce((found.sure, goes_on, steady, stays, most_sure)),
             _START_UP * found.sure,
             flat,
-            # Of n blocks that met a collection hardly any stayed: the same rule.
+            # Hardly any of n blocks that met a collection stayed: the same rule.
             np.minimum(1 - 1 / (asked.samples + 2), _MOST_SURE_OF_FEW),
             0.0,
         ],

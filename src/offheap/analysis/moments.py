@@ -40,7 +40,7 @@ class Sums:
         def added(row: Floats) -> Floats:
             if not row.any():  # as half of them are where all blocks were recorded
                 return np.zeros(count)
-            # Of nothing bincount counts integers.
+            # bincount counts integers where there is nothing.
             return np.bincount(groups, weights=row[stacks], minlength=count).astype(np.float64)
 
         return Sums(*map(added, self._rows()))
@@ -73,7 +73,7 @@ class Sums:
 
 
 def live_at_end(recording: Recording, born: tuple[float, float] = (-np.inf, np.inf)) -> Sums:
-    """Of the blocks that are live at the end, those born after the first and until the second time."""
+    """Blocks that are live at the end and were born after the first and until the second time."""
     live = recording.live
     live = live[(live["birth"] > born[0]) & (live["birth"] <= born[1])]
     size, probability = live["size"].astype(np.float64), live["probability"]
@@ -121,10 +121,10 @@ def allocated_until(recording: Recording, time: float = np.inf) -> Sums:
 
 
 def kept(recording: Recording, start: float, end: float | None) -> Sums:
-    """Of what was live at `start`, what certainly still was at `end` (None: the end of the recording).
+    """What was live at `start` and certainly still was at `end` (None: the end of the recording).
 
-    Blocks that live to the end of the recording tell their births.  Of others only sums are known: of
-    what was live at `end`, no more can be younger than `start` than was allocated in between.
+    Blocks that live to the end of the recording tell their births.  Only sums are known of others: no
+    more of what was live at `end` can be younger than `start` than was allocated in between.
     """
     survivors = live_at_end(recording, (-np.inf, start))
     if end is None:

@@ -35,7 +35,7 @@ class Origins:
 
 
 def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
-    """Of these stacks, by number."""
+    """The origins of these stacks, by number."""
     distinct = recording.frames
     java, jvm, native = (
         np.array([frame.kind == kind for frame in distinct], np.bool_) for kind in ("java", "jvm", "native")

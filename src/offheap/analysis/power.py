@@ -8,8 +8,8 @@ a new site   Samples of a leak come by chance.  `judgement` reports a site that 
              which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
              stands for, over the time.
 one there is What leaked in a part of the time is alive at the end: no more than the blocks that were born in
-             that part and survive.  Of each site that is not reported, the least of four upper limits: those
-             of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
+             that part and survive.  For each site that is not reported, the least of four upper limits:
+             those of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
 
 X assumes a leak that runs through the whole recording at an even rate, in blocks of at most BLOCK_BYTES.
 Larger blocks are rarer: a leak in blocks of s bytes may be `samples_needed` x s / seconds larger than X.
@@ -38,11 +38,11 @@ BLOCK_BYTES = 4096.0
 # Parts of the time, as shares, in which survivors are counted.  What is loaded at the start is in the first;
 # what is merely in use as the recording ends is in the last sixteenth, which none has, and then in the third.
 _PARTS = ((0.0, 1 / 3), (1 / 3, 0.8), (2 / 3, 0.94))
-# Of four upper limits the least counts: each has a quarter of the doubt.
+# The least of four upper limits counts: each has a quarter of the doubt.
 _DOUBT = (1 - PROBABILITY) / 4
 _NORMAL = 2.2414  # quantile of 1 - _DOUBT
 _NORMAL_95 = 1.96  # of the limits that `judgement` gives
-# Of a program that is recorded to decide a gate: tests and short soaks run for longer than this.
+# How long a program that is recorded to decide a gate runs, at least: tests and short soaks run for longer.
 EXPECTED_SECONDS = 20.0
 # A few blocks that are merely old raise what can be hidden in a site there is: half the limit is aimed at.
 _MARGIN = 2.0
@@ -136,7 +136,7 @@ def interval_for(limit: float, seconds: float) -> float:
     An interval below BLOCK_BYTES is none: to such blocks X is hardly smaller than in an exact recording.
     """
     bytes_each = limit * seconds / samples_needed(seconds)
-    # Of blocks that are small beside the interval a sample stands for the interval and half a block.
+    # A sample of blocks that are small beside the interval stands for the interval and half a block.
     interval = bytes_each - BLOCK_BYTES / 2
     return float(2 ** int(math.log2(interval))) if interval >= BLOCK_BYTES else 0.0
 

@@ -14,8 +14,8 @@ _Kind = Literal["malloc", "mmap"]
 
 
 def stack_changes(old: Moment, new: Moment, function_count: int) -> StackChanges:
-    """Of stacks that hold memory in either; `function_count`: of the matching that numbered both's."""
-    # Of a function's frames the last one met stands for it: NEW's, whose lines are today's.
+    """Stacks that hold memory in either; `function_count`: of the matching that numbered both's."""
+    # The last frame met of a function stands for it: NEW's, whose lines are today's.
     shown = [Frame("?", "unknown")] * function_count
     numbers: dict[tuple[_Kind, tuple[int, ...]], int] = {}
     held: list[list[float]] = []

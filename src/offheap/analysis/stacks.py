@@ -48,7 +48,7 @@ class ThreadShares:
 
 
 def thread_shares(recording: Recording, most: int) -> ThreadShares:
-    """Of every stack, at most so many threads: those that hold most of it."""
+    """At most so many threads of every stack: those that hold most of it."""
     live, threads = recording.live, max(len(recording.threads), 1)
     key = live["stack"].astype(np.int64) * threads + np.minimum(live["thread"], threads - 1)
     pairs, place = np.unique(key, return_inverse=True)

@@ -60,7 +60,7 @@ def summary(recording: Recording) -> Summary:
 
 
 def share(site: Site, whole: Live) -> float:
-    """Of what is live of the site's kind: beside mapped address space malloc's blocks would be nothing."""
+    """The share of its kind's live bytes: malloc's blocks are nothing beside mapped address space."""
     return share_of(
         site.live_bytes.estimate, whole.mapped_bytes if site.kind == "mmap" else whole.malloc_bytes
     )

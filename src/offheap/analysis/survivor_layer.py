@@ -132,7 +132,7 @@ def _layer(
         for start, end in ((history.first, a), (a, b), (b, late))
     )
     layer = history.survivors(a, late).over(np.maximum(history.seconds(a, late), 1e-9))
-    # Of a few samples, unlike by the normal limits of `site_rates`, some are sure.
+    # Some of a few samples are sure, unlike by the normal limits of `site_rates`.
     count = np.maximum(history.sampled(a, late) / history.dispersion(a, late), 1.0)
     low, high = poisson_limits(count)
     each = layer.estimate / count

@@ -81,7 +81,7 @@ class Ticket:
 
     @property
     def namesakes(self) -> list[tuple[Mark, ...]]:
-        """Of each that is shown, what tells it from others of its name."""
+        """What tells each that is shown from others of its name."""
         return apart([one.site for one in self.shown], [one.blamed for one in self.shown])
 
     @property

@@ -211,7 +211,7 @@ def _slopes(times: Floats, values: Floats) -> Floats:
 
 
 def _correlation(rests: Floats) -> float:
-    """Of neighbours, less what so few of them show too little."""
+    """The correlation of neighbours, with what so few of them show too little."""
     power = float((rests**2).sum())
     found = float((rests[1:] * rests[:-1]).sum()) / power if power else 0.0
     return found + (1 + 4 * found) / len(rests) if power else 0.0

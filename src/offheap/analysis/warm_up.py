@@ -23,7 +23,7 @@ WARM_UP = 300.0
 # minute, and in none of two minutes.  The looks of a watch of 2 min are a little less apart.
 FILLS = 115.0
 FILLED: tuple[Kind, ...] = ("native-malloc", "direct-buffers")
-# Of what metaspace and the code cache gain, what malloc gains with them: arenas, symbols, tables, what the
+# What malloc gains with metaspace and the code cache, over what these gain: arenas, symbols, tables, what the
 # compilers hold for each method.
 _MALLOC_BESIDE = 2.0
 _COMPILED: tuple[str, ...] = ("code-cache", "metaspace", "class-space")
@@ -34,7 +34,7 @@ _REFLECTION = re.compile(r"\.DelegatingClassLoader$")
 
 
 def age(over: OwnersOverTime) -> float | None:
-    """Of the process at the last look, in seconds; None where it was not told."""
+    """The age of the process at the last look, in seconds; None where it was not told."""
     ages = over.gauges.get(AGE)
     known = ages[np.isfinite(ages)] if ages is not None else np.zeros(0)
     return float(known[-1]) if len(known) else None

@@ -16,13 +16,13 @@ from offheap.quantities import format_size
 
 # The smallest tables and what goes with them, probe/shape.c.
 PROBE_BYTES = 2104 << 10
-# Of a recorder at work what the kernel cannot drop; the rest of its RSS are pages of libraries.
+# What the kernel cannot drop of a recorder at work; the rest of its RSS are pages of libraries.
 RECORDER_BYTES = 48 << 20
 # The least that a JVM takes: more is not known of a program that is still to be started.
 _PROGRAM_BYTES = 40 << 20
-# Of what is left: the program may need more memory itself.
+# The probe takes one part in so many of what is left: the program may need more memory itself.
 _SHARE_OF_ROOM = 2
-# Of the limit where a program starts: how much it will need is not known.
+# One part in so many of the limit where a program starts: how much it will need is not known.
 _SHARE_OF_LIMIT = 16
 
 

@@ -190,7 +190,7 @@ def _first_line(body: str) -> str:
 
 
 def _reason(body: str) -> str:
-    """Of HotSpot's two lines, "X was not loaded." and the dynamic linker's, the one that tells why."""
+    """The line that tells why: HotSpot writes "X was not loaded.", then the dynamic linker's."""
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     return lines[-1] if lines else "it does not say why"
 

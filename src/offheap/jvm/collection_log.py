@@ -165,7 +165,7 @@ def _collectors(performance: hsperfdata.PerfData) -> list[_Collector]:
 
 
 def kind_of(number: int, name: str, vm_arguments: str = "") -> str:
-    """Of a collector by its number and name, as of JDK 11 to 25."""
+    """The kind of a collector's runs, by its number and name, as of JDK 11 to 25."""
     if name == "Shenandoah partial":
         return "young" if _GENERATIONAL.search(vm_arguments) else "concurrent"
     if name.startswith("Shenandoah"):

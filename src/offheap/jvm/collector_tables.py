@@ -17,13 +17,13 @@ from offheap.proc.pagemap import PAGE
 _HUGE_PAGE = 2 << 20
 _MARKS = "mark bitmap"
 _MANAGER_WORDS, _MAPPER_WORDS, _GENERATION_WORDS = 40, 6, 24
-# Of a PSVirtualSpace, after its table of functions: alignment, borders of the reserved, and of the open.
+# A PSVirtualSpace has, after its table of functions: alignment, borders of the reserved, and of the open.
 _SPACE_WORDS = 5
 _PAGE_SIZE_WORDS = 1  # JDK 26 has the size of a page behind the alignment, which fits in its place
 
 
 def find(structs: Structs, heap: int) -> Iterator[Place]:
-    """Of a heap of `heap` bytes as reserved; nothing for collectors that have none."""
+    """The tables of a heap of `heap` bytes as reserved; nothing for collectors that have none."""
     own = structs.static("Universe._collectedHeap")
     generation = structs.static("ParallelScavengeHeap._old_gen")
     if generation:

@@ -127,8 +127,8 @@ def resolve(text: str) -> int:
 def resolve_or_path(text: str) -> tuple[int | Path, str]:
     """What "PID|NAME|RECORDING" means, and a sentence where it could have meant a file as well.
 
-    A number is a PID whatever lies here; a path or a name with a recording's ending is a file.  Of a JVM and
-    a file of one name the JVM is meant: it is the one that cannot be written otherwise.
+    A number is a PID whatever lies here; a path or a name with a recording's ending is a file.  Where a
+    JVM and a file have one name the JVM is meant: it is the one that cannot be written otherwise.
     """
     path = Path(text)
     if not text.isdecimal() and ("/" in text or text in (".", "..") or path.suffix in _ENDINGS):

@@ -41,7 +41,7 @@ def is_set(pid: int, mappings: Sequence[Mapping], name: str) -> bool | None:
 
 
 def _address(structs: vm_structs.Structs, file: ElfImage, bias: int, name: bytes) -> int:
-    """Of the flag's value; 0 when there is none of that name."""
+    """The address of the flag's value; 0 when there is none of that name."""
     start, count = structs.static("JVMFlag.flags"), structs.static("JVMFlag.numFlags")
     size, name_at, value_at = (
         structs.size_of("JVMFlag"),

@@ -95,7 +95,7 @@ def walk(
 
     `scrambled`: glibc is 2.32 or later; before, chunks in caches and fastbins count as in use.
     `most`: about how many chunks to walk at most, from the start of every range a share by its length.
-    Of a range that is no heap nothing is walked.  PermissionError when this user may not read the memory.
+    Nothing is walked of a range that is no heap.  PermissionError when this user may not read the memory.
     Only pages that are in memory are read: any other the kernel would map to read it.
     """
     heaps: list[Heap] = []
@@ -162,7 +162,7 @@ def mark_cached(heaps: Sequence[Heap]) -> None:
         place = (chunks["address"] + HEADER_BYTES).astype(np.uint64)
         link = (chunks["first"] ^ (place >> np.uint64(12))).astype(np.int64)
         linked = link == 0
-        # Of most blocks the first word leads nowhere: a search for each would take longer than the walk.
+        # The first word of most blocks leads nowhere: a search for each would take longer than the walk.
         near = np.flatnonzero((link >= addresses[0]) & (link <= addresses[-1] + HEADER_BYTES))
         for following in (link[near], link[near] - HEADER_BYTES):
             at = np.minimum(np.searchsorted(addresses, following), len(addresses) - 1)

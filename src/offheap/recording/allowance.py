@@ -80,7 +80,7 @@ def too_large(path: Path) -> UserError:
 
 @contextlib.contextmanager
 def ceiling(path: Path) -> Iterator[None]:
-    """Of the whole process, as a last resort: allocations beyond fail, which is then a UserError.
+    """A ceiling for the whole process, as a last resort: allocations beyond fail, which is then a UserError.
 
     For a command that reads this recording and ends: the limit is the process's.
     """

@@ -110,7 +110,7 @@ class FollowedLiveFile:
             del self._counted[1:-1:2]
 
     def _owners(self) -> OwnersOverTime:
-        """Of no owner, only with what was counted."""
+        """What was counted, without any owner."""
         counted = self._counted
         names = sorted({name for _, gauges in counted for name in gauges})
         return OwnersOverTime(

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 def inclusion_probability(
     sizes: NDArray[np.uint64], codes: NDArray[np.integer[Any]], intervals: NDArray[np.uint64]
 ) -> Floats:
-    """Of a block of s bytes under a mean interval T: 1 - exp(-s/T); 1 where every block is taken."""
+    """The probability of a block of s bytes under a mean interval T: 1 - exp(-s/T); 1 where all are taken."""
     mean = intervals[codes].astype(np.float64)
     exact = mean == 0
     probability = -np.expm1(-np.maximum(sizes, 1).astype(np.float64) / np.where(exact, 1.0, mean))

@@ -36,7 +36,7 @@ class Sampling:
 
 
 def running(header: Header) -> Sampling:
-    """Of a live file."""
+    """The sampling of a live file."""
     if header.mode is Mode.EXACT:
         return Sampling(exact=True)
     budget = None if header.budget is None else round(header.budget.share, 6)

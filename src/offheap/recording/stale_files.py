@@ -229,7 +229,7 @@ def _wanted(descriptor: int) -> str:
 
 
 def _header(descriptor: int) -> Any:
-    """Of contract.HEADER; None when the file has none."""
+    """The row of contract.HEADER; None when the file has none."""
     raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
     whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
     return np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None

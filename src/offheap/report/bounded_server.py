@@ -135,7 +135,7 @@ class BoundedServer:
 
 
 class _Handler(WSGIRequestHandler):
-    """Of a request that has been read already."""
+    """Answers a request that has been read already."""
 
     def __init__(self, client: _Client, server: BoundedServer) -> None:
         self._request = client.request

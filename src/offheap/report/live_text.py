@@ -39,7 +39,7 @@ _RECENT = 2.0  # seconds: verdicts of a look before the last need not be dated
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Of the table.  `least`: the terminal's columns from which on it is shown; the last takes the rest."""
+    """`least`: the terminal's columns from which on it is shown; the last one takes the rest."""
 
     name: str
     width: int

@@ -155,7 +155,7 @@ class SiteTable(Lines, can_focus=True):
 
     @property
     def key(self) -> int | None:
-        """Of the site under the cursor; None in an empty table."""
+        """The key of the site under the cursor; None in an empty table."""
         if self.view is None or not self.order:
             return None
         return self.view.names.suspects[self.order[self._cursor]].site.stacks[0]

@@ -146,7 +146,7 @@ def info(info: Info) -> dict[str, Any]:
     # The page shows neither, and an age that is not known is infinite: JSON has no word for that.
     del fields["properties"], fields["process_age"]
     if not info.arguments_kept:
-        # Of a recording that was made in memory; what is read from a file has been masked by then.
+        # A recording that was made in memory; what is read from a file has been masked by then.
         fields["command_line"] = masking.arguments(info.command_line)
         fields["jvm_flags"] = masking.arguments(info.jvm_flags)
     return fields

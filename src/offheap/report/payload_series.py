@@ -1,6 +1,6 @@
 """The stacks over time, in the page's JSON: small whole numbers, which pack well.
 
-Of every stack and quantity, levels are multiples of a power of two, of which the stack's highest level
+Levels of every stack and quantity are multiples of a power of two, of which the stack's highest level
 has no more than 4096; what is written is that power's exponent and, cell by cell, the step from the cell
 before.  A level is off by less than one part in 4096 of the stack's highest, or by half a byte.
 """

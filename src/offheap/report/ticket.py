@@ -35,7 +35,7 @@ def document(ticket: Ticket) -> list[Block]:
     if ticket.shown:
         blocks += [Heading("Suspects"), _suspects(ticket)]
         counts = ", ".join(f"{count} {verdict}" for verdict, count in ticket.verdicts.items())
-        blocks.append(Paragraph(f"In brackets: 95 % intervals. Of all sites: {counts}."))
+        blocks.append(Paragraph(f"In brackets: 95 % intervals. All sites: {counts}."))
         for suspect in ticket.shown[:_STACKS]:
             blocks += [
                 Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),

@@ -19,7 +19,7 @@ _WORDS = re.compile(r" +|[^ ]+")
 
 
 def columns() -> int:
-    """Of the terminal, or as COLUMNS says."""
+    """The terminal's columns, or as COLUMNS says."""
     return max(_LEAST, shutil.get_terminal_size().columns)
 
 

@@ -120,7 +120,7 @@ def _symcache(path: Path, image: ElfImage) -> Symcache:
 
 
 def _digest(image: ElfImage) -> str:
-    """Of the content: a build-id is only what the file says of itself, and may be another one's."""
+    """A digest of the content: a build-id is only what the file says of itself, and may be another one's."""
     digest = hashlib.sha256()
     try:
         for piece in image.content():
