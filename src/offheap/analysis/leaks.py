@@ -188,7 +188,7 @@ class Ranking(Sequence[Suspect]):
     def owners(self) -> OwnersGrowth | None:
         """Who holds RSS, judged by levels alone; None where nobody looked."""
         over = self.sites.recording.owners
-        return judge_owners(over) if len(over.times) else None
+        return judge_owners(over) if len(over.times) and over.names else None
 
     def level(self, without: Collection[int] = ()) -> Level | None:
         """Pages that grow beyond what the sites with these ranks, which are known, grow by; None: none do."""
@@ -309,10 +309,9 @@ class Ranking(Sequence[Suspect]):
     def _next(self, number: int, waits: bool) -> str:
         """What tells a leak from garbage, or from a cache."""
         judged = self._judgements
-        if waits:
-            return _COLLECT
         fills = judged.may_fill[number] or judged.seen[number] in (Reason.FILLS, Reason.SLOWS, Reason.EVICTS)
-        return advice(self.sites.site(number).stack) if fills else ""
+        bound = advice(self.sites.site(number).stack) if fills else ""
+        return "; ".join(each for each in (_COLLECT if waits else "", bound) if each)
 
     def _collected(self, number: int) -> tuple[bool, str]:
         """Whether a collection might still free what Java objects may own, and why."""

@@ -11,7 +11,7 @@ from offheap.analysis.leaks import Ranking
 from offheap.analysis.reconcile import PAGES, QUIET, why_no_site
 from offheap.analysis.results import Suspect
 from offheap.analysis.results_owners import Kind, OwnersGrowth, WhereVerdict
-from offheap.quantities import PER_MINUTE
+from offheap.quantities import PER_SECOND
 
 # What the JVM counts as direct buffers.
 _BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", "java.nio.Bits.")
@@ -28,10 +28,10 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     if found.rank is None:
         if not found.level or by_level.kind not in PAGES:
             return by_level
-        why = f"{by_level.why}; {why_no_site(found.level, found.most)}"
+        why = f"{by_level.why}; {why_no_site(found.level, found.most, PER_SECOND)}"
         return replace(by_level, why=why, next=(leaks, *by_level.next))
     suspect = ranked[found.rank]
-    who = describe(suspect, PER_MINUTE)
+    who = describe(suspect, PER_SECOND)
     if found.kind == "leak" and by_level.kind in QUIET:
         # Blocks that stay are counted, whatever the pages did that they lie in.
         kind = _holds(suspect)

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from offheap.analysis.accounts import TITLES
 from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
 from offheap.errors import UserError
-from offheap.quantities import PER_MINUTE, format_duration
+from offheap.quantities import PER_SECOND, format_duration
 from offheap.recording.model import OwnersOverTime
 from offheap.report import live_text
 from offheap.report.live_screens import Overlay
@@ -94,8 +94,8 @@ def _owner(title: str, one: OwnerGrowth, trend: list[float]) -> str:
     return _line(
         live_text.clipped(printable(title), _TITLE),
         live_text.short_size(one.bytes),
-        live_text.rate(growth, PER_MINUTE) if growth else "",
-        live_text.rate_interval(growth, PER_MINUTE) if growth else "",
+        live_text.rate(growth, PER_SECOND) if growth else "",
+        live_text.rate_interval(growth, PER_SECOND) if growth else "",
         live_text.sparkline(trend, _BARS),
     )
 
