@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Other files in tests. */
@@ -12,11 +13,7 @@
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #endif
 
-enum {
-    PATH_BYTES = 1024,
-    TEXT_BYTES = 8192, /* memory.stat has 2 to 4 KiB */
-    DEEPEST = 64,      /* groups on the way to the root */
-};
+enum { DEEPEST = 64 }; /* groups on the way to the root */
 
 /* Version 1 has no word for "no limit": it shows the largest multiple of the page size. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
@@ -30,14 +27,15 @@ static const struct pair pairs_v1[] = {{"memory.limit_in_bytes", "memory.usage_i
 /* Above memory.high nothing is killed, but everything in the group is slowed down. */
 static const struct pair pairs_v2[] = {{"memory.max", "memory.current"}, {"memory.high", "memory.current"}};
 
-/* The length; 0 when it cannot be read. */
+/* The length; 0 when it cannot be read.  Raw system calls: open() and read() are cancellation points, and malloc(),
+ * which comes here when the live table grows, must not be one. */
 static size_t read_file(const char *path, char *text, size_t room) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0) return 0;
     size_t length = 0;
-    for (ssize_t got; length < room - 1 && (got = read(fd, text + length, room - 1 - length)) > 0;)
+    for (long got; length < room - 1 && (got = syscall(SYS_read, fd, text + length, room - 1 - length)) > 0;)
         length += (size_t)got;
-    close(fd);
+    syscall(SYS_close, fd);
     text[length] = 0;
     return length;
 }
@@ -57,7 +55,7 @@ static bool number_at(const char *text, uint64_t *number) {
 /* The text of `folder`/`name`; `folder` has room for it behind its length. */
 static size_t read_in(char *folder, const char *name, char *text, size_t room) {
     size_t length = strlen(folder), more = strlen(name);
-    if (length + 1 + more >= PATH_BYTES) return 0;
+    if (length + 1 + more >= CGROUP_PATH_BYTES) return 0;
     folder[length] = '/';
     memcpy(folder + length + 1, name, more + 1);
     size_t got = read_file(folder, text, room);
@@ -85,9 +83,9 @@ static uint64_t stat_of(const char *text, const char *name) {
 /* Page cache and the like that the kernel takes back before it kills: what was not used for a while, and half of
  * what was, as it counts for MemAvailable.  What is to be written to a disk first is not at hand.  Files on
  * tmpfs are not among it. */
-static uint64_t droppable(char *folder, bool v1) {
-    char text[TEXT_BYTES];
-    if (!read_in(folder, "memory.stat", text, sizeof text)) return 0;
+static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
+    const char *text = scratch->stat;
+    if (!read_in(scratch->folder, "memory.stat", scratch->stat, sizeof scratch->stat)) return 0;
     uint64_t bytes = stat_of(text, v1 ? "total_inactive_file" : "inactive_file") +
                      stat_of(text, v1 ? "total_active_file" : "active_file") / 2 +
                      stat_of(text, "slab_reclaimable") / 2;
@@ -97,13 +95,14 @@ static uint64_t droppable(char *folder, bool v1) {
 }
 
 /* One group. */
-static void consider(char *folder, bool v1, struct cgroup_room *least) {
+static void consider(bool v1, struct cgroup_scratch *scratch, struct cgroup_room *least) {
+    char *folder = scratch->folder;
     const struct pair *pairs = v1 ? pairs_v1 : pairs_v2;
     for (int i = 0; i < 2; i++) {
         uint64_t limit, usage;
         if (!number_in(folder, pairs[i].limit, &limit) || limit >= no_limit) continue;
         if (!number_in(folder, pairs[i].usage, &usage)) continue;
-        uint64_t cache = droppable(folder, v1);
+        uint64_t cache = droppable(v1, scratch);
         uint64_t kept = usage > cache ? usage - cache : 0;
         uint64_t left = limit > kept ? limit - kept : 0;
         if (left < least->left) *least = (struct cgroup_room){limit, left};
@@ -112,8 +111,9 @@ static void consider(char *folder, bool v1, struct cgroup_room *least) {
 
 /* The process's group below `root`, and all above it.  In a container that has no cgroup namespace the path is the
  * host's, and what is mounted is a group on its way: then parts are missing in front. */
-static void climb(const char *root, const char *path, bool v1, struct cgroup_room *least) {
-    char folder[PATH_BYTES];
+static void climb(const char *root, const char *path, bool v1, struct cgroup_scratch *scratch,
+                  struct cgroup_room *least) {
+    char *folder = scratch->folder;
     size_t base = strlen(root);
     const char *usage = v1 ? "memory.usage_in_bytes" : "memory.current";
     if (strncmp(path, "/..", 3) == 0) path = ""; /* outside of what is mounted here */
@@ -123,7 +123,7 @@ static void climb(const char *root, const char *path, bool v1, struct cgroup_roo
         while (length && path[length - 1] == '/') length--;
         if (length == 0) break;
         uint64_t number;
-        if (base + length < PATH_BYTES) {
+        if (base + length < CGROUP_PATH_BYTES) {
             memcpy(folder + base, path, length);
             folder[base + length] = 0;
             if (number_in(folder, usage, &number)) break;
@@ -133,7 +133,7 @@ static void climb(const char *root, const char *path, bool v1, struct cgroup_roo
         folder[base] = 0;
     }
     for (int depth = 0; depth < DEEPEST; depth++) {
-        consider(folder, v1, least);
+        consider(v1, scratch, least);
         if (strlen(folder) <= base) break;
         *strrchr(folder, '/') = 0;
         uint64_t inherits;
@@ -152,10 +152,15 @@ static bool names_memory(const char *controllers, size_t length) {
 }
 
 bool cgroup_read(struct cgroup_room *room) {
+    struct cgroup_scratch scratch;
+    return cgroup_read_using(&scratch, room);
+}
+
+bool cgroup_read_using(struct cgroup_scratch *scratch, struct cgroup_room *room) {
     int saved = errno;
-    char text[TEXT_BYTES];
+    char *text = scratch->groups;
     *room = (struct cgroup_room){0, UINT64_MAX};
-    read_file(CGROUP_SELF, text, sizeof text) || (text[0] = 0);
+    read_file(CGROUP_SELF, text, sizeof scratch->groups) || (text[0] = 0);
     for (char *line = text; *line;) {
         char *end = strchr(line, '\n');
         if (!end) break; /* cut */
@@ -164,10 +169,10 @@ bool cgroup_read(struct cgroup_room *room) {
         if (path && path[1] == '/') {
             size_t length = (size_t)(path - controllers - 1);
             if (names_memory(controllers + 1, length)) {
-                climb(CGROUP_ROOT "/memory", path + 1, true, room);
+                climb(CGROUP_ROOT "/memory", path + 1, true, scratch, room);
             } else if (length == 0 && line[0] == '0' && controllers == line + 1) {
-                climb(CGROUP_ROOT, path + 1, false, room);
-                climb(CGROUP_ROOT "/unified", path + 1, false, room);
+                climb(CGROUP_ROOT, path + 1, false, scratch, room);
+                climb(CGROUP_ROOT "/unified", path + 1, false, scratch, room);
             }
         }
         line = end + 1;

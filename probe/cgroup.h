@@ -14,4 +14,11 @@ struct cgroup_room {
  * which takes 50 us or so.  src/offheap/proc/cgroup.py reads the same from outside. */
 bool cgroup_read(struct cgroup_room *room);
 
+/* The same in somebody else's memory: a thread's stack may be as small as 16 KiB. */
+enum { CGROUP_PATH_BYTES = 1024, CGROUP_TEXT_BYTES = 8192 /* memory.stat has 2 to 4 KiB */ };
+struct cgroup_scratch {
+    char groups[CGROUP_TEXT_BYTES], stat[CGROUP_TEXT_BYTES], folder[CGROUP_PATH_BYTES];
+};
+bool cgroup_read_using(struct cgroup_scratch *scratch, struct cgroup_room *room);
+
 #endif

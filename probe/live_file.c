@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
@@ -22,6 +23,7 @@ enum {
     PAGE = 65536, /* the largest that aarch64 has: a section's pages are its own */
     TICK_NS = 10000000, /* a constant, so that a division by it is none */
     STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
+    FOR_STACKS = 16,  /* this part of its memory the live table leaves to new stacks, methods and threads */
 };
 
 /* Only the rows in use take memory: the file is sparse and each append-only section's
@@ -36,9 +38,14 @@ static struct {
     _Atomic int populating;
     _Atomic uint32_t *strings; /* hash index: offset of the string, 0 free */
     uint32_t string_slots;
-    size_t file_bytes;
+    size_t mapped_bytes; /* beyond the end of the file, for what it may grow by */
+    dev_t device;
+    ino_t inode;
+    bool lazily;
     _Atomic uint64_t taken; /* bytes of memory, the probe's own included */
-    uint64_t bound;         /* of them */
+    _Atomic uint64_t bound; /* of them */
+    uint64_t most;          /* that the live table may grow up to; 0: it does not */
+    uint64_t in_all;        /* of all: the bound when the recording began, or `most` */
     uint64_t least;         /* that were not granted, of a file that could not be made */
     char path[PATH_MAX];
 } inside;
@@ -118,20 +125,42 @@ static int not_opened(int error) {
     }
 }
 
+/* Address space for what the file may grow by.  Where it is limited, the program needs it itself. */
+static uint64_t address_space_to_grow(uint64_t wanted) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && wanted > limit.rlim_cur / 16)
+        wanted = limit.rlim_cur / 16;
+    return wanted / PAGE * PAGE;
+}
+
+static struct offheap_header *map(int fd, uint64_t bytes) {
+    uint64_t taken = live_taken(), more = address_space_to_grow(inside.most > taken ? inside.most - taken : 0);
+    for (;; more = more / 2 / PAGE * PAGE) {
+        struct offheap_header *header =
+            system_mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        inside.mapped_bytes = bytes + more;
+        if (header != MAP_FAILED || !more) return header;
+    }
+}
+
 static int map_file(const char *path, uint64_t bytes, const struct offheap_section *sections,
-                    struct offheap_header **mapped, bool *lazily) {
+                    struct offheap_header **mapped) {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return not_opened(errno);
     int error = check_room(fd, bytes_at_start(sections));
     if (!error && ftruncate(fd, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
     struct offheap_header *header = MAP_FAILED;
     if (!error) {
-        header = system_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        header = map(fd, bytes);
         if (header == MAP_FAILED) error = PROBE_CANNOT_MAP;
     }
+    struct stat status;
+    if (!error && fstat(fd, &status) != 0) error = PROBE_CANNOT_CREATE;
     if (!error) {
-        *lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
-        if (!*lazily) {
+        inside.device = status.st_dev;
+        inside.inode = status.st_ino;
+        inside.lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
+        if (!inside.lazily) {
             if (errno != EINVAL) error = PROBE_NO_SPACE;
             else if (bytes > inside.bound) error = PROBE_NO_MEMORY;
             else if (posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
@@ -146,20 +175,20 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
     }
     close(fd);
     if (error) {
-        if (header != MAP_FAILED) system_munmap(header, bytes);
+        if (header != MAP_FAILED) system_munmap(header, inside.mapped_bytes);
         unlink(path);
         return error;
     }
     strcpy(inside.path, path);
     /* A forked child must not write into its parent's recording. */
-    madvise(header, bytes, MADV_DONTFORK);
+    madvise(header, inside.mapped_bytes, MADV_DONTFORK);
     *mapped = header;
     return PROBE_OK;
 }
 
 static int map_somewhere(const struct options *options, uint64_t bytes,
-                         const struct offheap_section *sections, struct offheap_header **mapped, bool *lazily) {
-    if (options->file[0]) return map_file(options->file, bytes, sections, mapped, lazily);
+                         const struct offheap_section *sections, struct offheap_header **mapped) {
+    if (options->file[0]) return map_file(options->file, bytes, sections, mapped);
     const char *temporary = getenv("TMPDIR");
     const char *directories[] = {options->directory[0] ? options->directory : "/dev/shm",
                                  temporary && *temporary == '/' ? temporary : "/tmp", "/tmp"};
@@ -167,7 +196,7 @@ static int map_somewhere(const struct options *options, uint64_t bytes,
     char path[PATH_MAX];
     for (size_t i = 0; i < 3; i++) {
         if (!name_in(path, sizeof path, directories[i])) continue;
-        error = map_file(path, bytes, sections, mapped, lazily);
+        error = map_file(path, bytes, sections, mapped);
         if (!error) break;
     }
     return error;
@@ -192,10 +221,16 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     uint32_t shards = shape_shards(options);
     struct shape shapes[OFFHEAP_SECTIONS];
     struct offheap_section sections[OFFHEAP_SECTIONS];
-    inside.bound = shape_allowance(options, entry);
+    uint64_t bound = shape_allowance(options, entry);
+    atomic_store(&inside.bound, bound);
+    /* How much room there is below a memory limit is looked up anew when the table grows, from inside; of what only
+     * offheap saw from outside this is all that is known. */
+    bool outside = entry == OFFHEAP_ATTACH && options->room < options->memory;
+    inside.most = !options->grows ? 0 : outside ? options->room : options->memory;
+    inside.in_all = inside.most > bound ? inside.most : bound;
     uint64_t memos = stack_memo_bytes(), taken = memos;
     bool smaller;
-    if (!shape_fit(options, inside.bound, shapes, &taken, &smaller)) {
+    if (!shape_fit(options, bound, shapes, &taken, &smaller)) {
         inside.least = taken;
         return PROBE_NO_MEMORY;
     }
@@ -208,15 +243,13 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     if (!inside.strings) return PROBE_CANNOT_MAP;
 
     struct offheap_header *header;
-    bool lazily;
-    int error = map_somewhere(options, bytes, sections, &header, &lazily);
+    int error = map_somewhere(options, bytes, sections, &header);
     if (error) return error;
 
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
-        bool whole = !lazily || !shape_appends((enum offheap_section_id)i);
+        bool whole = !inside.lazily || !shape_appends((enum offheap_section_id)i);
         inside.populated[i] = whole ? UINT64_MAX : 0;
     }
-    inside.file_bytes = bytes;
     memcpy(header->magic, OFFHEAP_MAGIC, sizeof header->magic);
     header->version = OFFHEAP_VERSION;
     header->header_bytes = OFFHEAP_HEADER_BYTES;
@@ -237,7 +270,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->recorder_pid = options->recorder[0];
     header->recorder_start = options->recorder[1];
     header->recorder_namespace = options->recorder[2];
-    header->memory_bound = inside.bound == UINT64_MAX ? 0 : inside.bound;
+    header->memory_bound = inside.in_all;
     if (smaller) header->coverage |= OFFHEAP_SHORT_OF_MEMORY;
     budget_describe(header, options);
     strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
@@ -254,20 +287,81 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
 void live_file_close(void) {
     struct offheap_header *closing = live;
     live = NULL;
-    if (closing) system_munmap(closing, inside.file_bytes);
+    if (closing) system_munmap(closing, inside.mapped_bytes);
 }
 
 void live_file_remove(void) { unlink(inside.path); }
 
 bool live_grant(uint64_t bytes) {
     uint64_t taken = atomic_fetch_add_explicit(&inside.taken, bytes, memory_order_relaxed) + bytes;
-    if (likely(taken <= inside.bound)) return true;
+    if (likely(taken <= inside.in_all && taken <= atomic_load_explicit(&inside.bound, memory_order_relaxed)))
+        return true;
     atomic_fetch_sub_explicit(&inside.taken, bytes, memory_order_relaxed);
     return false;
 }
 
+bool live_grant_growth(uint64_t bytes) {
+    uint64_t taken = atomic_fetch_add(&inside.taken, bytes) + bytes;
+    atomic_fetch_add(&inside.bound, bytes); /* what else grows has as much as before */
+    if (taken <= inside.most - inside.most / FOR_STACKS) return true;
+    live_return(bytes);
+    return false;
+}
+
+void live_return(uint64_t bytes) {
+    atomic_fetch_sub(&inside.bound, bytes);
+    atomic_fetch_sub(&inside.taken, bytes);
+}
+
+uint64_t live_taken(void) { return atomic_load(&inside.taken); }
+
+uint64_t live_most_blocks(void) {
+    const struct offheap_section *keys = &live->sections[OFFHEAP_KEYS], *values = &live->sections[OFFHEAP_VALUES];
+    return keys->capacity + (inside.mapped_bytes - live->file_bytes) / (keys->row_bytes + values->row_bytes);
+}
+
+/* The file anew: a descriptor that stayed open could be closed by the program, and be another file's by now.
+ * Raw system calls: open() and close() are cancellation points, and malloc() must not be one. */
+static int reopen(void) {
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, inside.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+    struct stat status;
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == inside.device && status.st_ino == inside.inode)
+        return fd;
+    if (fd >= 0) syscall(SYS_close, fd);
+    return -1;
+}
+
+int64_t live_extend(uint64_t bytes) {
+    uint64_t offset = round_up(live->file_bytes, PAGE);
+    if (offset + bytes > inside.mapped_bytes) return -1;
+    int fd = reopen();
+    if (fd < 0) return -1;
+    bool ok = check_room(fd, bytes) == PROBE_OK && ftruncate(fd, (off_t)(offset + bytes)) == 0;
+    syscall(SYS_close, fd);
+    if (!ok) return -1;
+    __atomic_store_n(&live->file_bytes, offset + bytes, __ATOMIC_RELEASE);
+    return (int64_t)offset;
+}
+
+uint64_t live_populate_at(uint64_t offset, uint64_t bytes) {
+    uint64_t length = bytes < STEP ? bytes : STEP;
+    if (inside.lazily) return madvise((char *)live + offset, length, MADV_POPULATE_WRITE) == 0 ? length : 0;
+    int fd = reopen();
+    bool ok = fd >= 0 && syscall(SYS_fallocate, fd, 0, (off_t)offset, (off_t)length) == 0;
+    if (fd >= 0) syscall(SYS_close, fd);
+    return ok ? length : 0;
+}
+
+bool live_publish_segment(uint64_t offset, uint64_t rows) {
+    uint64_t count = live->segments;
+    if (count == OFFHEAP_SEGMENTS) return false;
+    live->segment[count] = (struct offheap_segment){.offset = offset, .capacity = rows};
+    __atomic_store_n(&live->segments, count + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
 void live_file_refused(uint64_t *bound, uint64_t *least) {
-    *bound = inside.bound;
+    *bound = atomic_load(&inside.bound);
     *least = inside.least;
 }
 

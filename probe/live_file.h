@@ -25,6 +25,19 @@ void live_file_refused(uint64_t *bound, uint64_t *least);
 /* May the probe take so many more bytes of memory?  True: they are counted. */
 bool live_grant(uint64_t bytes);
 
+/* The same for the live table, which may take more than was left for it when the recording began; and back. */
+bool live_grant_growth(uint64_t bytes);
+void live_return(uint64_t bytes);
+uint64_t live_taken(void);
+/* Rows of the live table that the file can come to have. */
+uint64_t live_most_blocks(void);
+/* Lengthens the file; the offset of its new part, which may not be touched yet, or -1. */
+int64_t live_extend(uint64_t bytes);
+/* Makes at most `bytes` from an offset on safe to write; how many, 0 when the file system is full. */
+uint64_t live_populate_at(uint64_t offset, uint64_t bytes);
+/* Tells readers of a segment of the live table.  False: there is no room for its row. */
+bool live_publish_segment(uint64_t offset, uint64_t rows);
+
 /* First row of a section, as `type *`. */
 #define LIVE_ROWS(type, section) \
     ((type *)((char *)live + live->sections[section].offset))

@@ -13,7 +13,9 @@ enum {
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
+    SAMPLED_MEMORY = 64 << 20, /* 1.9 million blocks */
 };
+static const uint64_t EXACT_MEMORY = UINT64_C(320) << 20; /* 12 million blocks */
 
 /* "512k", "512KiB", "1m", "4096"; -1 on anything else. */
 static int64_t parse_number(const char *text, size_t length) {
@@ -142,6 +144,12 @@ int options_parse(struct options *options, const char *text) {
     if (exact) options->budget = 0;
     bool finer = options->budget && !stated;
     options->least = finer ? LEAST_INTERVAL : options->interval;
+    if (options->memory == 0) {
+        options->memory = exact ? EXACT_MEMORY : SAMPLED_MEMORY;
+        /* What was stated is there beside; a stack has up to 64 frames, see shape.c. */
+        options->memory += options->blocks * 32 + options->stacks * 1024;
+    }
+    options->grows = options->blocks == 0;
     if (options->blocks == 0)
         options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;

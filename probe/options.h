@@ -11,10 +11,11 @@ struct options {
     uint64_t least;      /*                 the least it may become; the interval itself, but for a budget alone */
     uint64_t budget;     /* budget=1%       CPU that sampling may take, kept in millionths; 0 where an interval is
                             stated alone.  Stated with one, that is where it starts, and the least */
-    uint64_t blocks;     /* blocks=N        live blocks there is room for */
+    uint64_t blocks;     /* blocks=N        live blocks there is room for; unless stated, to begin with */
+    bool grows;          /*                 it was not stated */
     uint64_t stacks;     /* stacks=N        distinct stacks there is room for */
     uint64_t seed;       /* seed=N          of the sampler, for tests; 0: from the clock */
-    uint64_t memory;     /* memory=BYTES    most that the probe takes; 0: as much as its tables have */
+    uint64_t memory;     /* memory=BYTES    most that the probe takes; unless stated 320 MiB when exact, else 64 MiB */
     uint64_t room;       /* room=BYTES      the same, as offheap has found it left below a memory limit */
     bool force;          /* force           whatever the memory limit of the process's cgroup leaves */
     bool keep;           /* keep            the live file stays when the process ends */

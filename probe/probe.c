@@ -31,6 +31,7 @@
 #include "elf_image.h"
 #include "environment.h"
 #include "got.h"
+#include "growth.h"
 #include "hooks.h"
 #include "image_files.h"
 #include "java.h"
@@ -245,7 +246,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     if (error) return error;
     bool exact = options->interval == 0;
     bool tables = table_start(LIVE_ROWS(uint64_t, OFFHEAP_KEYS), LIVE_ROWS(struct offheap_value, OFFHEAP_VALUES),
-                              live->sections[OFFHEAP_KEYS].capacity, exact) &&
+                              live->sections[OFFHEAP_KEYS].capacity, live_most_blocks(), exact) &&
                   ranges_start(LIVE_ROWS(struct offheap_range, OFFHEAP_RANGES),
                                live->sections[OFFHEAP_RANGES].capacity) &&
                   stacks_start(live->sections[OFFHEAP_STACKS].capacity);
@@ -255,6 +256,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
         live_file_remove();
         return PROBE_CANNOT_MAP;
     }
+    growth_start(options);
     threads_start();
     methods_start(); /* not later: hooks queue methods from the first sample on */
     modules_start();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "budget.h"
+#include "growth.h"
 #include "live_file.h"
 #include "probe.h"
 #include "ranges.h"
@@ -29,6 +30,17 @@ static void beat(uint32_t birth) {
     if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
 }
 
+static void insert(void *block, struct offheap_value value) {
+    if (likely(table_insert(block, value))) {
+        if (unlikely(growth_due(block))) growth_turn();
+        return;
+    }
+    uint64_t waiting_since = 0;
+    while (growth_makes_room(&waiting_since))
+        if (table_insert(block, value)) return;
+    live_lose(OFFHEAP_LOST_BLOCKS);
+}
+
 /* What comes to be recorded while nothing is, or inside the probe. */
 static void pass_on(size_t size) {
     if (!sampler.inside) {
@@ -51,7 +63,7 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
         uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
         struct offheap_value value = value_of(size, stack);
         stack_count(stack, size);
-        if (!table_insert(block, value)) live_lose(OFFHEAP_LOST_BLOCKS);
+        insert(block, value);
         beat(value.birth);
         budget_spend(began, size);
     }

@@ -24,6 +24,9 @@
  *                (METHODS, KEYS+VALUES, RANGES, COUNTERS).  A reader copies
  *                KEYS, VALUES (or RANGES) twice and keeps the rows that are equal
  *                in both copies: a row that changed in between was not at rest.
+ *
+ * KEYS and VALUES are the first segment of the live table.  When it fills up, more follow behind the last section
+ * (header.segment[]).  A block stays in the segment that it was put into.
  */
 #ifndef OFFHEAP_RECORDING_H
 #define OFFHEAP_RECORDING_H
@@ -31,7 +34,7 @@
 #include <stdint.h>
 
 #define OFFHEAP_MAGIC "OFFHEAP\n" /* eight bytes, no terminator */
-#define OFFHEAP_VERSION 1u        /* a reader refuses a greater one */
+#define OFFHEAP_VERSION 2u        /* a reader refuses a greater one; 2: segments */
 #define OFFHEAP_HEADER_BYTES 4096u
 
 /* Written last by start-up (INITIAL -> RECORDING), so a reader never sees half a header. */
@@ -100,15 +103,22 @@ enum offheap_coverage {
     OFFHEAP_NO_METHOD_NAMES = 1 << 5,/* JVMTI refused: Java frames without names */
     OFFHEAP_CHAINED = 1 << 6,       /* another allocator than libc's serves malloc */
     OFFHEAP_WAS_IDLE = 1 << 7,      /* a preloaded probe that was idle: threads go on with the countdown from then */
-    OFFHEAP_SHORT_OF_MEMORY = 1 << 8,/* tables are smaller than asked for: memory_bound leaves no more */
+    OFFHEAP_SHORT_OF_MEMORY = 1 << 8,/* tables are smaller than asked for, or could not grow */
 };
+
+/* One more part of the live table: `capacity` keys, and behind them as many values. */
+struct offheap_segment {
+    uint64_t offset; /* from the start of the file */
+    uint64_t capacity;
+};
+#define OFFHEAP_SEGMENTS 12
 
 /* One page.  Offsets are asserted at the end of this file. */
 struct offheap_header {
     char magic[8];             /*    0 */
     uint32_t version;          /*    8 */
     uint32_t header_bytes;     /*   12 */
-    uint64_t file_bytes;       /*   16  as mapped; a shorter file is truncated */
+    uint64_t file_bytes;       /*   16  a shorter file is truncated; grows with the live table, before `segments` does */
     uint32_t state;            /*   24  enum offheap_state */
     uint32_t mode;             /*   28  enum offheap_mode */
     uint32_t entry;            /*   32  enum offheap_entry */
@@ -143,8 +153,10 @@ struct offheap_header {
     uint64_t recorder_pid;     /* 2872  the offheap that the file was made for, 0: none; then its field 22 of */
     uint64_t recorder_start;   /* 2880  /proc/PID/stat and the inode of its PID namespace: once it is gone, and */
     uint64_t recorder_namespace;/* 2888 nothing is written any more, the file is nobody's */
-    uint64_t memory_bound;     /* 2896  bytes that the probe may take, 0: as many as its tables have */
-    uint64_t reserved[149];    /* 2904 */
+    uint64_t memory_bound;     /* 2896  bytes that the probe may take, what the live table grows by included */
+    uint64_t segments;         /* 2904  of the live table, beside its first, that hold blocks; stored last */
+    struct offheap_segment segment[OFFHEAP_SEGMENTS]; /* 2912 */
+    uint64_t reserved[124];    /* 3104 */
 };
 
 /*
@@ -315,6 +327,7 @@ struct offheap_property { /* 8 bytes, e.g. java.vm.version */
 #define OFFHEAP_ASSERT(what) _Static_assert(what, #what)
 OFFHEAP_ASSERT(sizeof(struct offheap_header) == OFFHEAP_HEADER_BYTES);
 OFFHEAP_ASSERT(sizeof(struct offheap_section) == 32);
+OFFHEAP_ASSERT(sizeof(struct offheap_segment) == 16);
 OFFHEAP_ASSERT(sizeof(struct offheap_module) == 80);
 OFFHEAP_ASSERT(sizeof(struct offheap_method) == 40);
 OFFHEAP_ASSERT(sizeof(struct offheap_thread) == 64);

@@ -30,7 +30,7 @@ uint32_t shape_shards(const struct options *options) { return is_exact(options) 
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry) {
-    uint64_t bound = lesser(options->memory ? options->memory : UINT64_MAX, options->room);
+    uint64_t bound = lesser(options->memory, options->room);
     struct cgroup_room room;
     if (options->force || !cgroup_read(&room)) return bound;
     bound = lesser(bound, room.left / 2);

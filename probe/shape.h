@@ -15,7 +15,8 @@ struct shape {
 
 /* Bytes that the probe may take: what `options` say, and unless they say `force` no more than half of what is left
  * below the memory limit of the process's cgroup, for the program may want more itself.  A program that is
- * only starting will: there it is no more than a sixteenth of the limit, either.  UINT64_MAX: no bound. */
+ * only starting will: there it is no more than a sixteenth of the limit, either.  Later the live table may
+ * take more, as there is room then. */
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
 
 /* The tables that `options` ask for, or smaller ones (then `smaller` becomes true), so that with what is `taken` already

@@ -9,6 +9,10 @@
  * line and there are no tombstones (as in F14).  The outside reader copies twice and
  * keeps what is equal in both.
  *
+ * It grows by segments, each such a table of its own.  New blocks go into one of them; blocks never move, so a
+ * segment that comes stops nobody, and a block that lives through a reading of the table is met in it once.
+ * A look-up begins at the youngest and costs one cache line for each segment that lacks the block.
+ *
  * In front of it stands a counting filter, one byte a hash of the address: the free of
  * a block that was not sampled ends there, in a line of 128 KiB that stays in L2.
  */
@@ -37,10 +41,21 @@ static inline bool table_lacks(const void *block) {
 }
 
 /* For the mapped KEYS and VALUES of a new live file; `exact`: the filter lets everything through
- * (it would be full anyway).  Returns false without memory. */
-bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, bool exact);
+ * (it would be full anyway).  `most`: the capacity that all segments together may come to.  False: no memory. */
+bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, uint64_t most, bool exact);
 /* The filter says "lacks" to everything. */
 void table_stop(void);
+
+/* One more segment, of zeroed rows, for new blocks.  By one thread at a time.  False: there are as many as can be. */
+bool table_add(uint64_t *keys, struct offheap_value *values, uint64_t capacity);
+/* The capacity of the youngest segment if all fill up, so that another should come; else 0.  Where an older one has
+ * emptied, new blocks go there from now on. */
+uint64_t table_fills(void);
+/* One block in so many is counted, by its address: that tells how full a segment is. */
+enum { TABLE_COUNTED = 256 };
+static inline bool table_counts(const void *block) {
+    return ((uint64_t)(uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 56 == 0;
+}
 
 /* Adds a block, or replaces what an address held whose free was not seen.  False: full. */
 bool table_insert(const void *block, struct offheap_value value);

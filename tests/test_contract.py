@@ -18,6 +18,7 @@ HEADER = (PROBE / "recording.h").read_text()
 STRUCTS: dict[str, np.dtype[np.void]] = {
     "header": contract.HEADER,
     "section": contract.SECTION,
+    "segment": contract.SEGMENT,
     "module": contract.MODULE,
     "method": contract.METHOD,
     "line": contract.LINE,
@@ -55,6 +56,7 @@ CONSTANTS = {
     "VALUE_INTERVAL_SHIFT": contract.VALUE_INTERVAL_SHIFT,
     "VALUE_THREAD_SHIFT": contract.VALUE_THREAD_SHIFT,
     "LOSSES": contract.LOSSES,
+    "SEGMENTS": contract.SEGMENTS,
     "SECTIONS": len(contract.Section),
     "HOOK_COUNT": len(contract.HOOKS),
 }

@@ -15,6 +15,7 @@ PROBE = Path(__file__).parent.parent / "probe"
 UNITS = {
     "table_stress": ["table.c", "system.c"],
     "table_stress exact": ["table.c", "system.c"],
+    "table_stress grows": ["table.c", "system.c"],
     "ranges_model": ["ranges.c", "system.c"],
     "ranges_stress": ["ranges.c", "system.c"],
     "sampler_rates": ["sampler.c", "system.c"],

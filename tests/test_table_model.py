@@ -23,31 +23,53 @@ MISTAKES = {
         "a row that nobody has written",
     ),
     "a key that outruns its value": (
-        "atomic_store_explicit(slot, key, memory_order_release)",
-        "atomic_store_explicit(slot, key, memory_order_relaxed)",
+        "            atomic_store_explicit(slot, key, memory_order_release)",
+        "            atomic_store_explicit(slot, key, memory_order_relaxed)",
+        "a row that nobody has written",
+    ),
+    "a key that outruns the value in place of another": (
+        "value);\n        atomic_store_explicit(slot, key, memory_order_release)",
+        "value);\n        atomic_store_explicit(slot, key, memory_order_relaxed)",
         "a row that nobody has written",
     ),
     "a free that does not ask whether it was the first": (
-        "if (!atomic_compare_exchange_strong_explicit(&table.keys[slot], &key, 0, memory_order_release,\n"
+        "if (!atomic_compare_exchange_strong_explicit(&keys_of(place.segment)[place.slot], &key, 0, "
+        "memory_order_release,\n"
         "                                                 memory_order_relaxed))\n"
         "        return false;",
-        "atomic_store_explicit(&table.keys[slot], 0, memory_order_release);",
+        "atomic_store_explicit(&keys_of(place.segment)[place.slot], 0, memory_order_release);",
         "was freed twice|miscounted|counts wrong",
     ),
     "a count that is not taken back when the table is full": (
-        "    for (unsigned n = 0; n <= FARTHEST; n++) count_down(&table.passed[nth_bucket(key, n)]);\n",
+        "    for (unsigned n = 0; n <= FARTHEST; n++) "
+        "count_down(&segment->passed[nth_bucket(segment, key, n)]);\n",
         "",
         "miscounted",
     ),
     "a look-up that ends too early": (
-        "        count_up(&table.passed[bucket]);\n    }\n",
-        "        if (n > 0) count_up(&table.passed[bucket]);\n    }\n",
+        "        count_up(&segment->passed[bucket]);\n",
+        "        if (n > 0) count_up(&segment->passed[bucket]);\n",
         "is not found|miscounted",
     ),
     "a filter that forgets a block": (
         "if (!table.exact) count_up(&table_filter[table_filter_index(block)]);",
         "",
         "the filter",
+    ),
+    "a segment that is counted before it is complete": (
+        "atomic_store_explicit(&table.count, count + 1, memory_order_release);",
+        "atomic_store_explicit(&table.count, count + 1, memory_order_relaxed);",
+        "used before it is made",
+    ),
+    "blocks that go to a segment before it is counted": (
+        "atomic_store_explicit(&table.target, count, memory_order_release);",
+        "atomic_store_explicit(&table.target, count, memory_order_relaxed);",
+        "is not found",
+    ),
+    "a look-up in the youngest segment only": (
+        "if (find_in(segment_at(i), key, place)) return true;",
+        "return find_in(segment_at(i), key, place);",
+        "is not found",
     ),
 }
 
@@ -65,7 +87,7 @@ def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
     outcome = model(tmp_path, PROBE / "table.c")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     scenarios = dict(re.findall(r"(.+): (\d+) states", outcome.stdout))
-    assert len(scenarios) == 5
+    assert len(scenarios) == 9
     # One thread after the other would be some dozens.
     assert all(int(states) > 1000 for states in scenarios.values())
 

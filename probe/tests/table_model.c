@@ -66,15 +66,16 @@ static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
 #include TABLE_SOURCE
 
 enum {
-    SLOTS = 4,
+    SLOTS = 4,   /* of a segment */
+    ALL = 2 * SLOTS,
     THREADS = 3, /* two that change the table, one that reads it */
     READER = 2,
     KEYS = 4,
-    STEPS = 32,  /* of one operation, at most */
+    STEPS = 64,  /* of one operation, at most */
     PENDING = 4, /* stores of a thread that nobody sees yet, at most */
 };
 
-enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* perhaps another has */, INSERT_ANY /* perhaps full */, AWAIT };
+enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* perhaps another has */, INSERT_ANY /* perhaps full */, AWAIT, GROW };
 
 struct op {
     uint8_t verb, key, turn; /* AWAIT: the other thread has done so many operations */
@@ -85,6 +86,7 @@ struct scenario {
     struct op before[4]; /* done when the threads begin */
     struct op threads[2][4];
     int untouched; /* key that the reader must see, or -1 */
+    bool grows;    /* the reader looks at slots of the second segment, too */
 };
 
 static const struct scenario scenarios[] = {
@@ -108,6 +110,26 @@ static const struct scenario scenarios[] = {
      {{INSERT, 2, 1}},
      {{{INSERT, 0, 1}, {REMOVE, 0, 1}}, {{INSERT, 1, 1}, {REMOVE, 1, 1}}},
      2},
+    {"a segment comes under a thread that inserts and removes",
+     {{INSERT, 2, 1}},
+     {{{GROW, 0, 0}}, {{INSERT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 1, 1}}},
+     2,
+     true},
+    {"freed by the thread that made the segment",
+     {{0}},
+     {{{GROW, 0, 0}, {AWAIT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 0, 2}}, {{INSERT, 0, 1}, {INSERT, 1, 1}}},
+     -1,
+     true},
+    {"a free that was not seen before the segment came",
+     {{INSERT, 0, 1}, {INSERT, 2, 1}},
+     {{{GROW, 0, 0}, {INSERT, 1, 1}}, {{INSERT, 0, 2}, {REMOVE, 0, 2}}},
+     2,
+     true},
+    {"full until a segment comes",
+     {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}},
+     {{{GROW, 0, 0}, {REMOVE, 0, 1}}, {{INSERT_ANY, 3, 1}}},
+     2,
+     true},
 };
 
 struct pending {
@@ -126,9 +148,10 @@ struct thread {
 };
 
 struct memory {
-    uint64_t keys[SLOTS];
-    struct offheap_value values[SLOTS];
-    uint8_t passed[SLOTS], filter[KEYS];
+    uint64_t keys[ALL];
+    struct offheap_value values[ALL];
+    uint64_t count, target, second; /* the second segment's keys */
+    uint8_t passed[ALL], filter[KEYS];
 };
 
 struct state {
@@ -136,8 +159,8 @@ struct state {
     struct thread threads[THREADS];
 };
 
-static uint64_t keys[SLOTS];
-static struct offheap_value values[SLOTS];
+static uint64_t keys[ALL];
+static struct offheap_value values[ALL];
 static uint64_t addresses[KEYS];
 static const struct scenario *scenario;
 static uint64_t watched; /* the slot that the reader looks at: what it does with one does not depend on others */
@@ -165,6 +188,7 @@ static void store(void *at, unsigned bytes, uint64_t value) {
 
 static uint64_t take(struct step step) {
     if (running && position == running->known) {
+        if (step.kind != FENCE && (uintptr_t)step.at < 4096) wrong("a segment is used before it is made");
         next = step;
         longjmp(stopped, 1);
     }
@@ -198,6 +222,7 @@ static bool perform(struct op op) {
         if (value.block != value_of(op.key, op.turn).block || value.stack != op.turn) wrong("a block has lost its value");
         return true;
     case REMOVE_ANY: return table_remove(block, &value);
+    case GROW: return table_add(keys + SLOTS, values + SLOTS, SLOTS);
     default: return true;
     }
 }
@@ -253,7 +278,10 @@ static bool resume(struct thread *thread, unsigned number, bool *outcome) {
 static void to_memory(const struct state *state) {
     memcpy(keys, state->memory.keys, sizeof keys);
     memcpy(values, state->memory.values, sizeof values);
-    memcpy((void *)table.passed, state->memory.passed, SLOTS);
+    memcpy((void *)table.passed, state->memory.passed, ALL);
+    memcpy((void *)&table.count, &state->memory.count, sizeof table.count);
+    memcpy((void *)&table.target, &state->memory.target, sizeof table.target);
+    memcpy((void *)&table.segments[1].keys, &state->memory.second, sizeof table.segments[1].keys);
     for (unsigned k = 0; k < KEYS; k++)
         table_filter[table_filter_index((void *)(uintptr_t)addresses[k])] = state->memory.filter[k];
 }
@@ -261,7 +289,10 @@ static void to_memory(const struct state *state) {
 static void from_memory(struct state *state) {
     memcpy(state->memory.keys, keys, sizeof keys);
     memcpy(state->memory.values, values, sizeof values);
-    memcpy(state->memory.passed, (void *)table.passed, SLOTS);
+    memcpy(state->memory.passed, (void *)table.passed, ALL);
+    memcpy(&state->memory.count, (void *)&table.count, sizeof table.count);
+    memcpy(&state->memory.target, (void *)&table.target, sizeof table.target);
+    memcpy(&state->memory.second, (void *)&table.segments[1].keys, sizeof table.segments[1].keys);
     for (unsigned k = 0; k < KEYS; k++)
         state->memory.filter[k] = table_filter[table_filter_index((void *)(uintptr_t)addresses[k])];
 }
@@ -283,25 +314,28 @@ static bool may_land(const struct thread *thread, unsigned i) {
 
 /* Nothing runs any more: the table must be what the operations say, and its counts right. */
 static void check_end(const struct state *state) {
-    int count[KEYS] = {0}, passed[SLOTS] = {0}, filter[KEYS] = {0};
+    int count[KEYS] = {0}, passed[ALL] = {0}, filter[KEYS] = {0};
     for (unsigned i = 0; i < 4; i++)
         if (scenario->before[i].verb) count[scenario->before[i].key]++;
     for (unsigned t = 0; t < 2; t++) {
         for (unsigned i = 0; i < state->threads[t].done; i++) {
             struct op op = scenario->threads[t][i];
-            if (op.verb == AWAIT || !(state->threads[t].succeeded & 1 << i)) continue;
+            if (op.verb == AWAIT || op.verb == GROW || !(state->threads[t].succeeded & 1 << i)) continue;
             if (op.verb == REMOVE || op.verb == REMOVE_ANY) count[op.key]--;
             else if (count[op.key] < 1 || op.turn == 1) count[op.key]++; /* else in the place of the old */
         }
     }
-    for (unsigned slot = 0; slot < SLOTS; slot++) {
+    for (unsigned slot = 0; slot < ALL; slot++) {
         uint64_t key = state->memory.keys[slot];
+        const struct segment *segment = &table.segments[slot / SLOTS];
+        unsigned first = slot / SLOTS * SLOTS;
         if (!key) continue;
         unsigned k = 0;
         while (k < KEYS && addresses[k] != key) k++;
         if (k == KEYS || --count[k] < 0) wrong("at the end a slot holds what should not be there");
         filter[k]++;
-        for (unsigned n = 0; nth_bucket(key, n) != slot; n++) passed[nth_bucket(key, n)]++;
+        for (unsigned n = 0; first + nth_bucket(segment, key, n) != slot; n++)
+            passed[first + nth_bucket(segment, key, n)]++;
         const uint64_t *words = (const uint64_t *)&state->memory.values[slot];
         if (!is_value_of(key, words[0], words[1])) wrong("at the end a slot holds a torn value");
     }
@@ -309,7 +343,7 @@ static void check_end(const struct state *state) {
         if (count[k]) wrong("at the end a block is missing, or was freed twice");
         if (filter[k] != state->memory.filter[k]) wrong("at the end the filter counts wrong");
     }
-    for (unsigned slot = 0; slot < SLOTS; slot++)
+    for (unsigned slot = 0; slot < ALL; slot++)
         if (passed[slot] != state->memory.passed[slot]) wrong("at the end the keys that went past a bucket are miscounted");
 }
 
@@ -458,7 +492,9 @@ static void explore(const struct state *from) {
 static void choose_addresses(void) {
     unsigned found = 0;
     for (uint64_t address = 0x7f0000000010; found < KEYS; address += 48) {
-        bool distinct = nth_bucket(address, 0) == 0 && nth_bucket(address, 2) == 2; /* and 1 by itself */
+        const struct segment *first = &table.segments[0];
+        bool distinct = nth_bucket(first, address, 0) == 0 && nth_bucket(first, address, 2) == 2; /* and 1 by itself */
+        distinct &= !table_counts((void *)(uintptr_t)address); /* or its segment's count would be a state, too */
         for (unsigned k = 0; k < found; k++)
             distinct &= table_filter_index((void *)(uintptr_t)addresses[k]) != table_filter_index((void *)(uintptr_t)address);
         if (distinct) addresses[found++] = address;
@@ -469,14 +505,17 @@ int main(void) {
     for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++) {
         scenario = &scenarios[s];
         unsigned long before = states;
-        for (watched = 0; watched < SLOTS - 1; watched++) { /* the fourth is nobody's */
+        for (watched = 0; watched < (scenario->grows ? ALL : SLOTS); watched++) {
+            if (watched % SLOTS == SLOTS - 1) continue; /* it is nobody's */
             memset(keys, 0, sizeof keys);
             memset(values, 0, sizeof values);
-            if (!table_start(keys, values, SLOTS, false)) return 2;
+            if (!table_start(keys, values, SLOTS, ALL, false)) return 2;
+            table.segments[1] = table.segments[0];
+            atomic_store(&table.segments[1].keys, NULL);
             choose_addresses();
             for (unsigned i = 0; i < 4 && scenario->before[i].verb; i++) perform(scenario->before[i]);
-            untouched_at = SLOTS;
-            for (unsigned i = 0; i < SLOTS; i++)
+            untouched_at = ALL;
+            for (unsigned i = 0; i < ALL; i++)
                 if (scenario->untouched >= 0 && keys[i] == addresses[scenario->untouched]) untouched_at = i;
             static struct state start;
             memset(&start, 0, sizeof start);

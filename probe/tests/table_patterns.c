@@ -24,7 +24,7 @@ static const void *block_at(size_t i, size_t stride, size_t arena) {
 
 static void fill(size_t stride, size_t arena) {
     memset(keys, 0, capacity * sizeof *keys);
-    if (!table_start(keys, values, capacity, exact)) exit(2);
+    if (!table_start(keys, values, capacity, capacity, exact)) exit(2);
     for (size_t i = 0; i < blocks; i++)
         if (!table_insert(block_at(i, stride, arena), (struct offheap_value){.block = i})) {
             printf("stride %zu, arena %zu: block %zu of %zu was refused\n", stride, arena, i, blocks);

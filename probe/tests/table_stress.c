@@ -1,6 +1,7 @@
 /* The live table under threads that insert, replace and remove, and a reader outside them that
  * copies twice.  Every value is a function of its key, so a torn or stray row shows. Run under TSan, ASan, UBSan.
- * `table_stress exact`: as in an exact recording, whose filter lets everything through. */
+ * `table_stress exact`: as in an exact recording, whose filter lets everything through.
+ * `table_stress grows`: the same with segments that come as the one before fills up. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,10 +16,34 @@ enum { CAPACITY = 1 << 12, THREADS = 4, BLOCKS = 700, ROUNDS = 60000 };
 static uint64_t keys[CAPACITY];
 static struct offheap_value values[CAPACITY];
 static atomic_bool finished;
+static bool grows;
 static _Atomic long torn, seen;
 
 static struct offheap_value value_for(uint64_t key, uint32_t turn) {
     return (struct offheap_value){.block = key ^ turn, .stack = turn, .birth = ~turn};
+}
+
+/* 512 rows, then 512, 1024, 2048: each as many as are there. */
+static void grow(void) {
+    static atomic_bool busy;
+    static size_t rows = CAPACITY / 8;
+    if (atomic_exchange(&busy, true)) return;
+    if (table_fills() && rows < CAPACITY) {
+        if (!table_add(keys + rows, values + rows, rows)) exit(4);
+        rows *= 2;
+    }
+    atomic_store(&busy, false);
+}
+
+static bool insert(const void *block, struct offheap_value value) {
+    bool there = table_insert(block, value);
+    /* A few hundred times: while another thread makes room, or has not yet made it. */
+    for (int again = 0; grows && !there && again < 1000; again++) {
+        grow();
+        there = table_insert(block, value);
+    }
+    if (grows && table_counts(block)) grow();
+    return there;
 }
 
 static void *work(void *argument) {
@@ -39,7 +64,7 @@ static void *work(void *argument) {
             }
             there[i] = false;
         } else {
-            if (!table_insert(block, value_for(key, (uint32_t)round))) {
+            if (!insert(block, value_for(key, (uint32_t)round))) {
                 fprintf(stderr, "full\n");
                 exit(1);
             }
@@ -77,8 +102,9 @@ static void *read_outside(void *argument) {
 }
 
 int main(int count, char **words) {
-    bool exact = count > 1 && strcmp(words[1], "exact") == 0;
-    if (!table_start(keys, values, CAPACITY, exact)) return 2;
+    bool exact = count > 1 && strcmp(words[1], "sampled") != 0;
+    grows = count > 1 && strcmp(words[1], "grows") == 0;
+    if (!table_start(keys, values, grows ? CAPACITY / 8 : CAPACITY, CAPACITY, exact)) return 2;
     pthread_t threads[THREADS], reader;
     pthread_create(&reader, NULL, read_outside, NULL);
     for (long i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, (void *)(i + 1));

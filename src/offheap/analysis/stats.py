@@ -16,7 +16,7 @@ _LOSSES: dict[str, tuple[str, str, str]] = {
     "lost_blocks": (
         "sampled block",
         "sampled blocks",
-        "not recorded, the live table was full: live bytes are too low",
+        "not recorded, the live table was full (--memory): live bytes too low",
     ),
     "lost_ranges": ("mapping", "mappings", "not recorded, the table of ranges was full or busy"),
     "lost_unmaps": (

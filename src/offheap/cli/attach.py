@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.watch import glance
 
     sampling = rate.words(args)
+    rate.allow_reading(sampling)
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
     pid = discovery.resolve(args.target)

@@ -60,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.every <= 0:
         raise UserError(f"--every must be greater than 0, not {args.every:g}", "give a time such as 1s")
-    rate.words(args)
+    words = rate.words(args)
+    if args.attach:
+        rate.allow_reading(words)
     if (args.exact or args.interval is not None or args.budget is not None) and not args.attach:
         raise UserError("--interval, --budget and --exact need --attach", "add --attach, or leave them out")
     if not args.output.is_dir():

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from offheap.recording.sampling import Sampling
 
 DEFAULT = "budget=1%"  # as the probe's own (probe/options.c)
+_EXACT_MEMORY = 320 << 20  # bytes, the probe's own as well
 
 
 def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> None:
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--memory",
         type=parse_size,
         metavar="SIZE",
-        help=f"{condition}most memory that the probe may take (default: half of what is left below the "
-        "memory limit of the process's container)",
+        help=f"{condition}most memory that the probe may take (default 64MiB, with --exact 320MiB; and half "
+        "of what is left below the memory limit of the process's container)",
     )
     parser.add_argument(
         "--force",
@@ -56,6 +57,14 @@ def memory(args: argparse.Namespace) -> list[str]:
     if args.memory == 0:
         raise UserError("--memory must be greater than 0", "leave it out, or give a size such as 64MiB")
     return ([] if args.memory is None else [f"memory={args.memory}"]) + (["force"] if args.force else [])
+
+
+def allow_reading(words: str) -> None:
+    """Lets this command read as much as the probe that it starts with these words may hold."""
+    from offheap.recording import allowance
+
+    stated = [int(word.removeprefix("memory=")) for word in words.split(",") if word.startswith("memory=")]
+    allowance.bear(stated[-1] if stated else _EXACT_MEMORY if "exact" in words.split(",") else 0)
 
 
 def _sampling(args: argparse.Namespace) -> str:

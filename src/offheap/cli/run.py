@@ -86,6 +86,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
     from offheap.jvm.library import probe_library
 
     words = rate.words(args) if sampling is None else ",".join([sampling, *rate.memory(args)])
+    rate.allow_reading(words)
     if not args.force:
         # Before the recorder grows any further.
         from offheap.jvm import admission

@@ -21,16 +21,27 @@ BASE = 64 << 20  # bytes that any recording may take, however small
 # Bytes for each byte of Parquet: zstd makes a series 20 times smaller, and rows become objects.
 OF_TABLES = 1000
 OF_LIVE_FILE = 32  # bytes for each byte of a live file, which is not compressed
+# Bytes for each byte that the user lets the probe take: a live block has 24 there, and 120 while it is read;
+# stacks and their names come beside.
+OF_PROBE = 6
 
 # What reading takes beside the tables: the interpreter, DuckDB's buffers, symbols of a live file's modules.
 _BESIDE = 1 << 30
 
+_probe_memory = 0
+
+
+def bear(probe_memory: int) -> None:
+    """For a command that starts a probe: the user lets that take so many bytes, to read what it holds."""
+    global _probe_memory
+    _probe_memory = probe_memory
+
 
 def limit() -> int:
-    """Bytes, as OFFHEAP_READ_MEMORY says; UserError when that is no size."""
+    """Bytes, as OFFHEAP_READ_MEMORY says, or else as `bear` was told; UserError when that is no size."""
     text = os.environ.get(VARIABLE, "")
     if not text:
-        return DEFAULT
+        return max(DEFAULT, OF_PROBE * _probe_memory)
     try:
         return parse_size(text)
     except QuantityError:

@@ -11,7 +11,7 @@ from enum import IntEnum, IntFlag
 import numpy as np
 
 MAGIC = b"OFFHEAP\n"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 4096
 FILE_SUFFIX = ".live"
 
@@ -69,6 +69,7 @@ class Loss(IntEnum):
 
 
 LOSSES = 16
+SEGMENTS = 12
 
 
 class Coverage(IntFlag):
@@ -160,6 +161,8 @@ SECTION = np.dtype(
     [("offset", "<u8"), ("capacity", "<u8"), ("used", "<u8"), ("row_bytes", "<u4"), ("reserved", "<u4")]
 )
 
+SEGMENT = np.dtype([("offset", "<u8"), ("capacity", "<u8")])
+
 HEADER = np.dtype(
     [
         ("magic", "S8"),
@@ -197,7 +200,9 @@ HEADER = np.dtype(
         ("recorder_start", "<u8"),
         ("recorder_namespace", "<u8"),
         ("memory_bound", "<u8"),
-        ("reserved", "<u8", (149,)),
+        ("segments", "<u8"),
+        ("segment", SEGMENT, (SEGMENTS,)),
+        ("reserved", "<u8", (124,)),
     ]
 )
 

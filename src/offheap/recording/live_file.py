@@ -60,6 +60,7 @@ class Header:
     joined: int
     intervals: NDArray[np.uint64]  # (256,), by a block's interval code
     sections: Rows  # (16,) of contract.SECTION, checked against the file's length
+    segments: tuple[tuple[int, int], ...]  # of the live table after the first: offset and capacity, checked
     budget: Budget | None
     looked_monotonic: float  # under a budget: the last time the interval may have moved
     inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
@@ -155,13 +156,14 @@ class LiveFile:
         header = self.header
         tick = header.tick_seconds
         parts: list[Rows] = []
-        allowance = live_limits.check(self.path, header.sections, self._frames_named)
-        for first, count in self._chunks(Section.KEYS):
-            keys, values = self._at_rest(first, count)
-            if len(keys):
-                allowance.take(len(keys), live_limits.LIVE_ROW_BYTES, "live blocks")
-                parts.append(live_blocks(values, header.intervals, tick))
-        for first, count in self._chunks(Section.RANGES):
+        allowance = live_limits.check(self.path, header.sections, self._frames_named, header.segments)
+        for keys_at, values_at, capacity in self._segments():
+            for first, count in _chunks(capacity):
+                keys, values = self._at_rest(keys_at, values_at, first, count)
+                if len(keys):
+                    allowance.take(len(keys), live_limits.LIVE_ROW_BYTES, "live blocks")
+                    parts.append(live_blocks(values, header.intervals, tick))
+        for first, count in _chunks(int(header.sections[Section.RANGES]["capacity"])):
             before = self._rows(Section.RANGES, first, count)
             taken = np.flatnonzero(before["start"])
             if not len(taken):
@@ -226,7 +228,7 @@ class LiveFile:
     def admit_frames(self, count: int) -> None:
         """UserError when so many more distinct frames, which are to be named, need too much memory."""
         self._frames_named += count
-        live_limits.check(self.path, self.header.sections, self._frames_named)
+        live_limits.check(self.path, self.header.sections, self._frames_named, self.header.segments)
 
     def modules(self) -> Rows:
         """Complete rows of contract.MODULE by number (an incomplete one has start 0)."""
@@ -290,15 +292,30 @@ class LiveFile:
                 break
         return bytes(raw)
 
-    def _at_rest(self, first: int, count: int) -> tuple[NDArray[np.uint64], Rows]:
-        """Keys and values of the slots that held the same block in two copies."""
+    def _segments(self) -> list[tuple[int, int, int]]:
+        """Of each segment of the live table: where its keys begin and where its values, and its capacity.
+
+        The youngest first: blocks stay where they are, so one that lives all the while is read once, and one
+        that is put into a segment after that was read is younger than the reading.
+        """
+        sections = self.header.sections
+        keys, values = sections[Section.KEYS], sections[Section.VALUES]
+        first = int(keys["offset"]), int(values["offset"]), int(keys["capacity"])
+        key = contract.KEY.itemsize
+        more = [(offset, offset + capacity * key, capacity) for offset, capacity in self.header.segments]
+        return [*reversed(more), first]
+
+    def _at_rest(
+        self, keys_at: int, values_at: int, first: int, count: int
+    ) -> tuple[NDArray[np.uint64], Rows]:
+        """Keys and values of the slots of a segment that held the same block in two copies."""
         nothing = np.zeros(0, contract.KEY), np.zeros(0, contract.VALUE)
-        keys = self._rows(Section.KEYS, first, count)
+        keys = self._rows_at(keys_at, contract.KEY, first, count)
         if not keys.any():
             return nothing
-        values = self._rows(Section.VALUES, first, count)
-        keys_again = self._rows(Section.KEYS, first, count)
-        values_again = self._rows(Section.VALUES, first, count)
+        values = self._rows_at(values_at, contract.VALUE, first, count)
+        keys_again = self._rows_at(keys_at, contract.KEY, first, count)
+        values_again = self._rows_at(values_at, contract.VALUE, first, count)
         # Few slots are taken where blocks are sampled: only those are compared any further.
         at = np.flatnonzero((keys == keys_again) & (keys != 0))
         words, words_again = (rows[at].view("<u8").reshape(-1, 2) for rows in (values, values_again))
@@ -317,17 +334,16 @@ class LiveFile:
         frames: NDArray[np.uint64] = span[np.repeat(starts - low, depths) + within]
         return frames
 
-    def _chunks(self, section: Section) -> list[tuple[int, int]]:
-        capacity = int(self.header.sections[section]["capacity"])
-        return [(first, min(_CHUNK_ROWS, capacity - first)) for first in range(0, capacity, _CHUNK_ROWS)]
-
     def _rows(self, section: Section, first: int, count: int) -> Rows:
-        dtype = contract.ROWS[section]
+        at = int(self.header.sections[section]["offset"])
+        return self._rows_at(at, contract.ROWS[section], first, count)
+
+    def _rows_at(self, at: int, dtype: np.dtype[Any], first: int, count: int) -> Rows:
         rows = np.empty(count, dtype)
         if not count:
             return rows
         view = rows.view("u1").data
-        at = int(self.header.sections[section]["offset"]) + first * dtype.itemsize
+        at += first * dtype.itemsize
         while view:
             read = self._file.read_into(at, view)
             if read == 0:
@@ -357,10 +373,15 @@ class LiveFile:
                 f"this one reads {contract.VERSION})",
                 "upgrade offheap",
             )
-        if int(row["file_bytes"]) > os.fstat(self._file.descriptor).st_size:
+        length = os.fstat(self._file.descriptor).st_size
+        if int(row["file_bytes"]) > length:
             raise _truncated(self.path)
-        _check(self.path, row)
+        _check(self.path, row, length)
         return _header(row)
+
+
+def _chunks(capacity: int) -> list[tuple[int, int]]:
+    return [(first, min(_CHUNK_ROWS, capacity - first)) for first in range(0, capacity, _CHUNK_ROWS)]
 
 
 def _open(path: Path) -> RegularFile:
@@ -396,8 +417,11 @@ def damaged(path: Path, what: str) -> UserError:
     return UserError(f"{path} is damaged: {what}", "copy it again, or record again")
 
 
-def _check(path: Path, row: Any) -> None:
-    """Everything later reads rely on; the numbers are as Python ints so that nothing wraps."""
+def _check(path: Path, row: Any, length: int) -> None:
+    """Everything later reads rely on; the numbers are as Python ints so that nothing wraps.
+
+    `length` of the file, looked at after the row was read: it may have grown while that was copied.
+    """
     file_bytes = int(row["file_bytes"])
     if int(row["header_bytes"]) != contract.HEADER_BYTES or file_bytes < contract.HEADER_BYTES:
         raise damaged(path, "its header is not 4096 bytes long")
@@ -449,6 +473,17 @@ def _check(path: Path, row: Any) -> None:
     keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))
     if keys != values:
         raise damaged(path, f"it has {keys} keys and {values} values")
+    if int(row["segments"]) > contract.SEGMENTS:
+        raise damaged(path, f"it has {int(row['segments'])} segments")
+    for offset, capacity in _segments(row):
+        end = offset + capacity * (contract.KEY.itemsize + contract.VALUE.itemsize)
+        if offset < contract.HEADER_BYTES or offset % 4096 or end > length:
+            raise damaged(path, "a segment of its live table lies outside of it")
+
+
+def _segments(row: Any) -> tuple[tuple[int, int], ...]:
+    rows = row["segment"][: int(row["segments"])]
+    return tuple((int(segment["offset"]), int(segment["capacity"])) for segment in rows)
 
 
 def _header(row: Any) -> Header:
@@ -472,6 +507,7 @@ def _header(row: Any) -> Header:
         joined=joined,
         intervals=row["intervals"].copy(),
         sections=row["sections"].copy(),
+        segments=_segments(row),
         budget=_budget(row),
         looked_monotonic=int(row["looked_ns"]) * 1e-9,
         inverse_seconds=float(row["inverse_seconds"]),

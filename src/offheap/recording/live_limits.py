@@ -7,7 +7,7 @@ bytes of its own.  Rows that share them would let a small file stand for gigabyt
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ _ROW_BYTES: Mapping[Section, int] = {
     Section.PROPERTIES: 400,
 }
 _FRAME_BYTES = 800  # a distinct frame: its number and its name, as Python's objects
+_SLOT_BYTES = contract.KEY.itemsize + contract.VALUE.itemsize
 LIVE_ROW_BYTES = 120  # a live block or mapping: model.LIVE, copied, grouped and sorted
 
 
@@ -42,14 +43,16 @@ _SIZES = [contract.ROWS[part].itemsize for part in sorted(contract.ROWS)]
 _NEEDS = [_ROW_BYTES.get(part, 0) for part in sorted(contract.ROWS)]
 
 
-def check(path: Path, sections: Any, frames: int) -> Allowance:
+def check(path: Path, sections: Any, frames: int, segments: Sequence[tuple[int, int]] = ()) -> Allowance:
     """UserError when the rows in use, and `frames` distinct ones, need more memory than the file may take.
 
-    Returns what is left.
+    `segments` of the live table after the first, offset and capacity: they make the file larger.  Returns
+    what is left.
     """
     capacities = sections["capacity"][: len(_SIZES)].tolist()
     rows = list(map(min, sections["used"][: len(_SIZES)].tolist(), capacities))
     size = sum(map(operator.mul, capacities, _SIZES))
+    size += sum(capacity for _, capacity in segments) * _SLOT_BYTES
     allowance = Allowance(path, size, OF_LIVE_FILE)
     allowance.taken = sum(map(operator.mul, rows, _NEEDS)) + frames * _FRAME_BYTES
     if not allowance.exceeded:

@@ -1,0 +1,24 @@
+/* How the live table grows: step by step, by the threads that put blocks into it. */
+#ifndef OFFHEAP_GROWTH_H
+#define OFFHEAP_GROWTH_H
+
+#include "options.h"
+#include "table.h"
+
+/* For a new recording, after live_file_create. */
+void growth_start(const struct options *options);
+
+/* For a block of which growth_due is true: if the table fills up, prepares a part of its next segment, 64 or 128 KiB, in 0.1 ms
+ * or so; when all of it is prepared, blocks go there.  Between probe_enter and probe_leave. */
+void growth_turn(void);
+
+/* One block in 128, chosen by its address. */
+static inline bool growth_due(const void *block) {
+    return ((uint64_t)(uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 57 == 0;
+}
+
+/* For a block that found no place: a turn, or a short wait for the thread that has one.  False: the block is lost,
+ * since the table may not grow, or half a millisecond has gone by since the first call, which had 0. */
+bool growth_makes_room(uint64_t *waiting_since);
+
+#endif

@@ -1,0 +1,89 @@
+"""Many live blocks of a real JVM, recorded with `exact`: the recording has them all."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offheap.recording import load
+from waiting_jvm import read_line
+
+SOURCE = Path(__file__).parent / "java" / "ManyBlocks.java"
+COUNT = 1_200_000
+# The table begins with 1,048,576 rows then, and there is room for half as many more.
+OPTIONS = ("--exact", "--memory", "48MiB")
+
+pytestmark = pytest.mark.usefixtures("probe_library")
+
+
+@pytest.fixture(scope="module")
+def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    command: list[str | Path] = [jdk / "bin" / "javac", "--release", "11", "-nowarn", "-d", folder, SOURCE]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+def started(command: list[str | Path], folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def offheap(*arguments: str) -> list[str | Path]:
+    return [sys.executable, "-m", "offheap", *arguments]
+
+
+def go(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize(("version", "way"), [(11, "attach"), (25, "run")])
+def test_a_jvm_that_holds_many_blocks(
+    version: int, way: str, jre: Callable[[int], Path], classes: Path, tmp_path: Path
+) -> None:
+    java: list[str | Path] = [jre(version), "-Xmx64m", "-cp", classes, "ManyBlocks", str(COUNT)]
+    output = tmp_path / "a.offheap"
+    run = offheap("run", *OPTIONS, "-o", str(output), "--")
+    jvm = started([*run, *java] if way == "run" else java, tmp_path)
+    processes = [jvm]
+    try:
+        assert read_line(jvm, 60) == b"ready\n"
+        if way == "attach":
+            recorder = started(offheap("attach", str(jvm.pid), *OPTIONS, "-o", str(output)), tmp_path)
+            processes.append(recorder)
+            deadline = time.monotonic() + 60
+            while not (output / "meta.json").exists():
+                assert recorder.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        go(jvm)
+        assert read_line(jvm, 120) == b"held\n"
+        if way == "attach":
+            recorder.send_signal(signal.SIGINT)
+            _, problems = recorder.communicate(timeout=120)
+            assert recorder.returncode == 0, problems
+        go(jvm)
+        _, problems = jvm.communicate(timeout=120)
+        assert jvm.returncode == 0, problems
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    recording = load(output)
+    assert "lost_blocks" not in recording.info.lost
+    sizes = recording.live["size"]
+    of_them = sizes[(sizes >= 1_001) & (sizes < 1_009)]
+    assert COUNT <= len(of_them) < COUNT + 1_000
+    per_stack = np.bincount(recording.live["stack"])
+    names = [frame.name for frame in recording.stack(int(per_stack.argmax()))]
+    assert "ManyBlocks.hold" in names
