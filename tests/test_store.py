@@ -142,6 +142,17 @@ def test_round_trip(recording: Path) -> None:
     )
 
 
+def test_many_equal_blocks_are_no_damage(tmp_path: Path) -> None:
+    """An exact recording of a leak: 3 million rows in 27 KB."""
+    target = writer(tmp_path / "a.offheap")
+    with contextlib.closing(target):
+        fill(target)
+        rows = live([1] * 3_000_000)
+        rows["birth"] = np.arange(len(rows)) // 100_000 * 0.01
+        target.replace_live(rows)
+    assert len(load(target.path).live) == len(rows)
+
+
 def test_owners_over_time(recording: Path) -> None:
     owners = load(recording).owners
     assert owners.times.tolist() == [0.0, 1.0, 2.0]
