@@ -198,7 +198,7 @@ def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -
         table = pager.text[pager.text.index("owner  ") :].splitlines()
         assert table[1].split()[:4] == ["Java", "heap", "64", "MiB"]
         malloc = next(line for line in table if "49 MiB" in line)
-        assert "+60 MiB/min" in malloc
+        assert "+1.0 MiB/s" in malloc
         assert malloc.endswith("█")
         assert table[-1].split()[:3] == ["RSS", "113", "MiB"]
         await app.press("escape")

@@ -20,8 +20,10 @@ AGE = "age"  # the gauge: seconds since the process started
 WARM_UP = 300.0
 # Seconds of a watch of a process younger than that, within which a cache that fills may grow in a straight
 # line: RocksDB's, of 24 MB, was taken for a leak in 42 % of watches of half a minute, in 25 % of those of a
-# minute, and in none of two minutes.  The looks of a watch of 2 min are a little less apart.
-FILLS = 115.0
+# minute, and in none of two minutes.
+FILLS = 120.0
+# Seconds between the first and the last look of such a watch, where others are so busy that one takes 10 s.
+_LOOKS_APART = FILLS - 20.0
 FILLED: tuple[Kind, ...] = ("native-malloc", "direct-buffers")
 # What malloc gains with metaspace and the code cache, over what these gain: arenas, symbols, tables, what the
 # compilers hold for each method.
@@ -47,7 +49,7 @@ def is_young(over: OwnersOverTime) -> bool:
 
 def may_fill(over: OwnersOverTime) -> bool:
     """Whether caches and pools of the process may still fill, and no look is old enough to tell."""
-    return is_young(over) and float(over.times[-1] - over.times[0]) < FILLS
+    return is_young(over) and float(over.times[-1] - over.times[0]) < _LOOKS_APART
 
 
 def warms(
