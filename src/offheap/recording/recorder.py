@@ -255,7 +255,8 @@ class _Recorder:
         if self._owners is None or self._pid is None or began < self._owners_due:
             return
         seen = self._owners(self._pid)
-        if seen is not None:
+        # The probe may be out by now, and its memory with it: that is no look at what was recorded.
+        if seen is not None and not self._source.ended():
             self._target.append_look(self._time, *seen)
         cost = time.process_time() - used
         self._owners_due = began + max(_LOOK_SECONDS, _cadence(age), cost / _LOOK_SHARE)
