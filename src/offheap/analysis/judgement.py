@@ -82,7 +82,7 @@ def _judge(
         nothing.where(reason == Reason.NOTHING_LIVE, kept.growth.where(of_kept, value))
         for value in (course.rates.growth, course.rates.grown)
     )
-    # Nor is it known of what grows in a straight line how far its bound is.
+    # A straight line does not tell how far the bound of a cache is.
     cache = 1 - _CACHE_DOUBT * np.minimum(1.0, _CACHE_SECONDS / np.maximum(asked.seconds, 1e-9))
     # What has grown for as long as there is the process, and no longer, may be about to be full.
     of_age = np.clip(1 - _FILLING / max(age, _FILLING), LIKELY, _MOST_SURE)

@@ -293,7 +293,7 @@ class LiveFile:
         return bytes(raw)
 
     def _segments(self) -> list[tuple[int, int, int]]:
-        """Of each segment of the live table: where its keys begin and where its values, and its capacity.
+        """Where the keys and the values of each segment of the live table begin, and its capacity.
 
         The youngest first: blocks stay where they are, so one that lives all the while is read once, and one
         that is put into a segment after that was read is younger than the reading.
