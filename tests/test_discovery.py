@@ -104,7 +104,7 @@ def test_a_container_is_seen_with_both_its_pids(jre: Callable[[int], Path], wait
         assert found
         assert found.namespace_pid == 1
         assert found.main == "Waiting"
-        assert found.java_version.split(".")[0] == "17"
+        assert found.java_version.split(".")[0] == "17", found
 
 
 def test_processes_that_are_no_jvm_are_not_listed() -> None:

@@ -7,7 +7,7 @@ the application is what called it and is no framework (`packages`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from offheap import cxx_names
@@ -63,7 +63,7 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
         return Frame("no stack", "unknown")
     if inside := callback(stack):
         return inside.inner
-    at = looked_at([trait(frame, application) for frame in stack])
+    at = looked_at(trait(frame, application) for frame in stack)
     if at is not None:
         return stack[at]
     candidates = [frame for frame in stack[frames.allocating(stack) :] if frame.kind != "unknown"]
@@ -75,12 +75,14 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     return candidates[0] if candidates else stack[0]
 
 
-def looked_at(stack: Sequence[Trait]) -> int | None:
+def looked_at(traits: Iterable[Trait]) -> int | None:
     """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
     # Which of the methods that were inlined into another called is not known.
     gap, native = False, -1
-    # Mostly found here, a few frames from the inside.
-    for index, one in enumerate(stack):
+    # Mostly found here, a few frames from the inside: no more of them than these are looked at.
+    stack: list[Trait] = []
+    for index, one in enumerate(traits):
+        stack.append(one)
         if one.flags & SURE and not gap:
             if native >= 0 or not _is_native_method(stack, index):
                 return index
@@ -115,12 +117,12 @@ def _is_native_method(stack: Sequence[Trait], index: int) -> bool:
 
 
 def _is_native(stack: Sequence[Frame], index: int) -> bool:
-    return _is_native_method([trait(frame, NOBODY) for frame in stack[: index + 1]], index)
+    return index > 0 and stack[index - 1].kind == "native" and not stack[index].line
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
     """Says that no application code is on a stack of Java frames; "" where some may be, or in a callback."""
-    if any(frame.kind == "java" and application.has(frame) for frame in stack) or callback(stack):
+    if any(trait(frame, application).flags & SURE for frame in stack) or callback(stack):
         return ""
     java = [frame for frame in stack if frame.kind == "java"]
     if not java:

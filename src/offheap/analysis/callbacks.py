@@ -63,11 +63,15 @@ class Callback:
 
 def callback(stack: Sequence[Frame]) -> Callback | None:
     """The callback that wanted the memory; None where the memory was not wanted in one."""
-    inner = frames.boundary(stack)
-    end = len(stack) if inner is None else inner
-    # Most stacks have neither.
-    if not any(frame.kind == "jvm" or frame.name in _SIGNAL for frame in stack[:end]):
+    inner, called_by_jvm = None, False
+    for index, frame in enumerate(stack):
+        if frame.kind == "java":
+            inner = index
+            break
+        called_by_jvm = called_by_jvm or frame.kind == "jvm" or frame.name in _SIGNAL
+    if not called_by_jvm:  # as in most stacks
         return None
+    end = len(stack) if inner is None else inner
     start = next((index for index in range(end) if _is_agents(stack[index])), None)
     if start is None or not _on_behalf(stack, start):
         return None

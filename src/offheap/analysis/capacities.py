@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ class Capacity:
     module: str = ""
     java: str = ""
 
-    def matches(self, frame: Frame) -> bool:
-        pattern = self.java if frame.kind == "java" else self.module
-        text = frame.name if frame.kind == "java" else frame.module
+    def bounds(self, text: str, *, java: bool) -> bool:
+        """Whether it is the bound of a Java method of that name, or of a native library's functions."""
+        pattern = self.java if java else self.module
         return bool(pattern and re.match(pattern, text))
 
 
@@ -66,10 +67,18 @@ _CAPACITIES = (
 
 def capacity(stack: Sequence[Frame]) -> Capacity | None:
     """What bounds the first library in the list that the stack goes through; None: no such library."""
-    for bound in _CAPACITIES:
-        if any(bound.matches(frame) for frame in stack):
-            return bound
-    return None
+    found = [
+        _place(frame.name, java=True) if frame.kind == "java" else _place(frame.module, java=False)
+        for frame in stack
+    ]
+    places = [place for place in found if place is not None]
+    return _CAPACITIES[min(places)] if places else None
+
+
+@functools.lru_cache(maxsize=1 << 14)  # methods and libraries: stacks share a few thousand
+def _place(text: str, *, java: bool) -> int | None:
+    """Where the first bound of such functions stands in the list."""
+    return next((place for place, one in enumerate(_CAPACITIES) if one.bounds(text, java=java)), None)
 
 
 def advice(stack: Sequence[Frame]) -> str:

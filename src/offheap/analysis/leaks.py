@@ -36,6 +36,8 @@ from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_durati
 from offheap.recording.model import Frame, Recording
 
 _MAY_BE_FREED = "a collection might still free it (--gc rules that out)"
+# As numbers: an array of reasons holds those.
+_FILLING = frozenset(map(int, (Reason.FILLS, Reason.SLOWS, Reason.EVICTS)))
 _COLLECT = "offheap attach PID --gc asks for a collection and judges what survives it"
 _OWNERS = {True: "Java objects own it", False: "Java objects may own it"}
 
@@ -287,7 +289,7 @@ class Ranking(Sequence[Suspect]):
             seconds_to_limit=self.room.seconds(growth)
             if self.room and verdict in ("leak", "growing")
             else None,
-            next=self._next(number, waits),
+            next=self._next(number, site.stack, waits),
         )
 
     @cached_property
@@ -306,11 +308,11 @@ class Ranking(Sequence[Suspect]):
                 found.setdefault(blamed(java, self._application))
         return tuple(found)
 
-    def _next(self, number: int, waits: bool) -> str:
+    def _next(self, number: int, stack: Sequence[Frame], waits: bool) -> str:
         """What tells a leak from garbage, or from a cache."""
         judged = self._judgements
-        fills = judged.may_fill[number] or judged.seen[number] in (Reason.FILLS, Reason.SLOWS, Reason.EVICTS)
-        bound = advice(self.sites.site(number).stack) if fills else ""
+        fills = judged.may_fill[number] or judged.seen.item(number) in _FILLING
+        bound = advice(stack) if fills else ""
         return "; ".join(each for each in (_COLLECT if waits else "", bound) if each)
 
     def _collected(self, number: int) -> tuple[bool, str]:
@@ -334,6 +336,8 @@ class Ranking(Sequence[Suspect]):
     def _kept(self, number: int) -> str:
         """Says that the verdict is an earlier look's; "" if it is this one's."""
         judged = self._judgements
+        if judged.reason.item(number) == judged.seen.item(number):
+            return ""
         stands, seen = (VERDICTS[Reason(of[number])] for of in (judged.reason, judged.seen))
         return (
             f"{seen} by this look alone, which has to hold before it replaces {stands}"
