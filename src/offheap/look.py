@@ -6,6 +6,7 @@ sent that need no safepoint.  `detail` adds one that leaves some 5 MiB behind in
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -38,6 +39,9 @@ _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
+# Address space of ELF files by device and inode: the same few dozen files are asked for at every look.
+_image_lengths: dict[tuple[str, int], int] = {}
+_MOST_LENGTHS = 4096
 # HotSpot's threads that answer us, as the kernel, or JDK 26, cuts their names: the others start the first.
 # What they bring into memory is ours; what RSS grew by would also count what the program does meanwhile.
 _ANSWERING = ("Attach Listener", "Signal Dispatch", "Signal ..atcher")
@@ -330,18 +334,28 @@ def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
         if not row.is_file or mapping.offset or key in seen:
             continue
         seen.add(key)
-        try:
-            with ElfImage.of(root.open_mapped(pid, mapping)) as image:
-                loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
-        except (OSError, ElfError):
-            continue
+        if length := _image_bytes(pid, mapping):
+            images.append(Image(mapping.start, mapping.start + length, mapping.path))
+    return images
+
+
+def _image_bytes(pid: int, mapping: Mapping) -> int:
+    """How much address space the ELF file takes, in whole pages; 0 of what is none."""
+    key = (mapping.device, mapping.inode)
+    known = _image_lengths.get(key)
+    if known is not None:
+        return known
+    length = 0
+    with contextlib.suppress(OSError, ElfError):
+        with ElfImage.of(root.open_mapped(pid, mapping)) as image:
+            loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
         if len(loads):
             base = int(loads["address"][0]) // PAGE * PAGE
             length = max(int(row["address"]) + int(row["memory_size"]) for row in loads) - base
-            if 0 < length < 1 << 40:
-                end = mapping.start + -(-length // PAGE) * PAGE
-                images.append(Image(mapping.start, end, mapping.path))
-    return images
+            length = -(-length // PAGE) * PAGE if 0 < length < 1 << 40 else 0
+        if len(_image_lengths) < _MOST_LENGTHS:
+            _image_lengths[key] = length
+    return length
 
 
 def _allocator(rows: Sequence[Row]) -> str:
