@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
 from offheap.recording import allowance, contract, load
 from offheap.recording.contract import Section
-from offheap.recording.parts import connect, parts
+from offheap.recording.parquet_tables import ParquetTables
+from offheap.recording.parts import parts
 from zoo import offheap
 
 MIB = 1 << 20
@@ -275,12 +277,9 @@ def test_an_allocation_that_fails_is_one_line(recording: Path) -> None:
 
 def test_an_honest_recording_is_within_its_allowance(recording: Path) -> None:
     """What is taken of it is less than half of what its size allows."""
-    from offheap.recording.stored_recording import _Tables
-
     opened = package.open(recording)
     assert opened.info.path == str(recording)
-    with connect().cursor() as connection:
-        tables = _Tables(connection, recording)
+    with contextlib.closing(ParquetTables(recording)) as tables:
         for table in ("process", "series", "frames", "live", "threads", "modules"):
             tables.read(table)
-        assert tables._allowance.taken < allowance.BASE / 2
+        assert tables.allowance.taken < allowance.BASE / 2

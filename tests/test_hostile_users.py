@@ -277,7 +277,7 @@ def test_attach_that_leaves_its_probe_behind_says_so_by_its_status(
         command = offheap("attach", str(jvm.pid), "--duration", "4s", "-o", tmp_path / "a.offheap", "--json")
         attach = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
-        while not list((tmp_path / "a.offheap").glob("process/*")):
+        while not list((tmp_path / "a.offheap").glob("journal/process.blocks")):
             assert time.monotonic() < deadline
             assert attach.poll() is None, attach.communicate()
             time.sleep(0.05)

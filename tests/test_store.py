@@ -23,12 +23,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.recording import load
+from offheap.recording import finishing, load
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
 from offheap.recording.model import LIVE, NOT_STORED, PROCESS, SERIES, Chain, Frame, Info, Module
-from offheap.recording.parts import MERGED, parts
+from offheap.recording.parts import parts
 from offheap.recording.store import RecordingWriter, writer
+
+BLOCK_HEAD = struct.Struct("<4sIQQ")  # magic, rows, bytes inflated and deflated
 
 FRAMES = {
     0: (Frame("malloc", "native"),),
@@ -212,29 +214,34 @@ def test_the_query_of_the_documentation(recording: Path) -> None:
     assert dict(rows)[FRAMES[2][0].name] == 400.0
 
 
-def test_many_parts_are_merged(tmp_path: Path) -> None:
+def test_a_long_table_becomes_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finishing, "_PART_ROWS", 10)
     target = writer(tmp_path / "a.offheap")
-    count = MERGED * 2 + 5
-    fill(target, 1)
-    for n in range(1, count):
-        target.append_rows("process", process(n))
-    found = parts(target.path / "process")
-    assert [part.span for part in found] == [MERGED, MERGED, 1, 1, 1, 1, 1]
-    assert load(target.path).process["time"].tolist() == list(range(count))
+    fill(target, 25)
     target.finish()
     target.close()
-    assert load(target.path).process["time"].tolist() == list(range(count))
+    assert [part.path.name for part in parts(target.path / "process")] == [
+        f"{number:06}.parquet" for number in (1, 2, 3)
+    ]
+    assert load(target.path).process["time"].tolist() == list(range(25))
 
 
-def test_killed_between_merging_and_removing(tmp_path: Path, recording: Path) -> None:
-    """The merged part and those it replaces are both there: nothing counts twice."""
-    target = writer(tmp_path / "b.offheap")
-    fill(target)
-    target.close()
-    merged = next((recording / "series").iterdir())
-    (target.path / "series" / merged.name).write_bytes(merged.read_bytes())
-    assert len(os.listdir(target.path / "series")) == 4
-    assert load(target.path).series["time"].tolist() == [0.0, 1.0, 2.0]
+def test_the_parts_of_an_earlier_version(recording: Path) -> None:
+    """Recordings grew by a part a snapshot, and a wider part replaced its members.
+
+    The wide part and its members may both be there: nothing counts twice.
+    """
+    (whole,) = (recording / "series").iterdir()
+    for number in range(3):
+        part = recording / "series" / f"{number + 1:06}.parquet.new"
+        duckdb.sql(f"COPY (SELECT * FROM '{whole}' WHERE time = {number}) TO '{part}' (FORMAT parquet)")
+    whole.rename(recording / "series" / "000001-000003.parquet")
+    for part in (recording / "series").glob("*.new"):
+        part.rename(part.with_suffix(""))
+    assert len(os.listdir(recording / "series")) == 4
+    assert load(recording).series["time"].tolist() == [0.0, 1.0, 2.0]
+    (recording / "series" / "000001-000003.parquet").unlink()
+    assert load(recording).series["time"].tolist() == [0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("written", range(1, 4))
@@ -242,7 +249,9 @@ def test_killed_between_snapshots(tmp_path: Path, written: int) -> None:
     target = writer(tmp_path / "a.offheap")
     fill(target, written)
     target.close()
-    (target.path / "series" / ".000009.parquet.writing").write_bytes(b"half a part")
+    with (target.path / "journal" / "series.blocks").open("ab") as file:
+        file.write(BLOCK_HEAD.pack(b"ohb1", 1, 88, 50) + b"half a block")
+    (target.path / "journal" / ".live.writing").write_bytes(b"half a table")
     got = load(target.path)
     assert got.process["time"].tolist() == list(range(written))
     assert len(got.live) == written

@@ -130,9 +130,10 @@ class FollowedDirectory:
         self._written: tuple[int, int] | None = None
         self._due = 0.0
         self._recording: Recording | None = None
+        self._symbolizer = symbolizer(None)  # for as long as the recording is written
 
     def close(self) -> None:
-        pass
+        self._symbolizer.close()
 
     def look(self) -> Look | None:
         """None when nothing was written since the look before, or it is too early to read it all again."""
@@ -141,7 +142,7 @@ class FollowedDirectory:
         if self._recording is not None and (written == self._written or began < self._due):
             return None
         used = time.process_time()
-        self._recording = stored_recording.load(self._path)
+        self._recording = stored_recording.load(self._path, self._symbolizer)
         self._written = written
         self._due = began + (time.process_time() - used) / _SHARE_OF_CPU
         its = self._recording

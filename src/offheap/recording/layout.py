@@ -6,7 +6,7 @@ SCHEMA = "offheap.recording/1"
 META = "meta.json"
 COUNTED = "counted"  # the kind of a row of `collections` that is none: they are counted from then on
 
-# table -> column -> DuckDB type.
+# table -> column -> DuckDB type.  Tables that grow; a journal has `heads` and `members` for `stacks`.
 APPENDED: dict[str, dict[str, str]] = {
     "process": {
         "time": "DOUBLE",
@@ -67,4 +67,12 @@ REPLACED: dict[str, dict[str, str]] = {
         "end_address": "UBIGINT",
         "bias": "UBIGINT",
     },
+}
+
+# Tables of a journal alone.  The frames of a stack are the next `depth` of `members`, which is written first.
+JOURNALED: dict[str, dict[str, str]] = {
+    "heads": {"stack": "UINTEGER", "kind": "UTINYINT", "depth": "UINTEGER"},
+    "members": {"frame": "UINTEGER"},
+    # Every frame as the probe wrote it, also those that have no name yet.
+    "raws": {"frame": "UINTEGER", "raw": "UBIGINT"},
 }

@@ -72,6 +72,14 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class RecorderCost:
+    """What the process that wrote the recording took, beside what sampling takes of the recorded process."""
+
+    cpu_seconds: float  # from its start to the last snapshot
+    rss_bytes: int  # at most, before that; then native frames get their names, and the tables are written
+
+
+@dataclass(frozen=True, slots=True)
 class Info:
     """About the recording as a whole.  Times: `start` is seconds since the epoch, UTC."""
 
@@ -98,6 +106,7 @@ class Info:
     # killed leaves one that is older than its last snapshot: a large one is not written each time.
     live_time: float = 0.0
     budget: Budget | None = None  # None: the interval was fixed
+    recorder: RecorderCost | None = None  # None: not known, or a live file
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for

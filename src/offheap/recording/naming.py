@@ -93,13 +93,7 @@ class Naming:
 
     def problems(self) -> tuple[str, ...]:
         """Why names are missing so far: a sentence each, the modules that share it together."""
-        modules: dict[str, list[str]] = {}
-        for path, problem in sorted(self._symbolizer.problems.items()):
-            names = modules.setdefault(problem, [])
-            name = PurePosixPath(path.removesuffix(" (deleted)")).name
-            if name not in names:
-                names.append(name)
-        return tuple(f"{_enumerated(names)}: {problem}" for problem, names in modules.items())
+        return problems(self._symbolizer)
 
     def modules(self) -> list[Module]:
         """By module row of a native frame; a row still being written has start 0.
@@ -155,22 +149,7 @@ class Naming:
                 )
                 continue
             module = self._modules[number]
-            chains.update(zip(members, self._symbolize(module, addresses), strict=True))
-        return chains
-
-    def _symbolize(self, module: Module, addresses: list[int]) -> list[Chain]:
-        base = PurePosixPath(module.path.removesuffix(" (deleted)")).name
-        kind: Kind = "jvm" if base == "libjvm.so" else "native"
-        # Return addresses: the call is the instruction before.
-        found = self._symbolizer.resolve(module.path, module.build_id, [a - 1 for a in addresses])
-        chains: list[Chain] = []
-        for address, symbols in zip(addresses, found, strict=True):
-            name = f"{base}+{address:#x}" if base else f"{address + module.bias:#x}"
-            chain = tuple(
-                Frame(symbol.name or name, kind, base, symbol.file, symbol.line, symbol.inlined)
-                for symbol in symbols
-            )
-            chains.append(chain or (Frame(name, kind if base else "unknown", base),))
+            chains.update(zip(members, native_chains(self._symbolizer, module, addresses), strict=True))
         return chains
 
     def _java(self, raws: list[int], final: bool) -> dict[int, Chain]:
@@ -207,6 +186,34 @@ class Naming:
             at = int(np.searchsorted(lines["start"], bci, side="right")) - 1
             line = int(lines["line"][at]) if at >= 0 else 0
         return Frame(name, "java", "", self._file.string(int(row["source_file"])), line)
+
+
+def native_chains(symbolizer: Symbolizer, module: Module, addresses: list[int]) -> list[Chain]:
+    """The functions at return addresses (ELF virtual) in a module; where none is known, MODULE+ADDRESS."""
+    base = PurePosixPath(module.path.removesuffix(" (deleted)")).name
+    kind: Kind = "jvm" if base == "libjvm.so" else "native"
+    # Return addresses: the call is the instruction before.
+    found = symbolizer.resolve(module.path, module.build_id, [a - 1 for a in addresses])
+    chains: list[Chain] = []
+    for address, symbols in zip(addresses, found, strict=True):
+        name = f"{base}+{address:#x}" if base else f"{address + module.bias:#x}"
+        chain = tuple(
+            Frame(symbol.name or name, kind, base, symbol.file, symbol.line, symbol.inlined)
+            for symbol in symbols
+        )
+        chains.append(chain or (Frame(name, kind if base else "unknown", base),))
+    return chains
+
+
+def problems(symbolizer: Symbolizer) -> tuple[str, ...]:
+    """Why names are missing so far: a sentence each, the modules that share it together."""
+    modules: dict[str, list[str]] = {}
+    for path, problem in sorted(symbolizer.problems.items()):
+        names = modules.setdefault(problem, [])
+        name = PurePosixPath(path.removesuffix(" (deleted)")).name
+        if name not in names:
+            names.append(name)
+    return tuple(f"{_enumerated(names)}: {problem}" for problem, names in modules.items())
 
 
 def _enumerated(names: list[str]) -> str:

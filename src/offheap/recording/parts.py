@@ -1,12 +1,11 @@
-"""Tables as Parquet parts in folders, written so that whoever kills the writer loses one part at most.
+"""Tables as Parquet: written in one step, and found again.
 
-A part is written under a hidden name and renamed, so a reader and a query of
-`series/*.parquet` see whole parts only.  Not synchronised to the disk: fsync makes the
-recorded program wait for the same disk's journal.  A power failure may therefore leave
-empty parts; readers pass over them.
+A file is written under a hidden name and renamed, so a reader and a query of `series/*.parquet` see whole
+files only.  Not synchronised to the disk: fsync makes the recorded program wait for the same disk's journal.
+A power failure may therefore leave empty parts; readers pass over them.
 
-Part `000065-000128.parquet` replaces those numbered 65 to 128.  They are removed
-after it is there; a reader that meets both takes the wider one.
+Recordings of earlier versions grew by a part a snapshot.  Their part `000065-000128.parquet` replaces the
+parts 65 to 128; a reader that meets both takes the wider one.
 """
 
 from __future__ import annotations
@@ -17,19 +16,14 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 from numpy.typing import NDArray
 
-Columns = Mapping[str, NDArray[Any]]
-
-# So many parts of one size become one: an hour at one a second is then 56 + 56 files, not 3,600.
-MERGED = 64
 _PART = re.compile(r"(\d{6,9})(?:-(\d{6,9}))?\.parquet")
 
 
@@ -129,57 +123,3 @@ def _pandas_known_absent() -> Iterator[None]:
 @functools.cache
 def _pandas_installed() -> bool:
     return importlib.util.find_spec("pandas") is not None
-
-
-class PartWriter:
-    """Appends parts to a folder and merges them when there are many."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-        self._connection = connection
-        self._folder = folder
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._parts: list[Part] = parts(folder)
-
-    def append(self, query: str, **tables: dict[str, NDArray[Any]]) -> None:
-        number = self._parts[-1].last + 1 if self._parts else 1
-        path = self._folder / f"{number:06}.parquet"
-        write_parquet(self._connection, path, query, **tables)
-        self._parts.append(Part(number, number, path))
-        while self._merge(MERGED):
-            pass
-
-    def finish(self) -> None:
-        """Makes one part of all."""
-        self._merge_all(self._parts)
-
-    def _merge(self, least: int) -> bool:
-        """Merges the trailing parts of one span, if there are enough of them."""
-        span = self._parts[-1].span
-        trailing: list[Part] = []
-        for part in reversed(self._parts):
-            if part.span != span:
-                break
-            trailing.insert(0, part)
-        if len(trailing) < least:
-            return False
-        self._merge_all(trailing)
-        return True
-
-    def _merge_all(self, merged: Sequence[Part]) -> None:
-        if len(merged) < 2:
-            return
-        merged = list(merged)
-        first, last = merged[0].first, merged[-1].last
-        path = self._folder / f"{first:06}-{last:06}.parquet"
-        files = ", ".join(literal(part.path) for part in merged)
-        write_parquet(self._connection, path, f"SELECT * FROM read_parquet([{files}])")
-        self._parts = [part for part in self._parts if part not in merged]
-        self._parts.append(Part(first, last, path))
-        self._parts.sort()
-        for part in merged:
-            part.path.unlink(missing_ok=True)
-
-
-def columns(rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """A structured array as the columns DuckDB reads: it wants them contiguous."""
-    return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,20 +18,24 @@ from offheap.recording.layout import COUNTED
 from offheap.recording.life import Life
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
+from offheap.recording.model import RecorderCost
 from offheap.recording.naming import Naming
 from offheap.recording.snapshots import Snapshot, Snapshots
 from offheap.recording.store import RecordingWriter, writer
 
 # How often to look whether it is over, and whether modules have come: the process is waited for, and two
-# numbers of the file are read.
-_POLL_SECONDS = 0.05
+# numbers of the file are read.  Early on libraries are loaded, and some are deleted at once.
+_POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.1
 
 # The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
 # seconds of CPU is not repeated before c / share seconds have gone by.  Not of the clock's:
 # where the CPUs are busy most of that is waiting, and ten seconds would go by unseen.
-# Naming is left out: it is dear once, when the symbol tables are read, and next to nothing after.
+# Naming is left out: the first snapshot names most frames, later ones hardly any.
 _SHARE = 0.05
 _SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
+# Under a budget, from then on the recorder takes what sampling leaves of the budget, for snapshots and looks
+# alike; but so much at least: a small JVM is then seen every three seconds, and its owners every five.
+_SETTLED_SECONDS, _LEAST_SHARE = 10.0, 0.003
 
 # Seconds since recording started -> seconds between snapshots.
 _CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
@@ -145,9 +149,10 @@ class _Recorder:
         # As it begins: at the end the process, and its cgroup with it, may be gone.
         self._memory_limit = process.memory_limit(self._pid)
         self._naming = Naming(source, symbolizer(self._pid))
-        self._snapshots = Snapshots(source, self._naming)
+        self._snapshots = Snapshots(source, self._naming, native_at_end=True)
         self._modules = 0  # whose images are open
         self._taken = 0
+        self._peak = _peak_bytes()
         self._time = 0.0
         self._snapshot_began = 0.0  # time.monotonic() at `_time`
         self._live_time = 0.0
@@ -191,7 +196,8 @@ class _Recorder:
             if not over and time.monotonic() < due:
                 self._meet_modules()
                 now = time.monotonic()
-                life.over_within(max(0.0, min(_POLL_SECONDS, due - now, deadline - now)))
+                poll = _POLL_SECONDS if now - began < _SETTLED_SECONDS else _SETTLED_POLL_SECONDS
+                life.over_within(max(0.0, min(poll, due - now, deadline - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
             snapshot = self._write(final=over)
@@ -201,7 +207,15 @@ class _Recorder:
             if over:
                 return self._finish(snapshot)
             self._look(started - began)
-            due = started + max(self._every or _cadence(started - began), cost / self._share)
+            due = started + max(self._every or _cadence(started - began), cost / self._most(self._share))
+
+    def _most(self, share: float) -> float:
+        """The share of one CPU that snapshots, or looks, may take by now; `share` at first."""
+        budget = self._source.header.budget
+        if self._every is not None or budget is None or self._time < _SETTLED_SECONDS:
+            return share
+        left = (budget.share * budget.cpu_seconds - budget.spent_seconds) / self._time
+        return min(share, max(_LEAST_SHARE, left / 2))
 
     def _meet_modules(self) -> None:
         """Opens the images of new modules, whose files may be gone before the next snapshot."""
@@ -214,6 +228,8 @@ class _Recorder:
 
     def _write(self, *, final: bool) -> Snapshot:
         """One snapshot.  Each table before those that refer to it: killed anywhere, nothing dangles."""
+        if not final:  # the last one names native frames, and the tables are written after it
+            self._peak = _peak_bytes()
         header = self._source.refresh()
         alive = self._pid is not None and process.alive(self._pid, header.process_start)
         now = elapsed(header, alive)
@@ -224,13 +240,14 @@ class _Recorder:
         target = self._target
         target.replace_modules(self._naming.modules())
         target.replace_threads(self._source.threads())
+        target.append_raws(snapshot.new)
         target.append_frames(snapshot.chains, snapshot.raws)
         target.append_stacks(snapshot.stacks)
         started, used = time.monotonic(), time.process_time()
         if final or started >= self._live_due:
             target.replace_live(snapshot.live)
             self._live_time = snapshot.time
-            self._live_due = started + (time.process_time() - used) / self._share
+            self._live_due = started + (time.process_time() - used) / self._most(self._share)
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
         self._write_collections()
@@ -259,7 +276,7 @@ class _Recorder:
         if seen is not None and not self._source.ended():
             self._target.append_look(self._time, *seen)
         cost = time.process_time() - used
-        self._owners_due = began + max(_LOOK_SECONDS, _cadence(age), cost / _LOOK_SHARE)
+        self._owners_due = began + max(_LOOK_SECONDS, _cadence(age), cost / self._most(_LOOK_SHARE))
 
     def _write_info(self, alive: bool) -> None:
         info = describe(
@@ -275,7 +292,7 @@ class _Recorder:
             after_collection=self._collected(),
             keep_arguments=self._keep_arguments,
         )
-        self._target.replace_info(info)
+        self._target.replace_info(replace(info, recorder=RecorderCost(time.process_time(), self._peak)))
 
     def _progress(self, snapshot: Snapshot) -> Progress:
         row = snapshot.process[0]
@@ -309,6 +326,13 @@ class _Recorder:
             java_version=properties.get("java.version", ""),
             live_file_removed=removed,
         )
+
+
+def _peak_bytes() -> int:
+    """The most RSS that this process has had until now."""
+    # Not ru_maxrss: that is inherited from the process that spawned this one.
+    with open("/proc/self/status") as file:
+        return next((int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")), 0)
 
 
 def _cadence(age: float) -> float:

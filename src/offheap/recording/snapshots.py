@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from offheap.recording import process
 from offheap.recording.assembly import Stacks
-from offheap.recording.contract import Section, StackKind
+from offheap.recording.contract import FRAME_KIND_SHIFT, FrameKind, Section, StackKind
 from offheap.recording.live_file import LiveFile
 from offheap.recording.live_set import sums_by_stack
 from offheap.recording.model import PROCESS, SERIES, Chain
@@ -22,14 +24,15 @@ Rows = NDArray[Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One reading.  `chains` are the frames named since the last one, by frame number."""
+    """One reading.  `new` and `chains` are the frames that came and that were named since the last one."""
 
     time: float  # seconds since the start of the recording
     live: Rows  # model.LIVE, all of it
     series: Rows  # model.SERIES of the stacks that changed
     process: Rows  # model.PROCESS, one row
     stacks: Stacks  # the new ones
-    chains: dict[int, Chain]
+    new: dict[int, int]  # frame number -> raw frame
+    chains: dict[int, Chain]  # by frame number
     raws: dict[int, int]  # the raw frames of `chains`
     mapped_bytes: float  # of the live bytes, those of mappings
     naming_seconds: float  # of CPU, spent on symbols and method names
@@ -41,6 +44,7 @@ class Snapshots:
 
     live_file: LiveFile
     naming: Naming
+    native_at_end: bool = False  # whether native frames are named by the final snapshot only
     stack_count: int = 0
     _numbers: dict[int, int] = field(default_factory=dict)
     _unnamed: dict[int, int] = field(default_factory=dict)  # raw frame -> number
@@ -59,11 +63,13 @@ class Snapshots:
         self.live_file.refresh()
         # Those that blocks name have their place by now.
         live["stack"][live["stack"] >= self.live_file.used(Section.STACKS)] = 0
+        known = len(self._numbers)
         stacks = self._new_stacks(final)
         series = self._changed(time, live)
         raws = dict(self._unnamed)
+        new = {number: raw for raw, number in itertools.islice(self._numbers.items(), known, None)}
         began = process_time()
-        chains = self.naming.name(raws, final=final)
+        chains = self.naming.name(self._named_now(raws, final), final=final)
         naming_seconds = process_time() - began
         for raw in chains:
             del self._unnamed[raw]
@@ -81,11 +87,17 @@ class Snapshots:
             series=series,
             process=row,
             stacks=stacks,
+            new=new,
             chains={raws[raw]: chain for raw, chain in chains.items()},
             raws={raws[raw]: raw for raw in chains},
             mapped_bytes=self._mapped_bytes(),
             naming_seconds=naming_seconds,
         )
+
+    def _named_now(self, raws: Iterable[int], final: bool) -> Iterable[int]:
+        if final or not self.native_at_end:
+            return raws
+        return [raw for raw in raws if raw >> FRAME_KIND_SHIFT != FrameKind.NATIVE]
 
     def _new_stacks(self, final: bool) -> Stacks:
         new = self.live_file.stacks(self.stack_count, final=final)

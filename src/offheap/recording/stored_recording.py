@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import json
-import os
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, Protocol, cast, get_args, get_type_hints
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.proc import opening
-from offheap.recording.allowance import OF_TABLES, Allowance, too_large
+from offheap.recording import contract
+from offheap.recording.allowance import too_large
 from offheap.recording.assembly import Named, Stacks, assemble, looks
+from offheap.recording.contract import FrameKind
 from offheap.recording.info import masked
-from offheap.recording.layout import APPENDED, COUNTED, META, REPLACED, SCHEMA
+from offheap.recording.journal import JournalTables, in_writing
+from offheap.recording.layout import APPENDED, COUNTED, META, SCHEMA
+from offheap.recording.live_recording import symbolizer as its_symbolizer
 from offheap.recording.model import (
     LIVE,
     NOT_STORED,
@@ -35,233 +36,156 @@ from offheap.recording.model import (
     Info,
     Kind,
     Module,
+    RecorderCost,
     Recording,
 )
-from offheap.recording.parts import connect, literal, parts
+from offheap.recording.naming import Symbolizer, native_chains, problems
+from offheap.recording.parquet_tables import ParquetTables, damaged
 
 # Keys of meta.json that older recordings lack.
-_LATER = {"live_time", "budget", "memory_limit", "process_age", "after_collection", "arguments_kept"}
+_LATER = {
+    "recorder",
+    "live_time",
+    "budget",
+    "memory_limit",
+    "process_age",
+    "after_collection",
+    "arguments_kept",
+}
 
-# Bytes in memory while a table is read, at the peak: as DuckDB has them, as numpy does, as rows.
-_VALUE_BYTES = 24
-_OBJECT_BYTES = 60  # more, where rows become Python's objects
-_ITEM_BYTES = 100  # of a stack's frames
-_TEXT_BYTES = 3
 _MOST_META = 16 << 20  # bytes of meta.json
-_MOST_PARTS = 512  # of a table: an hour's are 112 before the recorder ends
 _TRIES = 3
 
 Columns = dict[str, NDArray[Any]]
 
 
-def load(path: Path) -> Recording:
-    """Raises UserError when it is no recording, a newer one, or damaged."""
-    info = _info(path)
-    with _database().cursor() as connection:
-        tables = _Tables(connection, path)
-        try:
-            stacks = tables.stacks()
-            chains = tables.chains()
-            live = _structured(tables.read("live"), LIVE)
-            series = _structured(tables.read("series"), SERIES)
-            process = _structured(tables.read("process"), PROCESS)
-            threads = [str(name) for name in tables.read("threads", order="thread")["name"]]
-            modules = tables.modules()
-            for rows in (series, process):
-                if len(rows) and not (np.isfinite(rows["time"]).all() and (np.diff(rows["time"]) >= 0).all()):
-                    raise ValueError("times out of order")
-            if len(live) and not ((live["probability"] > 0) & (live["probability"] <= 1)).all():
-                raise ValueError("probabilities outside of 0 to 1")
-            if len(process) and float(process["time"][-1]) > info.duration_seconds:
-                # Killed between writing the row and writing meta.json.
-                info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
-            recording = assemble(info, stacks, chains.items(), threads, modules, live, series, process)
-            return dataclasses.replace(
-                recording,
-                owners=looks(tables.named("owners"), tables.named("gauges")),
-                collections=tables.collections(),
-            )
-        except MemoryError:
-            raise too_large(path) from None
-        except (ValueError, OverflowError, UnicodeError) as error:
-            raise damaged(path, str(error)) from None
-
-
-@functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """One for all that is read: it holds nothing, and to open one takes as long as to read a table or two."""
-    return connect()
-
-
-class _Tables:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self._allowance = Allowance(path, _size(path), OF_TABLES)
-        self._admitted: set[str] = set()
+class Tables(Protocol):
+    """Where the tables come from: Parquet, or the journal of a recording that is being written."""
 
     def read(self, table: str, *, order: str = "") -> Columns:
-        """All columns; of a table that is not there (yet), none has a row."""
-        types = APPENDED.get(table) or REPLACED[table]
-        selected = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
-        return self._query(table, f"SELECT {selected}", f"ORDER BY {order}" if order else "", list(types))
+        """All columns, by the values of one; of a table that is not there (yet), none has a row."""
 
-    def named(self, table: str) -> Named:
-        """The rows of `owners` or `gauges`: times, names, values."""
-        data = self.read(table, order="time")
-        times, names, values = (data[column] for column in APPENDED[table])
-        return times.astype(np.float64), [str(name) for name in names.tolist()], values.astype(np.float64)
+    def stacks(self) -> Stacks: ...
 
-    def collections(self) -> Collections | None:
-        """None where nobody counted."""
-        data = self.read("collections", order="time")
-        begun, ended = (data[name].astype(np.float64) for name in ("time", "ended"))
-        counts, kinds = data["count"].astype(np.int64), [str(kind) for kind in data["kind"].tolist()]
-        if unknown := set(kinds) - {COUNTED, *get_args(CollectionKind)}:
-            raise ValueError(f"a collection of kind {min(unknown)}")
-        if not (np.isfinite(begun).all() and np.isfinite(ended).all()):
-            raise ValueError("a collection at no time")
-        ran = np.array([kind != COUNTED for kind in kinds], np.bool_)
-        if not len(begun):
-            return None
-        return Collections(
-            since=float(begun[~ran].min(initial=begun.min())),
-            kinds=tuple(cast(CollectionKind, kind) for kind in kinds if kind != COUNTED),
-            begun=begun[ran],
-            ended=ended[ran],
-            counts=counts[ran],
-        )
+    def close(self) -> None: ...
 
-    def stacks(self) -> Stacks:
-        heads = self._query(
-            "stacks",
-            "SELECT stack::UINTEGER AS stack, kind::UTINYINT AS kind, len(frames::UINTEGER[]) AS depth",
-            "",
-            ["stack", "kind", "depth"],
-        )
-        flat = self._query("stacks", "SELECT unnest(frames::UINTEGER[]) AS frame", "", ["frame"])
-        return Stacks(
-            heads["stack"].astype(np.int64),
-            heads["kind"].astype(np.uint8),
-            heads["depth"].astype(np.int64),
-            flat["frame"].astype(np.int64),
-        )
 
-    def chains(self) -> dict[int, Chain]:
-        data = self.read("frames")
-        numbers, *columns = (data[name].tolist() for name in ("frame", *Frame._fields))
-        for kind in set(data["kind"].tolist()) - set(get_args(Kind)):
-            raise ValueError(f"a frame of kind {kind}")
-        chains: defaultdict[int, list[Frame]] = defaultdict(list)
-        for number, frame in zip(numbers, map(Frame, *columns), strict=True):
-            chains[number].append(frame)
-        return {number: tuple(frames) for number, frames in chains.items()}
+def load(path: Path, symbolizer: Symbolizer | None = None) -> Recording:
+    """Raises UserError when it is no recording, a newer one, or damaged.
 
-    def modules(self) -> list[Module]:
-        data = self.read("modules", order="module")
-        names = ("path", "build_id", "start_address", "end_address", "bias")
-        return [Module(*row) for row in zip(*(data[n].tolist() for n in names), strict=True)]
-
-    def _admit(self, table: str, listed: str) -> None:
-        """UserError when the table needs too much memory: asked before it is read, of the files' footers."""
-        if table in self._admitted:
-            return
-        count, most_values, largest = self._connection.execute(
-            "SELECT max(rows), max(items), max(largest) FROM (SELECT sum(row_group_num_rows) AS rows, "
-            "sum(num_values) AS items, max(total_uncompressed_size) AS largest "
-            f"FROM parquet_metadata([{listed}]) GROUP BY path_in_schema)"
-        ).fetchall()[0]
-        count, most_values = int(count or 0), int(most_values or 0)
-        self._allowance.take(int(largest or 0), 1, f"bytes in a part of {table}")
-        self._allowance.give(int(largest or 0), 1)
-        types = APPENDED.get(table) or REPLACED[table]
-        texts = [name for name, kind in types.items() if kind == "VARCHAR"]
-        self._allowance.take(
-            count, len(types) * (_VALUE_BYTES + _OBJECT_BYTES * bool(texts)), f"rows of {table}"
-        )
-        if any(kind.endswith("[]") for kind in types.values()):
-            self._allowance.take(max(most_values, count), _ITEM_BYTES, f"frames in {table}")
-        if texts:
-            # A text that is there once may stand in every row.
-            lengths = " + ".join(f'coalesce(strlen("{name}"::VARCHAR), 0)' for name in texts)
-            (size,) = self._connection.execute(
-                f"SELECT sum({lengths}) FROM read_parquet([{listed}])"
-            ).fetchall()[0]
-            self._allowance.take(int(size or 0), _TEXT_BYTES, f"bytes of names in {table}")
-        self._admitted.add(table)
-
-    def _files(self, table: str, opened: ExitStack) -> list[Path]:
-        """The table's files, opened: by these names the recorder neither replaces nor removes them."""
-        appended = [part.path for part in parts(self._path / table)] if table in APPENDED else []
-        if len(appended) > _MOST_PARTS:
-            raise damaged(self._path / table, f"it has {len(appended)} parts")
-        found = []
-        for path in appended or ([] if table in APPENDED else [self._file(table)]):
-            try:
-                file = opened.enter_context(opening.regular(path))
-            except FileNotFoundError:
-                if appended:
-                    raise
-                return []
-            except OSError as error:
-                raise UserError(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-            if file.status.st_size:
-                found.append(Path(f"/proc/self/fd/{file.descriptor}"))
-        return found
-
-    def _file(self, table: str) -> Path:
-        return self._path / (table if table in APPENDED else f"{table}.parquet")
-
-    def _query(self, table: str, select: str, order: str, names: list[str]) -> Columns:
-        # The recorder may merge parts between our listing and our opening: list again.
-        for attempt in range(_TRIES):
-            with ExitStack() as opened:
-                try:
-                    files = self._files(table, opened)
-                except FileNotFoundError:
-                    if attempt < _TRIES - 1:
-                        continue
-                    raise damaged(self._file(table), "its parts keep changing") from None
-                return self._read(table, files, select, order, names)
-        raise AssertionError("unreachable")
-
-    def _read(self, table: str, files: list[Path], select: str, order: str, names: list[str]) -> Columns:
-        if not files:
-            return {name: np.zeros(0) if name != "name" else np.zeros(0, object) for name in names}
-        listed = ", ".join(literal(file) for file in files)
+    `symbolizer` names the native frames of one that was never finished; None: one is made.
+    """
+    for _ in range(_TRIES):
+        info = _info(path)
         try:
-            self._admit(table, listed)
-            result = self._connection.execute(f"{select} FROM read_parquet([{listed}]) {order}").fetchnumpy()
-        except duckdb.Error as error:
-            # Some damage, the sign of an offset say, makes DuckDB give up the database: it would refuse
-            # every recording after this one.
-            _database.cache_clear()
-            if isinstance(error, duckdb.OutOfMemoryException):
-                raise too_large(self._path) from None
-            where = self._file(table)
-            if table in APPENDED and len(files) == 1:
-                where = Path(os.readlink(files[0]))
-            why = str(error).splitlines()[0].replace(str(files[0]), str(where))
-            raise damaged(where, why) from None
-        for name in names:
-            if np.ma.is_masked(result[name]):
-                raise ValueError(f"{table}.{name} has empty values")
-        return {name: np.asarray(result[name]) for name in names}
+            tables = JournalTables(path) if in_writing(path) else ParquetTables(path)
+            with contextlib.closing(tables):
+                return _load(path, info, tables, symbolizer)
+        except FileNotFoundError:
+            continue  # the journal has become Parquet in between
+    raise damaged(path, "its tables keep changing")
 
 
-def _size(path: Path) -> int:
-    """Bytes of all tables."""
-    tables = [path / f"{table}.parquet" for table in REPLACED]
-    tables += [part.path for table in APPENDED for part in parts(path / table)]
-    size = 0
-    for file in tables:
-        with suppress(OSError):
-            size += file.stat().st_size
-    return size
+def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None = None) -> Recording:
+    try:
+        # First what refers to the others: a recorder that still runs writes that last.
+        live = _structured(tables.read("live"), LIVE)
+        series = _structured(tables.read("series"), SERIES)
+        process = _structured(tables.read("process"), PROCESS)
+        stacks, chains, modules = tables.stacks(), _chains(tables), _modules(tables)
+        if isinstance(tables, JournalTables):
+            info, chains = _name_native(info, chains, tables, modules, symbolizer)
+        threads = [str(name) for name in tables.read("threads", order="thread")["name"]]
+        for rows in (series, process):
+            if len(rows) and not (np.isfinite(rows["time"]).all() and (np.diff(rows["time"]) >= 0).all()):
+                raise ValueError("times out of order")
+        if len(live) and not ((live["probability"] > 0) & (live["probability"] <= 1)).all():
+            raise ValueError("probabilities outside of 0 to 1")
+        if len(process) and float(process["time"][-1]) > info.duration_seconds:
+            # Killed between writing the row and writing meta.json.
+            info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
+        recording = assemble(info, stacks, chains.items(), threads, modules, live, series, process)
+        return dataclasses.replace(
+            recording,
+            owners=looks(_named(tables, "owners"), _named(tables, "gauges")),
+            collections=_collections(tables),
+        )
+    except MemoryError:
+        raise too_large(path) from None
+    except (ValueError, OverflowError, UnicodeError) as error:
+        raise damaged(path, str(error)) from None
 
 
-def damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} is damaged: {why}", "copy it again, or record again")
+def _named(tables: Tables, table: str) -> Named:
+    """The rows of `owners` or `gauges`: times, names, values."""
+    data = tables.read(table, order="time")
+    times, names, values = (data[column] for column in APPENDED[table])
+    return times.astype(np.float64), [str(name) for name in names.tolist()], values.astype(np.float64)
+
+
+def _collections(tables: Tables) -> Collections | None:
+    """None where nobody counted."""
+    data = tables.read("collections", order="time")
+    begun, ended = (data[name].astype(np.float64) for name in ("time", "ended"))
+    counts, kinds = data["count"].astype(np.int64), [str(kind) for kind in data["kind"].tolist()]
+    if unknown := set(kinds) - {COUNTED, *get_args(CollectionKind)}:
+        raise ValueError(f"a collection of kind {min(unknown)}")
+    if not (np.isfinite(begun).all() and np.isfinite(ended).all()):
+        raise ValueError("a collection at no time")
+    ran = np.array([kind != COUNTED for kind in kinds], np.bool_)
+    if not len(begun):
+        return None
+    return Collections(
+        since=float(begun[~ran].min(initial=begun.min())),
+        kinds=tuple(cast(CollectionKind, kind) for kind in kinds if kind != COUNTED),
+        begun=begun[ran],
+        ended=ended[ran],
+        counts=counts[ran],
+    )
+
+
+def _chains(tables: Tables) -> dict[int, Chain]:
+    data = tables.read("frames")
+    data["inlined"] = data["inlined"].astype(np.bool_)
+    numbers, *columns = (data[name].tolist() for name in ("frame", *Frame._fields))
+    for kind in set(data["kind"].tolist()) - set(get_args(Kind)):
+        raise ValueError(f"a frame of kind {kind}")
+    chains: defaultdict[int, list[Frame]] = defaultdict(list)
+    for number, frame in zip(numbers, map(Frame, *columns), strict=True):
+        chains[number].append(frame)
+    return {number: tuple(frames) for number, frames in chains.items()}
+
+
+def _modules(tables: Tables) -> list[Module]:
+    data = tables.read("modules", order="module")
+    names = ("path", "build_id", "start_address", "end_address", "bias")
+    return [Module(*row) for row in zip(*(data[n].tolist() for n in names), strict=True)]
+
+
+def _name_native(
+    info: Info,
+    chains: dict[int, Chain],
+    journal: JournalTables,
+    modules: list[Module],
+    symbolizer: Symbolizer | None,
+) -> tuple[Info, dict[int, Chain]]:
+    """Names the native frames, which the recorder names when it ends; `info` says why names are missing."""
+    raws = journal.read("raws")
+    kind, module = (
+        raws["raw"] >> contract.FRAME_KIND_SHIFT,
+        raws["raw"] >> contract.FRAME_MODULE_SHIFT & 0xFFFFF,
+    )
+    native = (kind == FrameKind.NATIVE) & (module < len(modules))
+    native &= ~np.isin(raws["frame"], np.fromiter(chains, np.uint32, len(chains)))
+    named = dict(chains)
+    with contextlib.ExitStack() as stack:
+        names = symbolizer or stack.enter_context(contextlib.closing(its_symbolizer(None)))
+        for number in np.unique(module[native]).tolist():
+            its = native & (module == number)
+            addresses = (raws["raw"][its] & contract.FRAME_ADDRESS_MASK).tolist()
+            found = native_chains(names, modules[number], addresses)
+            named.update(zip(raws["frame"][its].tolist(), found, strict=True))
+        return dataclasses.replace(info, coverage=(*info.coverage, *problems(names))), named
 
 
 def _structured(data: Columns, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -304,10 +228,10 @@ def _checked(path: Path, meta: dict[str, Any]) -> Info:
     return info if info.arguments_kept else masked(info)  # older ones were not masked as they were written
 
 
-def _budget(value: Any) -> tuple[bool, Any]:
-    """Whether it is one, or None, and which."""
+def _object(of: type[Any], value: Any) -> tuple[bool, Any]:
+    """Whether it is one of these, or None, and which."""
     try:
-        return value is None or isinstance(value, dict), value and Budget(**_values(Budget, value))
+        return value is None or isinstance(value, dict), value and of(**_values(of, value))
     except (ValueError, KeyError, TypeError):
         return False, value
 
@@ -320,8 +244,8 @@ def _values(of: type[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
             continue
         value = meta[name]
         text = str(hint)
-        if hint == Budget | None:
-            valid, value = _budget(value)
+        if hint in (Budget | None, RecorderCost | None):
+            valid, value = _object(get_args(hint)[0], value)
         elif text.startswith("typing.Literal"):
             valid = value in get_args(hint)
         elif text.startswith("tuple"):

@@ -213,6 +213,9 @@ def recording(info: Info) -> Value:
         "mode": info.mode,
         "interval_bytes": info.interval_bytes,
         "budget": _budget(info.budget),
+        "recorder": {"cpu_seconds": info.recorder.cpu_seconds, "rss_bytes": info.recorder.rss_bytes}
+        if info.recorder
+        else None,
         "start": datetime.fromtimestamp(info.start, timezone.utc).isoformat(timespec="milliseconds"),
         "duration_seconds": round(info.duration_seconds, 3),
         "entry": info.entry,

@@ -131,6 +131,8 @@ def print_stats(out: Console, stats: Stats) -> None:
     _print_field(out, "recorded", wording.mode(info))
     if info.budget:
         _print_field(out, "budget", wording.budget(info.budget))
+    if info.recorder:
+        _print_field(out, "recorder", wording.recorder(info))
     _print_field(out, "live", wording.live(stats.live))
     _print_field(out, "allocated", wording.in_blocks(stats.allocated_bytes, stats.allocated_blocks))
     if any(stats.rss_bytes):

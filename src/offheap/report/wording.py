@@ -50,6 +50,17 @@ def budget(value: Budget) -> str:
     )
 
 
+def recorder(info: Info) -> str:
+    """What the recording took beside the sampling."""
+    cost = info.recorder
+    assert cost
+    share = cost.cpu_seconds / max(info.duration_seconds, 1e-3)
+    return (
+        f"{format_duration(cost.cpu_seconds)} of CPU by its last snapshot ({share:.1%} of one CPU, start-up "
+        f"included), {format_size(cost.rss_bytes)} of memory at most until then"
+    )
+
+
 def amount(value: Estimate, write: Callable[[float], str]) -> str:
     """`1.4 MiB (1.3 MiB to 1.5 MiB)`: the 95 % interval in brackets, unless it is exact."""
     estimate, low = write(value.estimate), write(value.low)

@@ -1,0 +1,105 @@
+"""A recording that is over: its journal becomes Parquet (docs/recording-format.md).
+
+The journal counts as long as it is there, so whoever is killed in between loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from offheap.recording.journal import Columns, JournalTables
+from offheap.recording.layout import APPENDED, REPLACED
+from offheap.recording.parts import connect, write_parquet
+
+# Rows of a part: 44 MB of the widest table's in memory.
+_PART_ROWS = 500_000
+
+_STACKS_QUERY = """
+    SELECT h.stack, h.kind, coalesce(f.frames, []) AS frames
+    FROM heads h
+    LEFT JOIN (
+        SELECT stack, list(frame ORDER BY position) AS frames FROM members GROUP BY stack
+    ) f USING (stack)
+    ORDER BY h.stack
+"""
+
+
+def write_tables(recording: Path) -> None:
+    """Writes every table as Parquet, beside the journal.  OSError when it cannot: then none is left."""
+    journal = JournalTables(recording, own=True)
+    connection = connect()
+    try:
+        for table, types in APPENDED.items():
+            folder = recording / table
+            folder.mkdir(mode=0o700, exist_ok=True)
+            with _disk_errors(folder):
+                if table == "stacks":
+                    write_parquet(
+                        connection, folder / "000001.parquet", _STACKS_QUERY, **_stack_tables(journal)
+                    )
+                    continue
+                for number, rows in enumerate(_parts(journal, table), start=1):
+                    write_parquet(connection, folder / f"{number:06}.parquet", _selection(types), data=rows)
+        for table, types in REPLACED.items():
+            path = recording / f"{table}.parquet"
+            with _disk_errors(path):
+                write_parquet(connection, path, _selection(types), data=journal.read(table))
+    except BaseException:
+        for table in APPENDED:
+            shutil.rmtree(recording / table, ignore_errors=True)
+        for table in REPLACED:
+            (recording / f"{table}.parquet").unlink(missing_ok=True)
+        raise
+    finally:
+        connection.close()
+
+
+def _parts(journal: JournalTables, table: str) -> Iterator[Columns]:
+    """The table's rows, so many at a time that they fit into little memory."""
+    held: list[Columns] = []
+    rows = 0
+    for block in journal.blocks(table):
+        held.append(block)
+        rows += len(next(iter(block.values())))
+        if rows >= _PART_ROWS:
+            yield _joined(held)
+            held, rows = [], 0
+    if rows:
+        yield _joined(held)
+
+
+def _joined(blocks: list[Columns]) -> Columns:
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _stack_tables(journal: JournalTables) -> dict[str, Columns]:
+    stacks = journal.stacks()
+    depths = stacks.depths
+    within = np.arange(len(stacks.frames)) - np.repeat(np.cumsum(depths) - depths, depths)
+    members = {"stack": np.repeat(stacks.numbers, depths), "frame": stacks.frames, "position": within}
+    members = {name: values.astype(np.uint32) for name, values in members.items()}
+    return {"heads": {"stack": stacks.numbers.astype(np.uint32), "kind": stacks.kinds}, "members": members}
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """DuckDB reports a write that failed as its own IOException: an OSError again, with its errno."""
+    try:
+        yield
+    except duckdb.IOException as error:
+        text = str(error)
+        full = "No space left" in text or "quota" in text.lower()
+        raise OSError(errno.ENOSPC if full else errno.EIO, text.splitlines()[0], str(path)) from error
+
+
+def _selection(types: Mapping[str, str]) -> str:
+    return (
+        "SELECT " + ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items()) + " FROM data"
+    )

@@ -1,0 +1,277 @@
+"""The journal of a recording that is not finished: what is there is read, and nothing of it is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostile_process import measured
+from offheap.errors import UserError
+from offheap.recording import allowance, load
+from offheap.recording.journal import Journal, JournalTables, in_writing
+from offheap.recording.layout import APPENDED, JOURNALED, REPLACED
+from offheap.recording.store import writer
+from test_store import fill, live, process, series
+from zoo import offheap
+
+HEAD = struct.Struct("<4sIQQ")  # journal.py draws it
+MIB = 1 << 20
+# The interpreter, numpy and DuckDB take some 150 MiB.
+MOST = allowance.DEFAULT + 400 * MIB
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording whose recorder was killed after three snapshots."""
+    target = writer(tmp_path_factory.mktemp("journal") / "a.offheap")
+    fill(target)
+    target.close()
+    return target.path
+
+
+@pytest.fixture
+def recording(unfinished: Path, tmp_path: Path) -> Path:
+    """The same to spoil."""
+    return Path(shutil.copytree(unfinished, tmp_path / "a.offheap"))
+
+
+def blocks(recording: Path, table: str) -> Path:
+    return recording / "journal" / f"{table}.blocks"
+
+
+def block(rows: int, data: bytes, *, inflated: int | None = None) -> bytes:
+    body = zlib.compress(data)
+    return HEAD.pack(b"ohb1", rows, len(data) if inflated is None else inflated, len(body)) + body
+
+
+def test_every_column_comes_back(tmp_path: Path) -> None:
+    recording = tmp_path / "a.offheap"
+    recording.mkdir()
+    journal = Journal(recording)
+    numbers = {
+        "DOUBLE": np.array([0.5, -1e300, np.pi]),
+        "UBIGINT": np.array([0, 1, 2**64 - 1], np.uint64),
+        "UINTEGER": np.array([0, 1, 2**32 - 1]),
+        "USMALLINT": np.array([0, 1, 2**16 - 1]),
+        "UTINYINT": np.array([0, 1, 255]),
+        "BOOLEAN": np.array([False, True, True]),
+    }
+    texts = ["", "Größe\0\n", "long " * 10_000]
+    tables = {**APPENDED, **REPLACED, **JOURNALED}
+    del tables["stacks"]  # `heads` and `members` in a journal
+    for table, types in tables.items():
+        columns = {name: texts if kind == "VARCHAR" else numbers[kind] for name, kind in types.items()}
+        for _ in range(2):
+            (journal.replace if table in REPLACED else journal.append)(table, columns)
+    journal.close()
+    reader = JournalTables(recording)
+    for table, types in tables.items():
+        times = 1 if table in REPLACED else 2
+        for name, values in reader.read(table).items():
+            expected = texts if types[name] == "VARCHAR" else numbers[types[name]].tolist()
+            assert values.tolist() == list(expected) * times, (table, name)
+
+
+def test_an_unfinished_recording_is_read(unfinished: Path) -> None:
+    assert in_writing(unfinished)
+    assert not list(unfinished.rglob("*.parquet"))
+    got = load(unfinished)
+    assert got.process["time"].tolist() == [0.0, 1.0, 2.0]
+    assert [frame.name for frame in got.stack(1)] == ["malloc", "allocate", "build"]
+    assert len(got.live) == 3
+    assert got.owners.names == ["gc", "malloc"]
+    assert got.collections is not None
+    assert got.collections.kinds == ("young", "young")
+
+
+def test_finishing_changes_nothing(unfinished: Path, tmp_path: Path) -> None:
+    target = writer(tmp_path / "a.offheap")
+    fill(target)
+    target.finish()
+    target.close()
+    assert not in_writing(target.path)
+    assert not list(target.path.glob(".*"))
+    before, after = load(unfinished), load(target.path)
+    assert before.frames == after.frames
+    assert before.threads == after.threads
+    assert before.modules == after.modules
+    for name in ("stack_frames", "stack_offsets", "stack_kinds", "live", "series", "process"):
+        assert np.array_equal(getattr(before, name), getattr(after, name)), name
+
+
+@pytest.mark.parametrize("table", ["series", "process", "owners", "heads", "frames"])
+def test_cut_anywhere(recording: Path, table: str) -> None:
+    """A killed recorder leaves whole blocks and the beginning of one: the whole ones are read."""
+    path = blocks(recording, table)
+    data = path.read_bytes()
+    ends = [0]
+    while ends[-1] < len(data):
+        ends.append(ends[-1] + HEAD.size + HEAD.unpack_from(data, ends[-1])[3])
+    # `owners` has two rows in one block, `frames` two functions under one number.
+    rows = [len(next(iter(part.values()))) for part in JournalTables(recording).blocks(table)]
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        whole = sum(1 for end in ends[1:] if end <= length)
+        read = JournalTables(recording).read(table)
+        assert len(next(iter(read.values()))) == sum(rows[:whole]), length
+    load(recording)
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_flipped_bytes(
+    unfinished: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed-journal.offheap"
+    shutil.copytree(unfinished, path, dirs_exist_ok=True)
+    file = data.draw(st.sampled_from(sorted((path / "journal").iterdir())))
+    raw = bytearray(file.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    file.write_bytes(raw)
+    with contextlib.suppress(UserError):
+        load(path)
+
+
+@settings(max_examples=200)
+@given(
+    table=st.sampled_from(["live", "series", "heads", "members", "raws", "frames", "modules", "threads"]),
+    rows=st.integers(0, 40),
+    data=st.binary(max_size=200),
+)
+def test_blocks_of_anything(
+    unfinished: Path, tmp_path_factory: pytest.TempPathFactory, table: str, rows: int, data: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "anything.offheap"
+    shutil.copytree(unfinished, path, dirs_exist_ok=True)
+    blocks(path, table).write_bytes(block(rows, data))
+    with contextlib.suppress(UserError):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"ohb2" + bytes(20), "series at byte 0: no block"),
+        (HEAD.pack(b"ohb1", 1, 1 << 60, 8) + bytes(8), "series at byte 0: no block"),
+        (HEAD.pack(b"ohb1", 1, 84, 8) + bytes(8), "series at byte 24: "),
+        (block(1, bytes(84), inflated=83), "another length"),
+        (block(1, bytes(84), inflated=85), "another length"),
+        (block(2, bytes(84)), "smaller than requested"),
+        (block(1, bytes(85)), "1 bytes too many"),
+        (block(2**32 - 1, bytes(84)), "smaller than requested"),
+    ],
+)
+def test_a_block_that_is_none(recording: Path, data: bytes, why: str) -> None:
+    blocks(recording, "series").write_bytes(data)
+    with pytest.raises(UserError, match=rf"is damaged: .*{why}"):
+        load(recording)
+
+
+def test_texts_longer_than_their_block(recording: Path) -> None:
+    its = np.array([0], np.uint16).tobytes() + np.array([2**32 - 1], np.uint32).tobytes() + b"main"
+    blocks(recording, "threads").write_bytes(block(1, its))
+    with pytest.raises(UserError, match="threads at byte 24: texts are longer than their block"):
+        load(recording)
+
+
+@pytest.mark.parametrize("table", ["live", "raws", "frames"])
+def test_a_block_of_zeros_costs_no_memory(recording: Path, table: str) -> None:
+    """4 GiB of zeros deflate to 4 MiB."""
+    deflate = zlib.compressobj(9)
+    body = b"".join(deflate.compress(bytes(16 * MIB)) for _ in range(256)) + deflate.flush()
+    size = 4096 * MIB
+    blocks(recording, table).write_bytes(HEAD.pack(b"ohb1", 2**32 - 1, size, len(body)) + body)
+    its = measured(offheap("summary", str(recording)), 60.0)
+    assert (its.status, its.stdout, its.stderr.count("\n")) == (2, "", 1), its.stderr
+    assert "of memory to be read" in its.stderr
+    assert its.peak_bytes < MOST
+
+
+def test_a_table_that_is_a_fifo(recording: Path) -> None:
+    blocks(recording, "series").unlink()
+    os.mkfifo(blocks(recording, "series"))
+    its = measured(offheap("summary", str(recording)), 60.0)
+    assert (its.status, its.stdout, its.stderr.count("\n")) == (2, "", 1), its.stderr
+    assert "is not a regular file" in its.stderr
+
+
+def test_read_while_it_is_written_and_finished(tmp_path: Path) -> None:
+    """A reader meets each state on the way: it never fails, and no snapshot is ever gone again."""
+    target = writer(tmp_path / "a.offheap")
+    fill(target)
+    written = threading.Event()
+
+    def write() -> None:
+        for n in range(3, 200):
+            target.append_rows("series", series(n, 2, float(n)))
+            target.append_rows("process", process(n))
+            target.replace_live(live([1, 1, 2] * n))
+        target.finish()
+        target.close()
+        written.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = [0]
+    while not written.is_set():
+        seen.append(len(load(target.path).process))
+    thread.join()
+    assert seen == sorted(seen)
+    assert len(load(target.path).process) == 200
+    assert not in_writing(target.path)
+
+
+def test_a_disk_that_is_full_at_the_end(
+    unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables do not fit beside the journal: the journal stays, and is the recording."""
+    target = writer(tmp_path / "a.offheap")
+    fill(target)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with _files_of_at_most(100), pytest.raises(OSError):
+        target.finish()
+    target.close()
+    assert resource.getrlimit(resource.RLIMIT_FSIZE) == (soft, hard)
+    assert in_writing(target.path)
+    assert not list(target.path.rglob("*.parquet*"))
+    assert load(target.path).process["time"].tolist() == [0.0, 1.0, 2.0]
+
+
+@contextlib.contextmanager
+def _files_of_at_most(size: int) -> Iterator[None]:
+    """Writes beyond fail (EFBIG), as on a full disk."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def test_writing_needs_neither_duckdb_nor_symbolic() -> None:
+    """They take 60 MB of memory, and the recorder runs beside a JVM near its limit."""
+    code = (
+        "import sys\n"
+        "import offheap.cli.attach, offheap.cli.run, offheap.recording.recorder, offheap.recording.launch\n"
+        "print(sorted({'duckdb', 'symbolic', 'rich', 'textual'} & set(sys.modules)))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert outcome.stdout == "[]\n"
