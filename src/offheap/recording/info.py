@@ -11,7 +11,7 @@ from typing import Literal
 
 from offheap import masking
 from offheap.recording.contract import Coverage, Entry, Mode, State
-from offheap.recording.live_file import Header
+from offheap.recording.live_header import Header
 from offheap.recording.model import Info
 
 Ended = Literal["recording", "detached", "exited", "killed"]

@@ -6,7 +6,6 @@ truncates ends the reader with SIGBUS.
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +18,15 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.proc import opening
 from offheap.proc.opening import RegularFile
-from offheap.recording import contract, live_limits
-from offheap.recording.contract import Coverage, Loss, Section, State
+from offheap.recording import contract, live_header, live_limits
+from offheap.recording.contract import Section, State
+from offheap.recording.live_header import Header, damaged, truncated
 from offheap.recording.live_set import concatenate, live_blocks, live_ranges
-from offheap.recording.model import Budget
 from offheap.recording.modified_utf8 import decode
 
 Rows = NDArray[Any]
 
 # Bounds on what a damaged or hostile file can make a reader do.
-_MOST_BYTES = 16 << 30
-_MOST_APPENDED = 1 << 30
 _MOST_STRING = 1 << 20
 _MOST_LINES = 1 << 16  # of one method, whose code has at most 65,535 bytes
 
@@ -37,51 +34,6 @@ _MOST_LINES = 1 << 16  # of one method, whose code has at most 65,535 bytes
 _CHUNK_ROWS = 1 << 16
 # Rows that are read for nothing rather than by a read of their own.
 _NEAR_ROWS = 64
-
-
-@dataclass(frozen=True)
-class Header:
-    """The header at one moment.  Seconds; `monotonic` ones on the recorded machine's CLOCK_MONOTONIC."""
-
-    state: State
-    mode: contract.Mode
-    entry: contract.Entry
-    pid: int  # as the process sees itself
-    process_start: int  # clock ticks since boot
-    tick_seconds: float
-    start: float  # since the epoch
-    start_monotonic: float
-    stop_monotonic: float  # 0.0 while recording
-    heartbeat: float
-    coverage: Coverage
-    counter_shards: int
-    probe_version: str
-    losses: dict[str, int]  # lower-case names of enum offheap_loss, non-zero ones
-    joined: int
-    intervals: NDArray[np.uint64]  # (256,), by a block's interval code
-    sections: Rows  # (16,) of contract.SECTION, checked against the file's length
-    segments: tuple[tuple[int, int], ...]  # of the live table after the first: offset and capacity, checked
-    budget: Budget | None
-    looked_monotonic: float  # under a budget: the last time the interval may have moved
-    inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
-
-    @property
-    def interval_bytes(self) -> int:
-        """Mean bytes between samples, 0 when every block is recorded.
-
-        Under a budget that of a path which allocates evenly over the time: what it allocates escapes with
-        probability exp(-integral of bytes/interval), so the mean is the harmonic one.
-        """
-        if self.mode is contract.Mode.EXACT:
-            return 0
-        if self.budget is None:
-            return int(self.intervals[1:].max())
-        least, last = self.budget.least_interval_bytes, self.budget.last_interval_bytes
-        end = max(self.stop_monotonic or self.heartbeat, self.looked_monotonic)
-        inverse = self.inverse_seconds + (end - self.looked_monotonic) / last
-        seconds = end - self.start_monotonic
-        mean = seconds / inverse if seconds > 0 and inverse > 0 else last
-        return round(min(max(mean, least), self.budget.greatest_interval_bytes))
 
 
 @dataclass(frozen=True)
@@ -347,37 +299,20 @@ class LiveFile:
         while view:
             read = self._file.read_into(at, view)
             if read == 0:
-                raise _truncated(self.path)
+                raise truncated(self.path)
             view, at = view[read:], at + read
         return rows
 
     def _raw_header(self) -> Any:
         raw = self._file.read_at(0, contract.HEADER_BYTES)
         if len(raw) < contract.HEADER_BYTES:
-            raise _truncated(self.path)
+            raise truncated(self.path)
         return np.frombuffer(raw, contract.HEADER, 1)[0]
 
     def _read_header(self) -> Header:
         raw = self._file.read_at(0, contract.HEADER_BYTES)
-        if raw[: len(contract.MAGIC)] != contract.MAGIC:
-            raise UserError(
-                f"{self.path} is not a live file of offheap",
-                "give a recording (a directory, or a file offheap-PID-....live)",
-            )
-        if len(raw) < contract.HEADER_BYTES:
-            raise _truncated(self.path)
-        row = np.frombuffer(raw, contract.HEADER, 1)[0]
-        if row["version"] > contract.VERSION:
-            raise UserError(
-                f"{self.path} was recorded by a newer offheap (format {row['version']}, "
-                f"this one reads {contract.VERSION})",
-                "upgrade offheap",
-            )
-        length = os.fstat(self._file.descriptor).st_size
-        if int(row["file_bytes"]) > length:
-            raise _truncated(self.path)
-        _check(self.path, row, length)
-        return _header(row)
+        # The length after it: the file may have grown while the header was copied.
+        return live_header.parse(self.path, raw, os.fstat(self._file.descriptor).st_size)
 
 
 def _chunks(capacity: int) -> list[tuple[int, int]]:
@@ -407,122 +342,3 @@ def _open(path: Path) -> RegularFile:
             "run offheap as that user, or as root",
         )
     return file
-
-
-def _truncated(path: Path) -> UserError:
-    return UserError(f"{path} is truncated", "copy it again, whole")
-
-
-def damaged(path: Path, what: str) -> UserError:
-    return UserError(f"{path} is damaged: {what}", "copy it again, or record again")
-
-
-def _check(path: Path, row: Any, length: int) -> None:
-    """Everything later reads rely on; the numbers are as Python ints so that nothing wraps.
-
-    `length` of the file, looked at after the row was read: it may have grown while that was copied.
-    """
-    file_bytes = int(row["file_bytes"])
-    if int(row["header_bytes"]) != contract.HEADER_BYTES or file_bytes < contract.HEADER_BYTES:
-        raise damaged(path, "its header is not 4096 bytes long")
-    if file_bytes > _MOST_BYTES:
-        raise damaged(path, f"it claims to be larger than {_MOST_BYTES >> 30} GiB")
-    if int(row["state"]) == State.INITIAL:
-        raise UserError(f"{path} is being created", "try again in a moment")
-    allowed = {
-        "state": {int(s) for s in State},
-        "mode": {int(m) for m in contract.Mode},
-        "entry": {int(e) for e in contract.Entry},
-    }
-    for name, known in allowed.items():
-        if int(row[name]) not in known:
-            raise damaged(path, f"it has no {name} {int(row[name])}")
-    if not 0 < int(row["tick_ns"]) <= 10**9:
-        raise damaged(path, f"its clock ticks in {int(row['tick_ns'])} ns")
-    if not 0 < int(row["counter_shards"]) <= 4096:
-        raise damaged(path, f"it has {int(row['counter_shards'])} counter shards")
-    if row["budget_ppm"]:
-        codes = int(row["least_code"]), int(row["interval_code"]), int(row["greatest_code"])
-        if not all(0 < code < 256 and row["intervals"][code] for code in codes):
-            raise damaged(path, f"it has no interval {codes[0]}, {codes[1]} or {codes[2]}")
-        if not (0 <= row["inverse_seconds"] < math.inf and row["budget_ppm"] <= 10**6):
-            raise damaged(path, "its budget cannot be")
-    appended = (
-        Section.STRINGS,
-        Section.LINES,
-        Section.FRAMES,
-        Section.STACKS,
-        Section.MODULES,
-        Section.THREADS,
-        Section.PROPERTIES,
-    )
-    for section, dtype in contract.ROWS.items():
-        its = row["sections"][section]
-        offset, capacity, row_bytes = int(its["offset"]), int(its["capacity"]), int(its["row_bytes"])
-        if row_bytes != dtype.itemsize:
-            raise damaged(path, f"rows of {section.name} are {row_bytes} bytes long")
-        end = offset + capacity * row_bytes
-        if offset < contract.HEADER_BYTES or offset % 4096 or end > file_bytes:
-            raise damaged(path, f"{section.name} lies outside of it")
-        if section in appended and min(int(its["used"]), capacity) * row_bytes > _MOST_APPENDED:
-            raise damaged(path, f"{section.name} is larger than 1 GiB")
-    for section, most in live_limits.MOST_ROWS.items():
-        if int(row["sections"][section]["used"]) > most < live_limits.used(row["sections"], section):
-            raise damaged(path, f"it has more than {most} rows of {section.name}")
-    live_limits.check(path, row["sections"], 0)
-    keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))
-    if keys != values:
-        raise damaged(path, f"it has {keys} keys and {values} values")
-    if int(row["segments"]) > contract.SEGMENTS:
-        raise damaged(path, f"it has {int(row['segments'])} segments")
-    for offset, capacity in _segments(row):
-        end = offset + capacity * (contract.KEY.itemsize + contract.VALUE.itemsize)
-        if offset < contract.HEADER_BYTES or offset % 4096 or end > length:
-            raise damaged(path, "a segment of its live table lies outside of it")
-
-
-def _segments(row: Any) -> tuple[tuple[int, int], ...]:
-    rows = row["segment"][: int(row["segments"])]
-    return tuple((int(segment["offset"]), int(segment["capacity"])) for segment in rows)
-
-
-def _header(row: Any) -> Header:
-    losses = {Loss(i).name.lower(): int(row["losses"][i]) for i in Loss if row["losses"][i]}
-    joined = losses.pop("java_joined", 0)
-    return Header(
-        state=State(int(row["state"])),
-        mode=contract.Mode(int(row["mode"])),
-        entry=contract.Entry(int(row["entry"])),
-        pid=int(row["pid"]),
-        process_start=int(row["process_start"]),
-        tick_seconds=int(row["tick_ns"]) * 1e-9,
-        start=int(row["start_realtime_ns"]) * 1e-9,
-        start_monotonic=int(row["start_monotonic_ns"]) * 1e-9,
-        stop_monotonic=int(row["stop_monotonic_ns"]) * 1e-9,
-        heartbeat=int(row["heartbeat_ns"]) * 1e-9,
-        coverage=Coverage(int(row["coverage"]) & sum(Coverage)),
-        counter_shards=int(row["counter_shards"]),
-        probe_version=decode(row["probe_version"]),
-        losses=losses,
-        joined=joined,
-        intervals=row["intervals"].copy(),
-        sections=row["sections"].copy(),
-        segments=_segments(row),
-        budget=_budget(row),
-        looked_monotonic=int(row["looked_ns"]) * 1e-9,
-        inverse_seconds=float(row["inverse_seconds"]),
-    )
-
-
-def _budget(row: Any) -> Budget | None:
-    if not row["budget_ppm"] or int(row["mode"]) == contract.Mode.EXACT:
-        return None
-    intervals = row["intervals"]
-    return Budget(
-        share=int(row["budget_ppm"]) * 1e-6,
-        cpu_seconds=int(row["cpu_ns"]) * 1e-9,
-        spent_seconds=int(row["spent_ns"]) * 1e-9,
-        least_interval_bytes=int(intervals[row["least_code"]]),
-        greatest_interval_bytes=int(intervals[row["greatest_code"]]),
-        last_interval_bytes=int(intervals[row["interval_code"]]),
-    )

@@ -14,7 +14,8 @@ from offheap.proc import opening, status
 from offheap.proc.time_limit import within
 from offheap.recording import process
 from offheap.recording.contract import Coverage, State
-from offheap.recording.live_file import Header, LiveFile
+from offheap.recording.live_file import LiveFile
+from offheap.recording.live_header import Header
 
 NAME = re.compile(r"offheap-(\d{1,10})-[0-9a-f]{16}\.live")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.proc import cgroup, status
-from offheap.recording.live_file import Header
+from offheap.recording.live_header import Header
 
 # Where /proc hides other users' processes their files may not be read.  Any other error is our own trouble,
 # too many open files say: taken for the end of the process it would have its live file removed.

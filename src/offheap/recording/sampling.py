@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from offheap.quantities import format_share, format_size
 from offheap.recording.contract import Mode
-from offheap.recording.live_file import Header
+from offheap.recording.live_header import Header
 
 
 @dataclass(frozen=True, slots=True)
