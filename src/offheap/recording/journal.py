@@ -205,22 +205,27 @@ def _texts(table: str) -> int:
 
 def _block(table: str, columns: Mapping[str, Values]) -> list[bytes]:
     """The head and the body of a block."""
-    rows = 0
-    pieces: list[Any] = []
+    rows = inflated = 0
+    deflate = zlib.compressobj(_LEVEL)
+    body = []
     for name, kind in types(table).items():
         values = columns[name]
         rows = len(values)
-        if kind in _NUMBERS:
-            pieces.append(np.ascontiguousarray(values, _NUMBERS[kind]))
-        else:
-            # A path of the file system may hold bytes that are no text at all (surrogateescape).
-            texts = [str(text).encode("utf-8", "replace") for text in values]
-            pieces += [np.array([len(text) for text in texts], _LENGTH), b"".join(texts)]
-    deflate = zlib.compressobj(_LEVEL)
-    body = [deflate.compress(piece) for piece in pieces]
+        # Column by column: a copy of a live set of ten million blocks takes 340 MB.
+        for piece in _bytes(values, kind):
+            inflated += memoryview(piece).nbytes
+            body.append(deflate.compress(piece))
     body.append(deflate.flush())
-    inflated = sum(piece.nbytes if isinstance(piece, np.ndarray) else len(piece) for piece in pieces)
     return [_HEAD.pack(_MAGIC, rows, inflated, sum(map(len, body))), *body]
+
+
+def _bytes(values: Values, kind: str) -> list[memoryview | bytes]:
+    """A column as a block has it."""
+    if kind in _NUMBERS:
+        return [np.ascontiguousarray(values, _NUMBERS[kind]).data]
+    # A path of the file system may hold bytes that are no text at all (surrogateescape).
+    texts = [str(text).encode("utf-8", "replace") for text in values]
+    return [np.array([len(text) for text in texts], _LENGTH).data, b"".join(texts)]
 
 
 def _write(descriptor: int, pieces: Sequence[bytes]) -> None:
