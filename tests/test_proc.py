@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,24 @@ def test_a_file_s_name_is_no_mapping(end: str, tmp_path: Path) -> None:
 
 def test_a_group_s_name_is_no_group() -> None:
     assert cgroup.parse("0::/a\v0::/b\u20280::/c\n") == {2: "/a\v0::/b\u20280::/c"}
+
+
+def test_a_mapped_file_that_its_path_does_not_lead_to(tmp_path: Path) -> None:
+    """As of a container that is looked at from below chroot: the kernel's link leads to the file."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.write_bytes(b"mine")
+    other.write_bytes(b"other")
+    with mine.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        (mapping,) = [one for one in maps.read(os.getpid()) if one.path == str(mine)]
+        needs.mounted(["mount", "--bind", str(other), str(mine)])
+        try:
+            assert mine.read_bytes() == b"other"
+            with root.open_mapped(os.getpid(), mapping) as found:
+                assert found.read_at(0, 10) == b"mine"
+        finally:
+            subprocess.run(["umount", str(mine)], check=True)
+    with pytest.raises(OSError, match="another one than is mapped"):
+        root.open_mapped(os.getpid(), replace(mapping, inode=mapping.inode + 1))
 
 
 def test_a_mapped_file_is_found_by_its_inode() -> None:

@@ -54,7 +54,11 @@ def mapped_file(pid: int, mapping: Mapping) -> Path:
 
 
 def open_mapped(pid: int, mapping: Mapping) -> RegularFile:
-    """The mapped file, opened by the path of `mapped_file`; OSError when that is another file by now."""
+    """The mapped file, opened by the path of `mapped_file`, or by the kernel's link to it.
+
+    The path may be another file's by now.  Below chroot, the kernel's paths of a process in a mount namespace
+    of its own begin outside.  To follow the link takes privileges.  OSError when neither is possible.
+    """
     for path in (Path(mapping.path), through(pid, mapping.path)):
         try:
             file = opening.regular(path)
@@ -63,6 +67,13 @@ def open_mapped(pid: int, mapping: Mapping) -> RegularFile:
         if file.status.st_ino == mapping.inode:
             return file
         file.close()
+    try:
+        file = opening.own_link(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    except OSError:
+        raise opening.Refused("is another one than is mapped", mapping.path) from None
+    if file.status.st_ino == mapping.inode:
+        return file
+    file.close()
     raise opening.Refused("is another one than is mapped", mapping.path)
 
 
