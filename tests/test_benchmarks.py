@@ -225,3 +225,13 @@ def test_a_server_without_a_peer_says_so() -> None:
     stretch = application.Stretch(100.0)
     measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
     assert "| async-profiler 512 KiB | absent |  |  |  |" in application.table(measured)
+
+
+@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
+@needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
+def test_the_recorder_s_cost_is_measured() -> None:
+    rows = re.findall(r"^\| leaks Inflaters \|(.+)\|$", bench("recorder_cost.py"), re.M)
+    assert len(rows) == 1
+    figures = [float(cell.split()[0].rstrip("%")) for cell in rows[0].split("|")]
+    assert len(figures) == 7
+    assert all(figure > 0 for figure in figures)

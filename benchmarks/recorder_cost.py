@@ -1,0 +1,150 @@
+"""What a recording costs as a whole: the sampling in the process, and the recorder beside it.
+
+.venv/bin/python benchmarks/recorder_cost.py            print the table, four minutes
+.venv/bin/python benchmarks/recorder_cost.py --write    and put it into docs/benchmarks.md
+.venv/bin/python benchmarks/recorder_cost.py --quick    15 seconds of one program, to see that it works
+
+`offheap attach` records a JVM with default options: one of the zoo that leaks Inflaters and is mostly idle,
+and one that makes and fills a gigabyte of blocks a second.  The recorder's CPU is read from /proc meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import document
+import jvm_churn
+
+from offheap import recording
+from offheap.quantities import format_size
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import zoo  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+WRITER = "benchmarks/recorder_cost.py"
+JDK = 17
+START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
+SECONDS, QUICK_SECONDS = 60, 15
+# Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.
+LEAK, CHURN, BLOCK = "10000", "1e9", "65536"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU in seconds, of the recorder but for `sampling` and `process`; memory in bytes."""
+
+    start: float  # until START
+    early: float  # a second, from then until SETTLED
+    settled: float  # a second, from then until the end
+    end: float  # to name native frames and write the tables
+    sampling: float  # a second, of the process
+    process: float  # a second
+    rss: int  # at most, while it recorded
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cost(pid: int, output: Path, seconds: int) -> Cost:
+    began = time.monotonic()
+    with subprocess.Popen(
+        zoo.offheap("attach", str(pid), "--duration", f"{seconds}s", "-o", output),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as recorder:
+        used = []
+        for moment in (START, SETTLED, seconds - 1.0):
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            used.append((time.monotonic(), cpu_seconds(recorder.pid)))
+        _, status, usage = os.wait4(recorder.pid, 0)
+        recorder.returncode = os.waitstatus_to_exitcode(status)
+        assert recorder.returncode == 0, recorder.stderr and recorder.stderr.read()
+    (a, start), (b, early), (c, last) = used
+    info = recording.load(output).info
+    assert info.budget
+    assert info.recorder
+    settled = (last - early) / (c - b)
+    return Cost(
+        start,
+        (early - start) / (b - a),
+        settled,
+        usage.ru_utime + usage.ru_stime - last - settled,
+        info.budget.spent_seconds / info.duration_seconds,
+        info.budget.cpu_seconds / info.duration_seconds,
+        info.recorder.rss_bytes,
+    )
+
+
+def row(name: str, its: Cost) -> list[str]:
+    return [
+        name,
+        f"{its.process:.1%}",
+        f"{its.sampling:.2%}",
+        f"{its.settled:.2%}",
+        f"{its.start:.2f} s",
+        f"{its.early:.2%}",
+        f"{its.end:.2f} s",
+        format_size(its.rss),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="what a recording costs as a whole")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
+    parser.add_argument("--quick", action="store_true", help="15 seconds of one program")
+    options = parser.parse_args(arguments)
+    seconds = QUICK_SECONDS if options.quick else SECONDS
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="offheap-bench-") as scratch:
+        folder = Path(scratch)
+        leaking = zoo.compile_zoo(folder).command(zoo.programs()["inflaters"], zoo.java(JDK), 200)
+        with zoo.Running(leaking) as running:
+            running.truths(3)
+            rows.append(row("leaks Inflaters", cost(running.pid, folder / "leak.offheap", seconds)))
+        if not options.quick:
+            classes = jvm_churn.compile_java("LeakUnderChurn.java", folder / "classes")
+            churning = [
+                *(str(zoo.java(JDK)), "-Xmx64m", "-cp", str(classes)),
+                *("LeakUnderChurn", "unsafe", LEAK, CHURN, BLOCK),
+            ]
+            with zoo.Running(churning) as running:
+                running.truths(3)
+                rows.append(row("1 GB a second", cost(running.pid, folder / "churn.offheap", seconds)))
+    lines = [
+        f"`python {WRITER}`: {document.machine()}, {document.load()}; JDK {JDK}, {seconds} s each.",
+        "",
+        *document.table(
+            (
+                "JVM",
+                "its CPU, of one",
+                "sampling, of one CPU",
+                f"recorder after {SETTLED:.0f} s, of one CPU",
+                f"recorder, first {START:.0f} s",
+                f"until {SETTLED:.0f} s, of one CPU",
+                "at the end",
+                "RSS while it records",
+            ),
+            rows,
+        ),
+    ]
+    print("\n".join(lines))
+    if options.write:
+        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
