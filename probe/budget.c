@@ -25,7 +25,7 @@ enum {
      * sample takes above the usual is granted on top, until this much of it has been used up. */
     USUAL_NS = 4000,
     CREDIT_NS = 50000000,
-    /* Of the time granted and spent alike: so few samples prove nothing, and the interval hardly moves. */
+    /* Added to the time granted and to the time spent, so that few samples barely move the interval. */
     PRIOR_NS = 20000,
     /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed, most of it
      * the drawing of the next.  A part of the grant is theirs, one in so many. */
@@ -44,7 +44,7 @@ enum {
     FALL = OCTAVE,        /* in a period */
 };
 
-/* Of what is granted: the codes are 9 % apart, so the nearest one may spend half of that too much. */
+/* The part of the grant to aim at: codes are 9 % apart, and the nearest may spend half of that too much. */
 static const double AIM = 0.95;
 
 static struct {

@@ -22,7 +22,7 @@ struct code code_at(uintptr_t pc);
 /* 0: the frame has no fixed size. */
 uint32_t code_frame_bytes(uintptr_t blob);
 
-/* Of an nmethod. */
+/* What is known of an nmethod. */
 /* Is it in use?  Then its methods are there, and its records: all of it goes before its classes do.  One that is not is
  * on no stack, but where a native walk ended at a wrong word. */
 bool code_alive(uintptr_t nmethod);

@@ -17,7 +17,7 @@ extern struct offheap_header *live __attribute__((visibility("hidden")));
 int live_file_create(const struct options *options, enum offheap_entry entry);
 /* Unmaps it; the file stays. */
 void live_file_close(void);
-/* Of what was created last, when nothing came of it. */
+/* Unlinks the file if start-up failed. */
 void live_file_remove(void);
 
 /* After PROBE_NO_MEMORY: what the probe may take, and the least that it needs. */

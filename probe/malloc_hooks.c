@@ -72,7 +72,7 @@ SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     return block;
 }
 
-/* Of an `old` that is not recorded. */
+/* For an `old` that is not recorded. */
 SLOW void *slow_realloc(void *old, size_t size, enum offheap_hook hook) {
     if (sampler_passes_on(size)) return next.realloc(old, size);
     return reallocate(old, size, hook);

@@ -18,8 +18,8 @@ enum { IDLE_BYTES = 256 * 1024 };
 /* A line that all threads write to: only now and then. */
 enum { PASSED_OVER_AT_ONCE = 64 };
 
-/* Of an interval code, in this recording: the mean in bytes, and its inverse, for a division takes longer than all
- * else that becomes of a large block. */
+/* An interval code's mean in bytes, in this recording, and its inverse: a division takes longer than all else that
+ * is done for a large block. */
 struct scale {
     _Atomic double mean, inverse;
 };
@@ -140,8 +140,8 @@ static uint8_t class_code(size_t size) {
     return atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
 }
 
-/* Of a block in which a countdown ran out: sampled under its class's mean as well?  Mostly not, which is seen from
- * x (1 - x/2) <= 1 - exp(-x) <= x. */
+/* A countdown ran out in this block: is the block sampled under its class's mean, too?  Mostly not, which follows
+ * from x (1 - x/2) <= 1 - exp(-x) <= x. */
 static bool class_takes(size_t size) {
     uint8_t counted = sampler.code, code = class_code(size);
     sampler.taken = code > counted ? code : counted;

@@ -96,7 +96,7 @@ def test_stable_is_said_with_what_is_excluded() -> None:
     assert slow.needs_seconds is not None
     assert 120 <= slow.needs_seconds <= 600
     assert slow.next == (f"offheap where 4711 --watch {slow.needs_seconds:.0f}s",)
-    # Nor is what scatters cleared: the interval holds both nothing and much.
+    # What scatters is not cleared either: the interval holds both nothing and much.
     noise = np.random.default_rng(1).normal(0, 4, 60)
     assert verdict(over(java_heap=np.full(60, 2048.0), malloc=30 + noise)).kind == "cannot tell yet"
 

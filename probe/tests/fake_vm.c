@@ -35,7 +35,7 @@ struct queue {
     uint32_t limit;
 };
 
-/* Of the second heap, the memory has just grown; its segments' bytes have not yet. */
+/* The memory of the second heap has just grown; its segments' bytes have not yet. */
 static struct heap heaps[2];
 static struct heap *heap_pointers[2] = {&heaps[0], &heaps[1]};
 static struct array heap_array = {2, heap_pointers};

@@ -14,7 +14,7 @@
 
 enum { LEAST = 64 * 1024, MOST_CODE = 81, ROUNDS = 3000000 };
 
-/* Of the first MOVING the classes move, of the others, which are of other classes, they stay at the least. */
+/* The classes of the first MOVING blocks move; those of the others stay at the least. */
 static const size_t sizes[] = {1, 64, 4096, 65552, 524288, 2 << 20, 2, 128, 8192, 131104, 1 << 20, 4 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes, MOVING = SIZES / 2 };
 
@@ -70,7 +70,7 @@ static int check(const struct sums *sums) {
         double count = (sums->samples[i] - sums->expected[i]) / sqrt(sums->variance[i] + 1);
         printf("%8zu bytes: %.0f blocks, estimated %.0f, z %.2f; %.0f samples, expected %.1f, z %.2f\n", sizes[i],
                sums->blocks[i], sums->weights[i], z, sums->samples[i], sums->expected[i], count);
-        /* Of the two least few are sampled, with weights too unlike for a normal distribution. */
+        /* Few of the two least are sampled, with weights too unlike for a normal distribution. */
         failed |= (i % MOVING > 1 && fabs(z) > 5) || (known(sums, i) && fabs(count) > 5);
     }
     for (int code = 0; code < 256; code++) codes += sums->codes_seen[code] > 0;

@@ -182,7 +182,7 @@ def _with_hidden(side: Growths, block: Floats) -> Estimates:
 
 
 def _probability(old: Growths, new: Growths, block: Floats, asked: NDArray[np.int64]) -> Floats:
-    """Of these sites: of counts of survivors that differ so much, or more, if the rates were equal."""
+    """For each of these sites: the chance that survivors differ so much, or more, if the rates were equal."""
     weights = []
     size = np.where(block[asked] > 0, block[asked], 1.0)
     for side in (old, new):

@@ -150,7 +150,7 @@ class Ranking(Sequence[Suspect]):
         classes = np.array([SERIOUSNESS[verdict] for verdict in self.verdicts], np.int64)
         live = self.sites.live_bytes.estimate[self._order]
         first = np.lexsort((-live, classes > SERIOUSNESS["cannot tell yet"]))
-        # Of what is notable by its verdict the rank decides, not the size.
+        # The rank orders what is notable by its verdict, not the size.
         notable = int((classes <= SERIOUSNESS["cannot tell yet"]).sum())
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))

@@ -20,8 +20,8 @@ from offheap.recording.model import OwnersOverTime
 _SHORTEST = 10.0  # seconds
 _FEWEST_LOOKS = 8
 _RETAINED = 0.25  # of RSS
-# Of each owner the upper end of the 95 % interval counts, and the largest of ten is said: at 1.3 times its
-# distance (99 % each) that is one that nobody exceeded, at 95 %.
+# The largest upper end of ten owners' 95 % intervals is said.  At 1.3 times its distance (99 % for each)
+# no owner exceeds it, at 95 %.
 _SURER = 1.3
 _BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than what a watch excludes
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
@@ -278,7 +278,7 @@ def _upper_end(one: Standing) -> float:
     trend = one.rss if one.kind == "threads" else one.trend  # threads are counted
     reach = _SURER * (trend.rate.high - trend.rate.estimate)
     upper = max(trend.rate.estimate, 0.0) + reach
-    # Of what fades the last half tells, which is known less well.
+    # The last half tells of what fades; it is known less well.
     return min(upper, max(trend.last, 0.0) + _OF_A_HALF * reach) if one.state == "slows" else upper
 
 

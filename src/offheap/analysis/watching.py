@@ -291,7 +291,7 @@ def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimate
     old = total(weighted, ~new)
     freed = np.maximum(before - old, 0.0)
     freed = np.where(freed <= 1e-9 * before, 0.0, freed)
-    # Of what was freed the sampled part is known: the same sampled blocks, in both variances.
+    # The sampled part of what was freed is known: the same sampled blocks are in both variances.
     freed_variance = np.where(freed > 0, np.maximum(variance - total(spread, ~new), 0.0), 0.0)
     interval = look.info.interval_bytes
     block = (seen + total(size, ~new)) / np.maximum(samples + total(None, ~new), 1)

@@ -97,13 +97,13 @@ FRAME_MODULE_SHIFT = 40
 FRAME_ADDRESS_MASK = (1 << 40) - 1
 FRAME_METHOD_SHIFT = 24
 GAP_UNWINDER = 255
-# Of the ADDRESS kind; the header draws it as bits 0..47.
+# The ADDRESS kind has it; the header draws it as bits 0..47.
 FRAME_RAW_ADDRESS_MASK = (1 << 48) - 1
-# Of the JAVA kind: bits 24..55 and 0..23.
+# The JAVA kind has bits 24..55 and 0..23.
 FRAME_METHOD_MASK = (1 << 32) - 1
 FRAME_BCI_MASK = (1 << 24) - 1
 
-# Of a module's `image`.
+# Bits of a module's `image`.
 IMAGE_DESCRIPTOR = 0x7FFFFFFF
 IMAGE_IN_MEMORY = 0x80000000
 
