@@ -160,6 +160,19 @@ def test_growth_that_is_not_shown_to_be_a_leak_says_how_long_it_takes() -> None:
     assert check.why.endswith("record 50 s more (1 min in all)")
 
 
+def test_what_met_young_collections_takes_longer_too() -> None:
+    """As `leaks` says it: a full collection might still free it, but a longer recording tells."""
+    process = Process(20.0, 1)
+    process.add(inflater("com.example.Shop.serve", "com.example.Main.main"), Leak(1.0, 600_000))
+    process.collections = [(time, "young") for time in (2.0, 4.0, 6.0, 8.0, 10.0)]
+    recording = process.record(until=12.0, interval=1 << 20)
+    assert "Record 50 s more (1 min in all)." in answer(ranking(recording))
+    (check,) = gate(recording, Limits()).checks
+    assert check.outcome == "cannot tell"
+    assert "-Xmn8m" not in check.why, "it has collections enough"
+    assert check.why.endswith("record 50 s more (1 min in all)")
+
+
 @pytest.mark.parametrize(
     ("leak", "outcome"), [(300 * 1024 / 60, "failed"), (0.0, "passed"), (60 * 1024 / 60, "passed")]
 )

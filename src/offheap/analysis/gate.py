@@ -104,7 +104,7 @@ def gate(
         checks.append(_unless(gap, _live(recording, counted, limits.max_live)))
     if limits.leaks or not checks:
         known = _known(recording, baseline) if baseline is not None else None
-        checks.append(_unless(gap, _leaks(counted, found, known, recording.info)))
+        checks.append(_unless(gap, _leaks(counted, ranked, found, known)))
     return Gate(recording.info, found, tuple(checks), len(ignored), frozenset(used))
 
 
@@ -180,7 +180,8 @@ def _live(recording: Recording, counted: Sequence[Suspect], limit: int) -> Check
     return Check(name, outcome, why, tuple(worst))
 
 
-def _leaks(counted: Sequence[Suspect], found: Conclusion, known: _Known | None, info: Info) -> Check:
+def _leaks(counted: Sequence[Suspect], ranked: Ranking, found: Conclusion, known: _Known | None) -> Check:
+    info = ranked.sites.recording.info
     name = "no-leaks" if known is None else "no-new-leaks"
     leaks = [s for s in counted if s.verdict == "leak"]
     before = [known.verdict(s) if known else None for s in leaks]
@@ -207,8 +208,10 @@ def _leaks(counted: Sequence[Suspect], found: Conclusion, known: _Known | None, 
     ]
     if growing:
         first = growing[0]
-        waits = f", a garbage collection might still free it{_COLLECT}" if first.waits_for_gc else ""
-        longer = "" if first.waits_for_gc else f"; {record(to_tell_growth(info), found)}"
+        # Without a collection a longer recording tells no more.
+        uncollected = ranked.uncollected(first.rank - 1)
+        waits = f", a garbage collection might still free it{_COLLECT}" if uncollected else ""
+        longer = "" if uncollected else f"; {record(to_tell_growth(info), found)}"
         why = f"it grows, and is not shown to be a leak{waits}: {describe(first, PER_MINUTE)}{longer}"
         return Check(name, "cannot tell", why, tuple(growing))
     if found.level:
