@@ -193,7 +193,6 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
     """Why nobody can be blamed although this one may grow, and what would tell."""
     name = _name(over, one)
     grew = f"{name} grew by {_rate(one.trend.rate)}"
-    collect = (f"jcmd {pid} GC.run", _command(pid, round_up_seconds(seconds)))
     if one.state == "uncollected":
         if one.collections:
             why = "and the collections that ran freed much of it: more of them have to show what stays"
@@ -201,7 +200,9 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
             why = "but no collection of the Java heap ran that could have freed what Java objects hold of it"
         # As long as it takes for some more collections, if they come as they did.
         longer = owners_collections.FEWEST_COLLECTIONS / one.collections if one.collections else 2.0
-        return replace(_open(f"{grew}, {why}", pid, seconds * max(longer, 2.0)), next=collect)
+        return _collecting(
+            _open(f"{grew}, {why}", pid, seconds * max(longer, 2.0)), pid, "half-way through it"
+        )
     if one.state == "unjudged":
         name = name.replace(", as collections leave it,", "")
         grew = f"{name} grew by {_rate(one.rss.rate)}"
@@ -211,7 +212,8 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
             )
         shown = "classes could be unloaded" if one.kind == "metaspace" else "it is no garbage"
         why = f"{grew}, but too few collections of the old generation have shown whether {shown}"
-        return replace(_open(why, pid, seconds), next=collect)
+        times = f"{owners_collections.FEWEST_COLLECTIONS} times, spread over it"
+        return _collecting(_open(why, pid, seconds), pid, times)
     if one.state == "warming":
         old = warm_up.age(over) or 0.0
         wait = round_up_seconds(max(warm_up.WARM_UP - old, 1.0))
@@ -293,6 +295,11 @@ def _to_exclude(excluded: float, seconds: float) -> float:
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
     seconds = round_up_seconds(seconds)
     return WhereVerdict("cannot tell yet", why, (_command(pid, seconds),), needs_seconds=seconds)
+
+
+def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
+    """The same watch with collections in it: those before it show nothing of what grows in it."""
+    return replace(found, next=(*found.next, f"jcmd {pid} GC.run {when}"))
 
 
 def _command(pid: str, seconds: float) -> str:
