@@ -78,6 +78,12 @@ def test_a_jvm_in_forty_columns_and_in_ascii(
         assert "\\u" not in bars
 
 
+def test_an_option_stays_whole_in_forty_columns(jre: Callable[[int], Path], waiting_classes: Path) -> None:
+    """It is there to be copied."""
+    with waiting_jvm(jre(17), waiting_classes) as jvm:
+        assert "(-XX:NativeMemoryTracking=summary" in printed("where", jvm.pid, COLUMNS="40").split()
+
+
 @pytest.mark.parametrize("command", RECORDINGS, ids=lambda command: " ".join(command[0::4]))
 def test_every_report_is_told_in_ascii(command: tuple[str, ...], recording: Path) -> None:
     arguments = [str(recording) if word == "R" else word for word in command]

@@ -111,6 +111,6 @@ def _cgroup(cgroup: Cgroup) -> str:
 
 
 def _print_fact(out: Console, label: str, fact: str) -> None:
-    lines = textwrap.wrap(printable(fact), width() - _LABEL)
+    lines = textwrap.wrap(printable(fact), width() - _LABEL, break_long_words=False, break_on_hyphens=False)
     for number, line in enumerate(lines):
         out.print(Text.assemble((f"{label if not number else '':<{_LABEL}}", "bold"), line))

@@ -75,7 +75,7 @@ def print_remedies(out: Console, heap: NativeHeap) -> None:
     for remedy in heap.remedies:
         bound = "at most " if remedy.at_most else ""
         out.print(Text(f"{bound + format_size(remedy.bytes):>18}  {remedy.name}"))
-        for line in textwrap.wrap(remedy.why, width() - 20):
+        for line in textwrap.wrap(remedy.why, width() - 20, break_long_words=False, break_on_hyphens=False):
             out.print(Text(f"{'':20}{line}", "dim"))
 
 
