@@ -120,6 +120,7 @@ def test_at_most_ten_suspects_and_how_many_more() -> None:
     assert len(found.suspects) == MOST_SUSPECTS
     assert found.others == 4
     assert "and 4 more" in plain.write(report.document(found))
+    assert "|  | and 4 more |  |  |  |  |" in markdown.write(report.document(found)), "no empty code"
 
 
 def test_what_cannot_be_told_yet_is_listed_only_where_nothing_leaks() -> None:

@@ -167,7 +167,7 @@ def _suspects(ticket: Ticket) -> Table:
         for suspect, marks in zip(ticket.shown, ticket.namesakes, strict=True)
     ]
     if ticket.others > 0:
-        rows.append(("", f"and {ticket.others} more", "", "", "", Code("")))
+        rows.append(("", f"and {ticket.others} more", "", "", "", ""))
     return Table(("#", "verdict", "sure", "growth", "live", "site"), rows, frozenset({0, 2}))
 
 
