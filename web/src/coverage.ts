@@ -22,8 +22,8 @@ const LOST: Record<string, string> = {
 };
 
 const ENDED: Record<Info["ended"], string> = {
-  recording: "It was still being recorded when this report was made.",
-  detached: "It ended when the probe was detached.",
+  recording: "The process still ran at the last snapshot.",
+  detached: "It ended when the probe was stopped.",
   exited: "It ended when the process exited.",
   killed: "It ended when the process was killed.",
 };

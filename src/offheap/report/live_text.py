@@ -198,7 +198,7 @@ def state(info: Info, over: bool) -> str:
     """Whether it goes on."""
     words = {
         "recording": "recording",
-        "detached": "probe taken out",
+        "detached": "probe stopped",
         "exited": "process exited",
         "killed": "process was killed",
     }[info.ended]

@@ -24,8 +24,8 @@ def process(info: Info) -> str:
 def mode(info: Info) -> str:
     """`sampled every 512 KiB, 20.0 s until the process exited`."""
     ended = {
-        "recording": "still recording",
-        "detached": "then detached",
+        "recording": "while the process ran on",
+        "detached": "until the probe was stopped",
         "exited": "until the process exited",
         "killed": "until the process was killed",
     }[info.ended]
