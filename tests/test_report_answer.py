@@ -16,6 +16,7 @@ import zoo as zoo_programs
 from offheap.analysis.answer import answer
 from offheap.analysis.leaks import ranking, suspects
 from offheap.analysis.results import Estimate
+from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
 from offheap.report import html
 from report_pages import HOSTILE, LEAK, Open, plain, with_info, with_stacks
@@ -85,6 +86,8 @@ def test_a_bare_live_file_of_no_jvm_says_what_it_cannot_show(open_report: Open, 
     assert page.inner_text("header .name") == "nginx"
     assert "no JVM met" in page.inner_text("header")
     assert "one snapshot" in page.inner_text("#time")
+    allocated = format_size(bare.series["allocated_bytes"].sum())
+    assert f"; {allocated} allocated, " in plain(page.inner_text("#totals"))
     unseen = plain(page.inner_text("#coverage"))
     assert "Blocks allocated before the attach are not recorded." in unseen
     assert "so that live memory is understated: 12" in unseen

@@ -54,21 +54,19 @@ export class Scope {
   measure(measure: Measure, unit: Unit): Float64Array {
     const live: Quantity = `live_${unit}`;
     const allocated: Quantity = `allocated_${unit}`;
-    const difference = (quantity: Quantity, start: number): Float64Array => {
-      const before = this.at(quantity, start);
-      return this.at(quantity, this.end).map((level, stack) => level - before[stack]!);
-    };
+    const difference = (quantity: Quantity, before: Float64Array): Float64Array =>
+      this.at(quantity, this.end).map((level, stack) => level - before[stack]!);
     const share = (values: Float64Array): Float64Array => values.map((value, stack) => value * this.share[stack]!);
     switch (measure) {
       case "live":
         return share(this.at(live, this.end));
       case "grown":
-        return share(difference(live, this.base));
+        return share(difference(live, this.at(live, this.base)));
       case "allocated":
-        return share(difference(allocated, this.start)).map((value) => Math.max(value, 0));
+        return share(difference(allocated, this.before(allocated))).map((value) => Math.max(value, 0));
       case "temporary": {
-        const grown = difference(live, this.start);
-        return share(difference(allocated, this.start).map((value, stack) => Math.max(Math.min(value, value - grown[stack]!), 0)));
+        const grown = difference(live, this.before(live));
+        return share(difference(allocated, this.before(allocated)).map((value, stack) => Math.max(Math.min(value, value - grown[stack]!), 0)));
       }
     }
   }
@@ -124,6 +122,11 @@ export class Scope {
     const allocated = Math.max(square(suspect.allocated_error, this.end) - square(suspect.allocated_error, start), 0);
     const freed = Math.max(before - after + allocated, 0);
     return { live: Math.sqrt(after), change: Math.sqrt(Math.min(before + after, allocated + freed)) };
+  }
+
+  /** At the range's start; a recording without history began with nothing. */
+  private before(quantity: Quantity): Float64Array {
+    return this.series.times.length > 0 ? this.at(quantity, this.start) : new Float64Array(this.share.length);
   }
 
   private at(quantity: Quantity, index: number): Float64Array {
