@@ -12,7 +12,7 @@ from driven_app import Driven, drive
 from offheap.analysis.owners_verdict import judge
 from offheap.recording.model import OwnersOverTime
 from offheap.report.live_screens import HelpScreen, SiteScreen
-from offheap.report.live_widgets import Pager
+from offheap.report.live_widgets import Lines, Pager
 from recordings import Leak, Process, inflater, native_stack
 from replay import leaky, unfinished, until
 
@@ -141,6 +141,12 @@ def test_every_size_is_filled_and_not_exceeded(size: tuple[int, int], tmp_path: 
         assert isinstance(app.app.screen, SiteScreen)
         pager = app.app.screen.query_one(Pager)
         assert all(len(line) <= width for line in pager.text.splitlines())
+        # What does not fit is left out whole.
+        keys = app.app.screen.query_one("#keys", Lines).text
+        assert set(keys.split("  ")) <= {"Esc back", "e export", "up down pgup pgdn scroll"}
+        assert (
+            "growth" not in app.head or "growth: of what survived, by its birth, as of 20 s ago" in app.head
+        )
 
     drive(*unfinished(leaky(60.0)[0]), steps, tmp_path)
 

@@ -54,7 +54,7 @@ def test_a_leak_of_blocks_is_one_in_the_panel_whatever_the_pages_did() -> None:
     assert found is not None
     assert found.verdict.kind == "native-malloc"
     assert found.verdict.why.startswith("blocks leak: 1.4 MiB/s")
-    assert "called by com.example.Foo.leak; by the pages alone it is stable: " in found.verdict.why
+    assert "called by com.example.Foo.leak; by the pages alone the verdict is stable: " in found.verdict.why
 
 
 def quiet() -> Process:
@@ -113,7 +113,7 @@ def test_the_panel_shows_the_verdict_of_both(tmp_path: Path) -> None:
         await app.see(lambda: "RSS by owner, 30 looks in 58.0 s: native-malloc" in pager.text)
         text = " ".join(pager.text.split())
         assert "blocks leak: " in text
-        assert "com.example.Feed.open; by the pages alone it is stable: nothing above" in text
+        assert "com.example.Feed.open; by the pages alone the verdict is stable: nothing above" in text
         assert all(len(line) <= 80 for line in pager.text.splitlines())
         await app.press("escape")
         assert "Leaking: " in app.head

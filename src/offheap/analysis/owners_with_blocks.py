@@ -35,7 +35,7 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     if found.kind == "leak" and by_level.kind in QUIET:
         # Blocks that stay are counted, whatever the pages did that they lie in.
         kind = _holds(suspect)
-        why = f"blocks leak: {who}; by the pages alone it is {by_level.kind}: {by_level.why}"
+        why = f"blocks leak: {who}; by the pages alone the verdict is {by_level.kind}: {by_level.why}"
         return WhereVerdict(kind, why, (leaks,), by_level.grown)
     if by_level.kind == "stable":
         why = f"{by_level.why}, but blocks grow, and are not shown to leak: {who}"

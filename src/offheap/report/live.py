@@ -21,7 +21,7 @@ from offheap.errors import UserError
 from offheap.report import live_text
 from offheap.report.live_owners import Owners, OwnersScreen
 from offheap.report.live_screens import HelpScreen, SiteScreen
-from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, wrapped
+from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
 from offheap.report.output import private
 from offheap.report.text import printable
 
@@ -155,7 +155,7 @@ class LiveScreen(Screen[None]):
             words.append(f"{lost} lost: offheap stats")
         if live_text.pages(view):
             words.append(live_text.pages(view))
-        return printable("  ".join(words))[:width]
+        return fitting([printable(word) for word in words], width)
 
     def on_key(self) -> None:
         if self._message:
@@ -195,9 +195,7 @@ class LiveScreen(Screen[None]):
         table = self.query_one(SiteTable)
         table.reverse = not table.reverse
         table.sort_again()
-        self.say(
-            f"sorted by {table.sort}, the other way round" if table.reverse else f"sorted by {table.sort}"
-        )
+        self.say(f"sorted by {table.sort}, in reverse" if table.reverse else f"sorted by {table.sort}")
 
     def action_owners(self) -> None:
         if self._owners is None:
@@ -211,7 +209,7 @@ class LiveScreen(Screen[None]):
             self.say("nothing more comes: a baseline needs a recording that goes on")
             return
         self._watch.mark(self._newest)
-        self.say("baseline marked: growth counts from now on (B takes it away)")
+        self.say("baseline marked: growth counts from now on (B removes it)")
 
     def action_no_baseline(self) -> None:
         self._watch.mark(None)

@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from offheap.analysis.watched import View
 from offheap.report import live_text
-from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
+from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager, fitting
 from offheap.report.text import printable
 
 HELP = """keys
@@ -20,10 +20,10 @@ HELP = """keys
   /         filter: sites with all these words in a frame, library, file, thread, verdict
   Esc       no filter
   s         sort by the next column: growth, live, blocks, age, allocated, name
-  r         the other way round
+  r         reverse the order
   o         who holds the RSS: heap, metaspace, malloc, files, threads
-  b         mark a baseline: growth is measured from now on; B takes it away
-  space     pause what is shown; it goes on being recorded
+  b         mark a baseline: growth is measured from now on; B removes it
+  space     pause the display; the recording continues
   e         write the table (CSV) or the stack (text) to a file
   f         in a stack: whole C++ names, or folded
   q         quit
@@ -58,7 +58,11 @@ class Overlay(Screen[None]):
         self.paint_keys()
 
     def paint_keys(self) -> None:
-        self.query_one("#keys", Lines).paint([(self.keys, DIM)])
+        words = self.keys.split("  ")
+        self.query_one("#keys", Lines).paint([(fitting(words, self.app.size.width), DIM)])
+
+    def on_resize(self) -> None:
+        self.paint_keys()
 
     def action_close(self) -> None:
         self.dismiss()
@@ -77,7 +81,7 @@ _SITE_KEYS = "Esc back  e export  up down pgup pgdn scroll"
 
 
 class SiteScreen(Overlay):
-    """One site; goes on being renewed while it is open."""
+    """One site, updated while it is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,left", "close", show=False),

@@ -182,6 +182,14 @@ class SiteTable(Lines, can_focus=True):
         self.paint([self._line(y) for y in range(self.size.height)])
 
 
+def fitting(words: Sequence[str], width: int) -> str:
+    """One line of as many of them as fit, whole, the first always."""
+    kept = list(words)
+    while len("  ".join(kept)) > width and len(kept) > 1:
+        kept.pop()
+    return "  ".join(kept)[:width]
+
+
 def wrapped(text: str, width: int, indent: str) -> list[str]:
     """Lines of at most `width`; names longer than that are broken, nothing is left out."""
     if len(text) <= width:
