@@ -104,6 +104,8 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"offheap {name}" in outcome.stdout
     assert "examples:" in outcome.stdout
     assert "\x1b" not in outcome.stdout
+    headings = re.findall(r"^(\w.*):\n  ", outcome.stdout, re.MULTILINE)
+    assert headings == [heading.lower() for heading in headings], "as in `offheap --help`"
     narrow = offheap(name, "--help", COLUMNS="80").stdout.splitlines()
     assert [line for line in narrow if len(line) > 80] == []
 

@@ -143,6 +143,7 @@ def test_every_size_is_filled_and_not_exceeded(size: tuple[int, int], tmp_path: 
         assert all(len(line) <= width for line in pager.text.splitlines())
         # What does not fit is left out whole.
         keys = app.app.screen.query_one("#keys", Lines).text
+        assert len(keys) <= width
         assert set(keys.split("  ")) <= {"Esc back", "e export", "up down pgup pgdn scroll"}
         assert (
             "growth" not in app.head or "growth: of what survived, by its birth, as of 20 s ago" in app.head

@@ -32,7 +32,7 @@ SHORTEST_SECONDS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Start a small Java program that leaks native memory, record it the way `offheap run` does, "
-        "name who leaks, and write the HTML report.  Takes less than a minute and a JDK."
+        "name who leaks, and write the HTML report.  It takes less than a minute and needs a JDK."
     )
     parser.epilog = """examples:
   offheap demo

@@ -28,15 +28,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap diff old.offheap new.offheap -o diff.html        with a flame graph
 """
     parser.add_argument("old", metavar="OLD", help="a recording, or a live file")
-    parser.add_argument("new", metavar="NEW", nargs="?", help="another; none: compare two times of OLD")
     parser.add_argument(
-        "--from", dest="start", type=parse_duration, metavar="TIME", help="since the start of the recording"
+        "new", metavar="NEW", nargs="?", help="another one (default: OLD itself, at two times)"
     )
     parser.add_argument(
-        "--to", dest="end", type=parse_duration, metavar="TIME", help="(default: the end of the recording)"
+        "--from",
+        dest="start",
+        type=parse_duration,
+        metavar="TIME",
+        help="first of two times of OLD, counted from its start",
     )
     parser.add_argument(
-        "--per", type=divisors, metavar="UNIT", help="`second`, or the requests served: OLD,NEW"
+        "--to",
+        dest="end",
+        type=parse_duration,
+        metavar="TIME",
+        help="second of two times of OLD (default: its end)",
+    )
+    parser.add_argument(
+        "--per",
+        type=divisors,
+        metavar="UNIT",
+        help="compare by time (`second`) or by requests served (`OLD,NEW`)",
     )
     parser.add_argument("--top", type=positive, metavar="N", help="show at most N of each (default: 10)")
     add_application(parser)

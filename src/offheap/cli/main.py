@@ -87,6 +87,8 @@ def _formatter_class() -> type[argparse.HelpFormatter]:
     # An epilog is examples, shown as written: brackets in them are no markup.
     Formatter.text_markup = False
     Formatter.help_markup = False
+    # Headings stay as they are written: "Recording A Command, As Offheap Run Does" is no sentence.
+    Formatter.group_name_formatter = str
     return Formatter
 
 
