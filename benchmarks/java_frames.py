@@ -7,17 +7,24 @@ walk and times both (probe/tests/compare_walks.c).  Every block is recorded.
 
 Each call that a stack states (who was called, by whom) is looked up in the caller's bytecode: does it call a
 method of that name, or do what the VM's function is for, or is it the native method that the function is?
-Where that does not tell, a foreign function say, the program runs again: with -XX:+DebugNonSafepoints, where
-the debug record behind a call is its own, then interpreted, where each frame says itself what it is.  A call
-that neither sees is wrong.
+Where that says no, or does not tell (a foreign function, say), the program runs again: with
+-XX:+DebugNonSafepoints, where the debug record behind a call is its own, then interpreted, where each frame
+says itself what it is (this one only if bytecode denies a call).  A call that bytecode denies and neither run
+sees is wrong.  A call of which bytecode does not tell, and which no run sees again, is counted apart.
+
+How much of a check that is, planted frames tell: the method that called each function is replaced by another
+one of the run, and the two calls that such a stack would state are judged in the same way.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
+import json
 import os
+import random
 import re
 import struct
 import subprocess
@@ -44,8 +51,15 @@ from offheap.recording.recorder import record  # noqa: E402
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 ZOO = ("inflaters", "direct-buffers", "thread-map", "ffm")
 PUBLISHED = (
-    *("zstd-orders", "jna-labels", "sqlite-ledger", "rocksdb-carts", "netty-audit", "jetty-exports"),
-    *("tcnative-upstreams", "conscrypt-peers", "agent-orders", "lucene-search", "spark-shop"),
+    *("zstd-orders", "jna-labels", "jnr-rules", "sqlite-ledger", "rocksdb-carts", "netty-audit"),
+    *(
+        "jetty-exports",
+        "tcnative-upstreams",
+        "conscrypt-peers",
+        "agent-orders",
+        "lucene-search",
+        "spark-shop",
+    ),
 )
 GOAL = 0.995  # of the samples of Java threads have Java frames
 RECORDS = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
@@ -54,14 +68,20 @@ INTERPRETED = ("-Xint",)
 COMPARED = ("walks", "async", "own", "both", "same", "corrected", "cut", "async_ns", "own_ns")
 HEADER_BYTES = 4096
 CLASSES_AT_ONCE = 400
+LINKERS = frozenset({".linkToStatic", ".linkToSpecial", ".linkToVirtual", ".linkToInterface", ".invokeBasic"})
+HANDLES = ("java.lang.invoke.", "jdk.internal.foreign.")  # the code behind method handles
 
 # -> the command line of one run in a scratch folder, with options more
 Command = Callable[[Path, Sequence[str]], list[str]]
-Methods = dict[str, set[str]]  # method -> opcodes, names of what it calls, and "native"
+Methods = dict[
+    str, set[str]
+]  # method -> opcodes, names of what it calls with a dot before each, and "native"
 
 # What of a method's code leads to a function of the VM, by a part of that one's name; any leads to others.
 INVOKE = frozenset({"invokevirtual", "invokespecial", "invokestatic", "invokeinterface", "invokedynamic"})
 ARRAY = frozenset({"newarray", "anewarray", "multianewarray"})
+FIELD = frozenset({"getfield", "putfield", "getstatic", "putstatic"})
+CONSTANT = frozenset({"ldc", "ldc_w", "ldc2_w"})
 ENTRIES = {
     "new_instance": frozenset({"new"}),
     "_new(": frozenset({"new"}),
@@ -71,6 +91,9 @@ ENTRIES = {
     "resolve_virtual": INVOKE,
     "resolve_static": INVOKE,
     "resolve_opt_virtual": INVOKE,
+    "resolve_from_cache": INVOKE | FIELD,
+    "ldc": CONSTANT,
+    "quicken_io_cc": frozenset({"checkcast", "instanceof", "aastore"}),
 }
 
 
@@ -89,6 +112,7 @@ class Seen:
 
     joined: int
     lost: int
+    early: int  # before the VM is complete, when no Java stack is walked: neither joined nor lost
     inexact: int
     walks: dict[str, int]
     calls: Counter[Call]  # samples
@@ -100,17 +124,21 @@ class Tally:
 
     joined: int = 0
     lost: int = 0
+    early: int = 0  # see Seen
     inexact: int = 0
     calls: int = 0  # samples of calls that are stated as fact
     wrong: int = 0  # of these
+    open: int = 0  # of these: nothing tells whether they were made
     walks: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
         self.joined += other.joined
         self.lost += other.lost
+        self.early += other.early
         self.inexact += other.inexact
         self.calls += other.calls
         self.wrong += other.wrong
+        self.open += other.open
         self.walks.update(other.walks)
 
     @property
@@ -122,8 +150,10 @@ class Tally:
         return (
             f"{self.joined + self.lost:,}",
             f"{100 * self.share:.2f} %",
+            f"{self.early:,}",
             f"{100 * self.inexact / max(1, self.joined):.2f} %",
             f"{self.wrong} of {self.calls:,}",
+            f"{self.open:,}",
             f"{walks['walks']:,}",
             f"{100 * walks['async'] / max(1, walks['walks']):.2f} %",
             f"{100 * walks['own'] / max(1, walks['walks']):.2f} %",
@@ -135,33 +165,67 @@ class Tally:
 
 
 HEAD = (
-    *("samples of Java threads", "with Java frames", "of these inexact", "wrong calls", "walks"),
+    *(
+        "samples of Java threads",
+        "with Java frames",
+        "earlier ones",
+        "of these inexact",
+        "wrong calls",
+        "calls not told",
+    ),
+    "walks",
     *("AsyncGetCallTrace has frames", "own walk has frames", "the same", "the same once put right"),
     *("ns AsyncGetCallTrace", "ns own walk"),
 )
 
 
 def calls_of(found: Recording) -> Counter[Call]:
-    """Who called whom, by samples: from the native function that Java called to the outermost frame.
-
-    What is marked as uncertain is no statement: a gap, and whatever stands beside one.
-    """
+    """Who called whom, by samples."""
     latest = {int(row["stack"]): int(row["samples"]) for row in found.series}
     counted: Counter[Call] = Counter()
     for number, samples in latest.items():
-        stack = found.stack(number)
-        first = next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
-        if first is None or not samples:
-            continue
-        near = stack[max(0, first - 1) :]
-        for callee, caller in itertools.pairwise(near):
-            if caller.kind == "java" and callee.kind != "unknown":
-                counted[Call(_name(callee), _name(caller), callee.kind)] += samples
+        for call in stated(found.stack(number)) if samples else ():
+            counted[call] += samples
     return counted
 
 
+def stated(stack: Sequence[Frame]) -> Iterator[Call]:
+    """The calls that a stack states, from the native function that Java called to the outermost frame.
+
+    What is marked as uncertain is no statement: a gap, and whatever stands beside one.  Handles have the same
+    names in every stack, so that a foreign function is also stated as called by what called the handle.
+    """
+    first = next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
+    if first is None:
+        return
+    near = stack[max(0, first - 1) :]
+    for callee, caller in itertools.pairwise(near):
+        if caller.kind == "java" and callee.kind != "unknown":
+            yield Call(_name(callee), _name(caller), callee.kind)
+    foreign = near[0].kind == "native" and not near[0].name.startswith("Java_")
+    if foreign and near[1].name.startswith(HANDLES):
+        beyond = next((frame for frame in near[1:] if not frame.name.startswith(HANDLES)), near[0])
+        if beyond.kind == "java":
+            yield Call(_name(near[0]), _name(beyond), near[0].kind)
+
+
+def without_java(found: Recording) -> int:
+    """Samples whose stack neither reaches the thread's start nor has a Java frame."""
+    latest = {int(row["stack"]): int(row["samples"]) for row in found.series}
+    kinds = {number: [frame.kind for frame in found.stack(number)] for number in latest}
+    return sum(
+        latest[number] for number, its in kinds.items() if "java" not in its and its[-1:] == ["unknown"]
+    )
+
+
 def _name(frame: Frame) -> str:
-    return frame.name if frame.kind == "java" else re.sub(r"\(.*", "(", frame.name)
+    """Without what differs from run to run: numbers of classes made and of files extracted."""
+    if frame.kind == "java":
+        return re.sub(r"(Accessor|\$Proxy)\d+", r"\1", frame.name)
+    file, plus, offset = frame.name.rpartition("+0x")
+    if plus:
+        return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{5,}", "", file) + plus + offset
+    return re.sub(r"\(.*", "(", frame.name)
 
 
 def run(command: Command, options: Sequence[str], seconds: float, probe: Path) -> Seen:
@@ -180,11 +244,30 @@ def run(command: Command, options: Sequence[str], seconds: float, probe: Path) -
     counts = struct.unpack_from(f"<{len(COMPARED)}Q", header, HEADER_BYTES - 8 * len(COMPARED))
     return Seen(
         joined=found.info.joined,
-        lost=found.info.lost.get("lost_java", 0),
+        lost=(lost := found.info.lost.get("lost_java", 0)),
+        early=max(0, without_java(found) - lost),
         inexact=found.info.lost.get("java_inexact", 0),
         walks=dict(zip(COMPARED, counts, strict=True)),
         calls=calls_of(found),
     )
+
+
+def run_once(
+    command: Command, seconds: float, probe: Path, keep: Path | None, options: Sequence[str]
+) -> Seen:
+    """A run, or what `keep` has of it."""
+    words = "".join(options)
+    path = keep.with_name(f"{keep.name}{words.replace(':', '')}.json") if keep else None
+    if path and path.exists():
+        row = json.loads(path.read_text())
+        row["calls"] = Counter({Call(*words): samples for *words, samples in row["calls"]})
+        return Seen(**row)
+    seen = run(command, options, seconds, probe)
+    if path:
+        calls = [(call.callee, call.caller, call.kind, samples) for call, samples in seen.calls.items()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**vars(seen), "calls": calls}))
+    return seen
 
 
 class Bytecode:
@@ -203,37 +286,15 @@ class Bytecode:
             # Hidden classes, and those of arrays, are not found.
             self._classes.update({**{name: {} for name in some}, **parse(outcome.stdout)})
 
-    def calls(self, caller: str, callee: str) -> bool:
-        """Whether the caller's code calls a method of the callee's name, or may have it called by the VM."""
-        of, _, method = caller.rpartition(".")
-        its = self._methods(of)
-        if not its:  # a hidden class, say, has no file
-            return True
-        called = its.get(method, set())
-        _, _, name = callee.rpartition(".")
-        # A class is loaded and initialised by what uses it first.
-        by_the_vm = {"<clinit>", "loadClass", "loadClassInternal", "linkCallSite", "linkMethodHandleConstant"}
-        return name in called or name in by_the_vm or "invokedynamic" in called or "native" in called
-
-    def is_native(self, method: str) -> bool:
+    def code(self, method: str) -> set[str] | None:
+        """None: of a hidden class, say, there is no file."""
         of, _, name = method.rpartition(".")
-        return "native" in self._methods(of).get(name, set())
-
-    def needs(self, caller: str, function: str) -> bool:
-        """Whether the caller's code has what makes it call this function of the VM."""
-        of, _, method = caller.rpartition(".")
-        its = self._methods(of)
-        if not its or method not in its:
-            return True
-        wanted = next((words for name, words in ENTRIES.items() if name in function), None)
-        return wanted is None or bool(wanted & its[method]) or "invokedynamic" in its[method]
-
-    def _methods(self, name: str) -> Methods:
-        return self._classes.get(name, {})
+        its = self._classes.get(of)
+        return its.get(name, set()) if its else None
 
 
 def parse(text: str) -> dict[str, Methods]:
-    """What javap -c prints of classes: by class and method the opcodes, and the names of methods called."""
+    """What javap -c prints of classes."""
     classes: dict[str, Methods] = {}
     methods: Methods = {}
     current: set[str] = set()
@@ -249,26 +310,44 @@ def parse(text: str) -> dict[str, Methods]:
             if " native " in line:
                 current.add("native")
         elif match := re.search(r"// (?:Interface)?Method (?:\S+?\.)?\"?([\w$<>]+)\"?:", line):
-            current.add(match[1])
+            current.add("." + match[1])
         if match := re.match(r"\s+\d+: (\w+)", line):
             current.add(match[1])
     return classes
 
 
-def is_doubtful(call: Call, bytecode: Bytecode) -> bool:
-    """Whether the caller's code does not tell that it made the call.
-
-    The VM itself links calls of method and variable handles to code of java.lang.invoke.
-    """
-    if call.callee.startswith("java.lang.invoke.") and call.kind == "java":
-        return False
+def tells(call: Call, bytecode: Bytecode) -> bool | None:
+    """Whether the caller's code makes the call.  None: that it does not tell."""
+    code = bytecode.code(call.caller)
+    if call.kind == "java":
+        return _tells_of_java(call, code)
     if call.callee.startswith("Java_"):
-        return jni_method(call.callee) != call.caller.replace("$", ".")
-    if call.kind == "jvm":
-        return not bytecode.needs(call.caller, call.callee)
-    if call.kind == "native":
-        return not bytecode.is_native(call.caller)
-    return not bytecode.calls(call.caller, call.callee)
+        return jni_method(call.callee) == call.caller.replace("$", ".")
+    if code is None:
+        return None
+    if call.kind == "native":  # which of the native functions a native method is, only its library knows
+        return None if "native" in code else False
+    if call.callee.startswith("Unsafe_"):
+        return (
+            "native" in code
+            and call.callee.rpartition("_")[2].lower() == call.caller.rpartition(".")[2].lower()
+        )
+    wanted = next((words for name, words in ENTRIES.items() if name in call.callee), None)
+    return bool(wanted & code) if wanted else None
+
+
+def _tells_of_java(call: Call, code: set[str] | None) -> bool | None:
+    if code is None:
+        return None
+    name = call.callee.rpartition(".")[2]
+    if "." + name in code:
+        return True
+    # The VM has classes loaded and initialised by what uses them first, and links handles to code of its own.
+    by_the_vm = name in ("<clinit>", "loadClass", "loadClassInternal")
+    linked = call.callee.startswith("java.lang.invoke.") or "$$Lambda" in call.callee or LINKERS & code
+    if call.callee == "java.lang.ref.Finalizer.register" and call.caller == "java.lang.Object.<init>":
+        return True
+    return None if by_the_vm or linked or "native" in code else False
 
 
 def jni_method(symbol: str) -> str:
@@ -278,24 +357,76 @@ def jni_method(symbol: str) -> str:
     return words.replace("_1", "\0").replace("_", ".").replace("\0", "_").replace("$", ".")
 
 
-def compare(command: Command, bytecode: Bytecode, seconds: float, probe: Path) -> tuple[Tally, list[str]]:
-    """The figures of one program, and what was found wrong."""
-    plain = run(command, (), seconds, probe)
-    bytecode.read(call.caller.rpartition(".")[0] for call in plain.calls)
-    doubtful = {call: samples for call, samples in plain.calls.items() if is_doubtful(call, bytecode)}
-    for reference in (RECORDS, INTERPRETED):
-        if doubtful:
-            calls = run(command, reference, seconds, probe).calls
-            doubtful = {call: samples for call, samples in doubtful.items() if call not in calls}
+@dataclass
+class Judged:
+    """The calls of a plain run that no reference run has."""
+
+    wrong: dict[Call, int] = field(default_factory=dict)
+    open: dict[Call, int] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        return [
+            f"{what}: {samples} {call.callee} <- {call.caller}"
+            for what, calls in (("wrong", self.wrong), ("not told", self.open))
+            for call, samples in sorted(calls.items(), key=lambda item: -item[1])
+        ]
+
+
+def judge(calls: Counter[Call], references: Iterable[Callable[[], Seen]], bytecode: Bytecode) -> Judged:
+    """The first of `references` runs for all that bytecode does not tell, the next for what it denies."""
+    bytecode.read(call.caller.rpartition(".")[0] for call in calls)
+    told = {call: tells(call, bytecode) for call in calls}
+    left = {call: samples for call, samples in calls.items() if not told[call]}
+    for reference in references:
+        if left:
+            seen = reference().calls
+            left = {call: samples for call, samples in left.items() if call not in seen}
+        if not any(told[call] is False for call in left):
+            break
+    return Judged(
+        wrong={call: samples for call, samples in left.items() if told[call] is False},
+        open={call: samples for call, samples in left.items() if told[call] is None},
+    )
+
+
+def planted(seen: Seen) -> Iterator[tuple[int, tuple[Call, ...]]]:
+    """What stacks with a false innermost Java frame state, with their samples."""
+    chance = random.Random(0)
+    callers = sorted({call.caller for call in seen.calls})
+    outer = {call.callee: call.caller for call in seen.calls if call.kind == "java"}
+    for call, samples in seen.calls.items():
+        false = chance.choice(callers)
+        if call.kind != "java" and call.caller in outer and false != call.caller:
+            stated = (Call(call.callee, false, call.kind), Call(false, outer[call.caller], "java"))
+            if not all(one in seen.calls for one in stated):
+                yield samples, stated
+
+
+def compare(runs: Callable[[Sequence[str]], Seen], bytecode: Bytecode) -> tuple[Tally, Tally, list[str]]:
+    """The figures of one program, those of frames planted into it, and what was found wrong."""
+    plain = runs(())
+    references = [functools.cache(functools.partial(runs, options)) for options in (RECORDS, INTERPRETED)]
+    judged = judge(plain.calls, references, bytecode)
     tally = Tally(
         joined=plain.joined,
         lost=plain.lost,
+        early=plain.early,
         inexact=plain.inexact,
         calls=plain.calls.total(),
-        wrong=sum(doubtful.values()),
+        wrong=sum(judged.wrong.values()),
+        open=sum(judged.open.values()),
         walks=Counter(plain.walks),
     )
-    return tally, [f"{samples} {call.callee} <- {call.caller}" for call, samples in doubtful.items()]
+    plants = Tally()
+    false = list(planted(plain))
+    found = judge(Counter(call for _, stated in false for call in stated), references[:1], bytecode)
+    for samples, stated in false:
+        plants.calls += samples
+        if any(call in found.wrong for call in stated):
+            plants.wrong += samples
+        elif any(call in found.open for call in stated):
+            plants.open += samples
+    return tally, plants, judged.lines()
 
 
 def commands(version: int, only: Sequence[str]) -> Iterator[tuple[str, Command, str]]:
@@ -329,6 +460,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each run")
     parser.add_argument("--jdk", nargs="*", type=int, default=[11, 17, 21, 25])
     parser.add_argument("--only", nargs="*", default=[], help="programs, by name")
+    parser.add_argument("--keep", type=Path, help="a folder: runs that it has are not repeated")
     parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args()
     script = checkout.build_script()
@@ -336,26 +468,31 @@ def main() -> int:
     probe = script.build_if_changed(ROOT / "build" / "walks" / "liboffheap.so", flags=flags)
     homes = zoo_programs.jdk_homes()
     javap = homes[max(homes)] / "bin" / "javap"
-    rows, failed = [], False
+    rows, failed, plants = [], False, Tally()
     for version in options.jdk:
         total = Tally()
         ran = 0
         home = zoo_programs.java(version).parent.parent
         for name, command, class_path in commands(version, options.only):
             bytecode = Bytecode(javap, home, class_path)
+            keep = options.keep / f"{name}-{version}" if options.keep else None
+            runs = functools.partial(run_once, command, options.seconds, probe, keep)
             try:
-                tally, wrong = compare(command, bytecode, options.seconds, probe)
+                tally, of_plants, told = compare(runs, bytecode)
             except (UserError, AssertionError) as error:
                 print(f"{name} on {version}: {error}", file=sys.stderr, flush=True)
                 continue
             ran += 1
             total.add(tally)
+            plants.add(of_plants)
             print(document.table(("", *HEAD), [(f"{name}, JDK {version}", *tally.row())])[-1], flush=True)
-            for line in wrong:
-                print(f"wrong: {name} on {version}: {line}", file=sys.stderr, flush=True)
-            failed |= tally.share < GOAL or bool(wrong)
+            for line in told:
+                print(f"{name} on {version}: {line}", file=sys.stderr, flush=True)
+            failed |= tally.share < GOAL or tally.wrong > 0
         rows.append((f"{version}, {ran} programs", *total.row()))
     lines = document.table(("JDK", *HEAD), rows)
+    found = f"{plants.wrong:,} were found wrong, {plants.open:,} not told"
+    lines += ["", f"Of {plants.calls:,} samples with a planted frame {found}."]
     print("\n".join(lines))
     if options.write:
         head = f"{document.machine()}; {options.seconds:.0f} s each, every block:"
