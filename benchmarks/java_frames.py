@@ -86,6 +86,8 @@ ENTRIES = {
     "new_instance": frozenset({"new"}),
     "_new(": frozenset({"new"}),
     "new_array": ARRAY,
+    "new_type_array": ARRAY,
+    "new_object_array": ARRAY,
     "newarray": ARRAY,
     "multianewarray": ARRAY,
     "resolve_virtual": INVOKE,
@@ -468,7 +470,7 @@ def main() -> int:
     probe = script.build_if_changed(ROOT / "build" / "walks" / "liboffheap.so", flags=flags)
     homes = zoo_programs.jdk_homes()
     javap = homes[max(homes)] / "bin" / "javap"
-    rows, failed, plants = [], False, Tally()
+    rows, failed, plants, shares = [], False, Tally(), {}
     for version in options.jdk:
         total = Tally()
         ran = 0
@@ -481,10 +483,12 @@ def main() -> int:
                 tally, of_plants, told = compare(runs, bytecode)
             except (UserError, AssertionError) as error:
                 print(f"{name} on {version}: {error}", file=sys.stderr, flush=True)
+                failed = True
                 continue
             ran += 1
             total.add(tally)
             plants.add(of_plants)
+            shares[f"{name}, JDK {version}"] = tally.share
             print(document.table(("", *HEAD), [(f"{name}, JDK {version}", *tally.row())])[-1], flush=True)
             for line in told:
                 print(f"{name} on {version}: {line}", file=sys.stderr, flush=True)
@@ -492,7 +496,12 @@ def main() -> int:
         rows.append((f"{version}, {ran} programs", *total.row()))
     lines = document.table(("JDK", *HEAD), rows)
     found = f"{plants.wrong:,} were found wrong, {plants.open:,} not told"
-    lines += ["", f"Of {plants.calls:,} samples with a planted frame {found}."]
+    least = min(shares, key=lambda name: shares[name])
+    lines += [
+        "",
+        f"The lowest share with Java frames is {100 * shares[least]:.3f} % ({least}). Of {plants.calls:,}",
+    ]
+    lines += [f"samples with a planted frame {found}."]
     print("\n".join(lines))
     if options.write:
         head = f"{document.machine()}; {options.seconds:.0f} s each, every block:"

@@ -62,6 +62,7 @@ def bytecode(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> java_frames
         ("strdup", "sample.Calls.array", "native", False),
         ("OptoRuntime::new_array_C(", "sample.Calls.array", "jvm", True),
         ("OptoRuntime::new_array_C(", "sample.Calls.<init>", "jvm", False),
+        ("Runtime1::new_type_array(", "sample.Calls.array", "jvm", True),
         ("InterpreterRuntime::resolve_from_cache(", "sample.Calls.<init>", "jvm", True),
         ("InterpreterRuntime::resolve_from_cache(", "sample.Calls.array", "jvm", False),
         ("InterpreterRuntime::build_method_counters(", "sample.Calls.<init>", "jvm", None),
