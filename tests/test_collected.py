@@ -88,6 +88,19 @@ def test_what_no_collection_could_have_freed_grows_at_most() -> None:
         )
 
 
+def test_a_process_that_has_ended_is_attached_to_next_time() -> None:
+    recording = recorded(Owned(20, SIZE), duration=60, seed=1, ran=[])
+    advice = "offheap attach PID --gc asks for a collection"
+    for ended, words in (
+        ("recording", ""),
+        ("detached", ""),
+        ("exited", "next time, "),
+        ("killed", "next time, "),
+    ):
+        its = replace(recording, info=replace(recording.info, ended=ended))
+        assert worst(its).next.startswith(f"{words}{advice}")
+
+
 def test_what_survived_collections_and_frees_nothing_leaks() -> None:
     for seed in range(RUNS):
         ran = times(8, 60, seed)

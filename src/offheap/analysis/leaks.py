@@ -313,7 +313,9 @@ class Ranking(Sequence[Suspect]):
         judged = self._judgements
         fills = judged.may_fill[number] or judged.seen.item(number) in _FILLING
         bound = advice(stack) if fills else ""
-        return "; ".join(each for each in (_COLLECT if waits else "", bound) if each)
+        ended = self.sites.recording.info.ended in ("exited", "killed")
+        collect = f"next time, {_COLLECT}" if ended else _COLLECT
+        return "; ".join(each for each in (collect if waits else "", bound) if each)
 
     def _collected(self, number: int) -> tuple[bool, str]:
         """Whether a collection might still free what Java objects may own, and why."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.output_name import refuse_other_format
+from offheap.recording.layout import META
 
 
 def check_output(output: Path) -> None:
@@ -19,8 +20,14 @@ def check_output(output: Path) -> None:
         "html, md, json or txt",
     )
     if os.path.lexists(output):
-        raise UserError(f"{output} exists already", "choose another name with -o, or remove it")
+        raise taken(output)
     try_output(output)
+
+
+def taken(output: Path) -> UserError:
+    """For a name that something has; only a recording is advised to be removed."""
+    mend = ", or remove it" if (output / META).is_file() else ""
+    return UserError(f"{output} exists already", f"choose another name with -o{mend}")
 
 
 def try_output(output: Path) -> None:

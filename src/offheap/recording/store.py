@@ -18,6 +18,7 @@ from offheap.recording.assembly import Stacks
 from offheap.recording.journal import Journal, Values
 from offheap.recording.layout import META, SCHEMA
 from offheap.recording.model import NOT_STORED, Chain, Info, Module
+from offheap.recording.output import taken
 
 Rows = NDArray[Any]
 
@@ -165,6 +166,6 @@ def writer(path: Path) -> RecordingWriter:
     try:
         return RecordingWriter(path)
     except FileExistsError:
-        raise UserError(f"{path} exists already", "choose another name with -o, or remove it") from None
+        raise taken(path) from None
     except OSError as error:
         raise UserError(f"cannot create {path}: {error.strerror}", "choose another place with -o") from None
