@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from offheap.analysis.answer import answer
 from offheap.analysis.leaks import ranking
 from offheap.analysis.results import Suspect
+from offheap.recording.info import Ended
 from offheap.recording.model import CollectionKind, Recording
 from recordings import Behaviour, Churn, Leak, Owned, Process, library, native_stack
 
@@ -91,12 +93,8 @@ def test_what_no_collection_could_have_freed_grows_at_most() -> None:
 def test_a_process_that_has_ended_is_attached_to_next_time() -> None:
     recording = recorded(Owned(20, SIZE), duration=60, seed=1, ran=[])
     advice = "offheap attach PID --gc asks for a collection"
-    for ended, words in (
-        ("recording", ""),
-        ("detached", ""),
-        ("exited", "next time, "),
-        ("killed", "next time, "),
-    ):
+    for ended in get_args(Ended):
+        words = "next time, " if ended in ("exited", "killed") else ""
         its = replace(recording, info=replace(recording.info, ended=ended))
         assert worst(its).next.startswith(f"{words}{advice}")
 

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     output.add_argument("--github", action="store_true", help="print GitHub annotations")
     output.add_argument("--json", action="store_true", help="print JSON (schema offheap.check/1)")
-    run_command.add_recording_options(parser.add_argument_group("recording a command, as offheap run does"))
+    run_command.add_recording_options(parser.add_argument_group("recording a command, as in offheap run"))
     parser.set_defaults(recordings=[], command=[])
     parser.add_argument(
         "what",
