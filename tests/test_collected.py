@@ -94,7 +94,7 @@ def test_a_process_that_has_ended_is_attached_to_next_time() -> None:
     recording = recorded(Owned(20, SIZE), duration=60, seed=1, ran=[])
     advice = "offheap attach PID --gc asks for a collection"
     for ended in get_args(Ended):
-        words = "next time, " if ended in ("exited", "killed") else ""
+        words = "when it runs again, " if ended in ("exited", "killed") else ""
         its = replace(recording, info=replace(recording.info, ended=ended))
         assert worst(its).next.startswith(f"{words}{advice}")
 

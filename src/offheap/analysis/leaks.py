@@ -314,7 +314,7 @@ class Ranking(Sequence[Suspect]):
         fills = judged.may_fill[number] or judged.seen.item(number) in _FILLING
         bound = advice(stack) if fills else ""
         ended = self.sites.recording.info.ended in ("exited", "killed")
-        collect = f"next time, {_COLLECT}" if ended else _COLLECT
+        collect = f"when it runs again, {_COLLECT}" if ended else _COLLECT
         return "; ".join(each for each in (collect if waits else "", bound) if each)
 
     def _collected(self, number: int) -> tuple[bool, str]:
