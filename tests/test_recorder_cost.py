@@ -28,7 +28,7 @@ def cpu_seconds(pid: int) -> float:
 def test_a_recorder_beside_a_jvm(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
     """An idle JVM leaves nothing of a budget over: the recorder takes the least that it may.
 
-    That is 0.3 % of one CPU for snapshots, as much for looks, and 0.2 % for polling; it was 3 % before.
+    That is 0.5 % of one CPU for snapshots, 0.2 % for looks, and 0.2 % for polling; it was 3 % before.
     """
     output = tmp_path / "a.offheap"
     with waiting_jvm(jre(17), waiting_classes) as jvm:

@@ -33,9 +33,10 @@ _POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.1
 # Naming is left out: the first snapshot names most frames, later ones hardly any.
 _SHARE = 0.05
 _SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
-# Under a budget, from then on the recorder takes what sampling leaves of the budget, for snapshots and looks
-# alike; but so much at least: a small JVM is then seen every three seconds, and its owners every five.
-_SETTLED_SECONDS, _LEAST_SHARE = 10.0, 0.003
+# Under a budget, from then on the recorder takes what sampling leaves of it; but at least enough for a
+# snapshot of a small JVM every second or two, and a look every seven.  Snapshots have the larger part: they
+# tell between which two of them blocks were freed, and so whether a collection has freed them.
+_SETTLED_SECONDS, _LEAST_SHARE, _LEAST_LOOK_SHARE = 10.0, 0.005, 0.002
 
 # Seconds since recording started -> seconds between snapshots.
 _CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
@@ -108,12 +109,12 @@ def record(
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
-    without it the recorder keeps itself under 5 % of one CPU.  collected() says whether stop() has
-    asked for a garbage collection.  `owners` tells who holds the RSS; it is asked every two seconds
-    at first, later at most with each snapshot, and given 2 % more.  `collections` of a PID is looked at
-    twenty times a second.  `keep_arguments` leaves values that look like secrets in meta.json.  Raises
-    UserError when the live file or the output is no good, or when the disk is full: then all that was
-    written until then is a readable recording.
+    without it the recorder keeps itself under 5 % of one CPU, and under a budget within what that leaves.
+    collected() says whether stop() has asked for a garbage collection.  `owners` tells who holds the RSS; it
+    is asked every two seconds at first, later at most with each snapshot, and given 2 % more.  `collections`
+    of a PID is looked at each time that the recorder sees whether it is over.  `keep_arguments` leaves values
+    that look like secrets in meta.json.  Raises UserError when the live file or the output is no good, or
+    when the disk is full: then all that was written until then is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
@@ -207,15 +208,22 @@ class _Recorder:
             if over:
                 return self._finish(snapshot)
             self._look(started - began)
-            due = started + max(self._every or _cadence(started - began), cost / self._most(self._share))
+            due = started + max(self._every or _cadence(started - began), cost / self._snapshot_share())
 
-    def _most(self, share: float) -> float:
-        """The share of one CPU that snapshots, or looks, may take by now; `share` at first."""
+    def _snapshot_share(self) -> float:
+        return self._within_budget(self._share, _LEAST_SHARE)
+
+    def _within_budget(self, share: float, least: float) -> float:
+        """The share of one CPU that snapshots, or looks, may take by now.
+
+        share  that at first, and without a budget
+        least  that of what a budget always leaves
+        """
         budget = self._source.header.budget
         if self._every is not None or budget is None or self._time < _SETTLED_SECONDS:
             return share
         left = (budget.share * budget.cpu_seconds - budget.spent_seconds) / self._time
-        return min(share, max(_LEAST_SHARE, left / 2))
+        return min(share, max(least, left * least / (_LEAST_SHARE + _LEAST_LOOK_SHARE)))
 
     def _meet_modules(self) -> None:
         """Opens the images of new modules, whose files may be gone before the next snapshot."""
@@ -247,7 +255,7 @@ class _Recorder:
         if final or started >= self._live_due:
             target.replace_live(snapshot.live)
             self._live_time = snapshot.time
-            self._live_due = started + (time.process_time() - used) / self._most(self._share)
+            self._live_due = started + (time.process_time() - used) / self._snapshot_share()
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
         self._write_collections()
@@ -276,7 +284,9 @@ class _Recorder:
         if seen is not None and not self._source.ended():
             self._target.append_look(self._time, *seen)
         cost = time.process_time() - used
-        self._owners_due = began + max(_LOOK_SECONDS, _cadence(age), cost / self._most(_LOOK_SHARE))
+        self._owners_due = began + max(
+            _LOOK_SECONDS, _cadence(age), cost / self._within_budget(_LOOK_SHARE, _LEAST_LOOK_SHARE)
+        )
 
     def _write_info(self, alive: bool) -> None:
         info = describe(
