@@ -436,17 +436,19 @@ def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Pa
             f"COPY (SELECT l.* FROM '{recording}/live.parquet' l, range({count}) LIMIT {count}) "
             f"TO '{tmp_path}/{name}' (FORMAT parquet)"
         )
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def replace() -> None:
         for name in itertools.cycle(rows):
             os.link(tmp_path / name, recording / ".next")
             (recording / ".next").replace(recording / "live.parquet")
+            begun.set()
             if ended.is_set():
                 return
 
     replacing = threading.Thread(target=replace)
     replacing.start()
+    assert begun.wait(10)
     try:
         found = {len(load(recording).live) for _ in range(30)}
     finally:
