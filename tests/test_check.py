@@ -74,7 +74,9 @@ def test_a_leak_fails_and_is_named() -> None:
 def test_growth_is_compared_with_its_whole_interval() -> None:
     leaking = recording(1, "leak")
     assert gate(leaking, Limits(max_growth=RATE / 4)).outcome == "failed"
-    assert gate(leaking, Limits(max_growth=RATE)).outcome == "cannot tell"
+    (check,) = gate(leaking, Limits(max_growth=RATE)).checks
+    assert check.outcome == "cannot tell"
+    assert re.search(r"/min\); record \d", check.why), check.why
     assert gate(leaking, Limits(max_growth=RATE * 4)).outcome == "passed"
 
 
@@ -138,7 +140,10 @@ def test_a_baseline_too_short_to_know() -> None:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"duration_seconds": 2.0}, "were recorded"), ({"lost": {"lost_blocks": 10_000}}, "samples were lost")],
+    [
+        ({"duration_seconds": 2.0}, "were recorded; record "),
+        ({"lost": {"lost_blocks": 10_000}}, "samples were lost"),
+    ],
 )
 def test_a_recording_with_gaps_can_fail_but_not_pass(change: dict[str, Any], why: str) -> None:
     healthy, leaking = recording(1), recording(1, "leak")
@@ -149,13 +154,17 @@ def test_a_recording_with_gaps_can_fail_but_not_pass(change: dict[str, Any], why
 
 
 def test_nothing_recorded_cannot_be_told() -> None:
-    assert gate(Process(30, 1).record(), Limits()).outcome == "cannot tell"
+    (check,) = gate(Process(30, 1).record(), Limits()).checks
+    assert check.outcome == "cannot tell"
+    assert "nothing was recorded; record longer" in check.why
 
 
 def test_too_few_samples_cannot_be_told() -> None:
     process = Process(30, 1)
     process.add(stack("rare"), Leak(0.1, 600_000))
-    assert gate(process.record(), Limits()).outcome == "cannot tell"
+    (check,) = gate(process.record(), Limits()).checks
+    assert check.outcome == "cannot tell"
+    assert "record " in check.why
 
 
 def test_ignored_sites_do_not_count_and_unused_suppressions_are_known() -> None:

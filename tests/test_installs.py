@@ -77,9 +77,19 @@ def test_an_added_jdk_must_be_one(tmp_path: Path) -> None:
     assert f"OFFHEAP_JDKS: {tmp_path} is no home of a JDK" in done.stdout + done.stderr
 
 
-def test_every_dependency_has_a_lower_bound() -> None:
+def dependencies() -> str:
     text = (ROOT / "pyproject.toml").read_text()
     (needed,) = re.findall(r"^dependencies = \[(.*?)^\]", text, re.M | re.S)
+    return str(needed)
+
+
+def test_files_and_lines_need_no_extra() -> None:
+    """With an unconditional `symbolic`: without it most C++ frames are unnamed or merged."""
+    assert re.search(r'^\s*"symbolic>=[\d.]+",$', dependencies(), re.M)
+
+
+def test_every_dependency_has_a_lower_bound() -> None:
+    text, needed = (ROOT / "pyproject.toml").read_text(), dependencies()
     (tested,) = re.findall(r"^test = \[(.*?)^\]", text, re.M | re.S)
     words = re.findall(r'^\s*"([^"]+)"', needed + tested, re.M)
     assert len(words) > 15

@@ -33,7 +33,18 @@ from offheap.analysis.power import (
     samples_needed,
 )
 from offheap.analysis.power import reported as probability
-from recordings import INTERVAL, Churn, Flow, Leak, Process, UnevenLeak, arrivals, inflater, native_stack
+from recordings import (
+    INTERVAL,
+    Cache,
+    Churn,
+    Flow,
+    Leak,
+    Process,
+    UnevenLeak,
+    arrivals,
+    inflater,
+    native_stack,
+)
 from test_check import offheap_check
 from zoo import Zoo
 
@@ -137,6 +148,22 @@ def test_what_cannot_be_told_says_how_long_it_takes_and_then_it_is_told() -> Non
     (check,) = gate(leaking(0.0).record(until=6.0), Limits()).checks
     assert check.outcome == "cannot tell"
     assert "record " in check.why
+
+
+def test_what_a_site_keeps_hides_a_leak() -> None:
+    """A full cache at the leak's stack: nobody sees the leak, and nobody may exclude it."""
+    rate = 3500.0
+    for seed in range(4):
+        process = Process(60.0, seed)
+        stack = inflater("com.example.Shop.serve", "com.example.Main.main")
+        process.add(stack, Cache(300, 7160, 9000))
+        process.add(stack, Leak(rate / 1024, 1024.0))
+        recording = process.record(exact=True)
+        found = conclude(ranking(recording))
+        assert found.power.new_site < rate / 4, "at a stack of its own it would be reported"
+        assert found.power.bytes_per_second > rate
+        assert found.kind == "cannot tell yet"
+        assert gate(recording, Limits()).outcome == "cannot tell"
 
 
 def test_lost_samples_exclude_less() -> None:
