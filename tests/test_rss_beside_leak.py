@@ -15,8 +15,11 @@ import pytest
 import recordings
 from offheap.analysis.leaks import ranking
 from offheap.analysis.rss_beside_leak import rss_beside_leak
+from offheap.analysis.ticket import ticket
 from offheap.quantities import format_size
 from offheap.recording.model import OwnersOverTime, Recording
+from offheap.report import plain as plain_text
+from offheap.report import ticket as ticket_report
 from report_pages import LEAK, Open, plain
 from zoo import Running, offheap
 
@@ -84,6 +87,12 @@ def test_the_page_says_why_it_leaks_beside_an_rss_that_fell(open_report: Open) -
     assert open_report(with_rss(leaking(), 100, 108)).locator("#rss-note").count() == 0
 
 
+def test_a_ticket_says_it_too() -> None:
+    recording = with_rss(leaking(), 100, 97, java_heap=(60, 50), malloc=(20, 28))
+    page = plain_text.write(ticket_report.document(ticket(recording, ranking(recording))))
+    assert f"{note(recording)}." in " ".join(page.split())
+
+
 def test_malloc_that_gave_back_more_than_leaked_is_named_once() -> None:
     text = note(with_rss(leaking(), 300, 150, java_heap=(60, 60), malloc=(220, 70)))
     assert (
@@ -115,12 +124,13 @@ def test_a_real_leak_beside_an_rss_that_falls(
     command = [str(jre(17)), *heap, "-cp", str(classes), "GivesBack", what, "8", "25"]
     path = tmp_path / f"{what}.offheap"
 
-    def told(*arguments: str) -> Any:
-        done = subprocess.run(
-            offheap(*arguments, "--json"), capture_output=True, text=True, timeout=60, check=False
-        )
+    def said(*arguments: str) -> str:
+        done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode in (0, 1), done.stderr
-        return json.loads(done.stdout)
+        return done.stdout
+
+    def told(*arguments: str) -> Any:
+        return json.loads(said(*arguments, "--json"))
 
     with Running(command) as running:
         attach = offheap("attach", str(running.pid), "--duration", "28s", "-o", str(path))
@@ -132,6 +142,8 @@ def test_a_real_leak_beside_an_rss_that_falls(
     assert leaks["rss_note"].startswith("RSS fell by ")
     assert reason in leaks["rss_note"]
     assert "The verdict holds all the same" in leaks["rss_note"]
+    for people in (("leaks", str(path)), ("report", str(path), "--format", "txt", "-o", "-")):
+        assert f"{leaks['rss_note']}." in " ".join(said(*people).split()), people
     where = told("where", str(path))
     assert where["watch"]["rss_bytes"][-1] < where["watch"]["rss_bytes"][0] - 50 * MIB
     assert where["verdict"]["kind"] == "native-malloc"
