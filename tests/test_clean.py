@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from left_live_files import left, writing
 from offheap.cli import main as cli
 from offheap.errors import UserError
 from offheap.jvm import probe
-from offheap.proc import locks
+from offheap.proc import locks, status
 from offheap.recording import contract, live_files, run_folder, stale_files
 from offheap.recording.contract import State
 from offheap.recording.stale_files import LiveFileFound, Wish, survey
@@ -62,8 +63,12 @@ def test_what_belongs_to_nobody_goes(
     half_made = place / NAME.format(8)
     half_made.write_bytes(bytes(contract.HEADER_BYTES))
     with writing(probe_library, place, "interval=65536") as (pid, used):
-        listed = clean(capsys, "--dry-run")
+        listed = " ".join(clean(capsys, "--dry-run").split())
         assert "2 would be removed (" in listed
+        user = status.user_name(os.geteuid())
+        for path, number in ((gone, 7), (half_made, 8)):
+            about = rf"[\d.]+ [KM]?i?B, of {user}, [\d.]+ s old; would be removed: its process, PID {number},"
+            assert re.search(rf"{path} {about} no longer exists", listed), listed
         assert len(list(place.iterdir())) == 3
         told = json.loads(clean(capsys, "--json"))
         assert used.exists()

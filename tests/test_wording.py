@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
+
+from offheap.report.wording import mode
+from recordings import Process
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [
@@ -41,6 +46,13 @@ STUMBLES = (
 # Python joins string literals that stand beside each other, and long sentences are written so.
 _JOINT = re.compile(r'" f?"')
 
+ENDS: dict[Literal["recording", "detached", "exited", "killed"], str] = {
+    "recording": "while the process ran on",
+    "detached": "until the probe was stopped",
+    "exited": "until the process exited",
+    "killed": "until the process was killed",
+}
+
 
 def sentences(text: str) -> str:
     """On one line, whatever line and literal they go on in."""
@@ -58,3 +70,10 @@ def test_a_sentence_is_found_across_lines_and_literals() -> None:
 def test_nobody_stumbles(words: str) -> None:
     found = [path.relative_to(ROOT) for path in SOURCES if words in sentences(path.read_text())]
     assert not found, f"{words!r} is back in {', '.join(map(str, found))}"
+
+
+def test_a_recording_says_how_it_ended() -> None:
+    """One of `attach --duration` is over, although its process is not."""
+    process = Process(5.0, 1)
+    said = {ended: mode(replace(process.record(exact=True).info, ended=ended)) for ended in ENDS}
+    assert said == {ended: f"every block, 5.0 s {words}" for ended, words in ENDS.items()}
