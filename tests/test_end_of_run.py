@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import needs
 from leftovers import work_tree
 from skip_summary import summary
@@ -17,11 +19,14 @@ TESTS = Path(__file__).parent
 
 
 def pytest_run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs one test file, with a folder for temporary files of its own, the only one that is looked at."""
+    """Runs one test file, with a folder for temporary files and a work tree of its own, which alone are looked at."""
     (folder / "test_it.py").write_text(source)
     temporary = folder / "temporary"
     temporary.mkdir()
-    (folder / "conftest.py").write_text(f"import leftovers\nleftovers.FOLDERS = [{str(temporary)!r}]\n")
+    (folder / "conftest.py").write_text(
+        "import leftovers, pathlib\n"
+        f"leftovers.FOLDERS, leftovers.ROOT = [{str(temporary)!r}], pathlib.Path({str(folder)!r})\n"
+    )
     plugins = ("-p", "skip_summary", "-p", "leftovers", "-p", "no:cacheprovider")
     keep = ("-o", "tmp_path_retention_policy=failed")
     return subprocess.run(
@@ -38,6 +43,13 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
         text=True,
         timeout=120,
     )
+
+
+def test_a_run_of_all_tests_does_both(request: pytest.FixtureRequest) -> None:
+    for plugin in ("skip_summary", "leftovers"):
+        assert request.config.pluginmanager.has_plugin(plugin)
+    makefile = (TESTS.parent / "Makefile").read_text()
+    assert re.search(r"^test:.*\n\t.* -m pytest .*--leftovers \d+ ", makefile, re.MULTILINE)
 
 
 def test_skips_are_counted_by_what_would_avoid_them(tmp_path: Path) -> None:
@@ -87,7 +99,9 @@ def test_leaves(tmp_path):
     pathlib.Path(tempfile.gettempdir(), ".java_pid4194305").touch()
     pid = os.posix_spawnp("sleep", ["sleep", "600"], os.environ)
     pathlib.Path({str(tmp_path / "pid")!r}).write_text(str(pid))
+    pathlib.Path("left.py").touch()
 """
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
     outcome = pytest_run(tmp_path, source, "--leftovers", "1")
     sleeping = int((tmp_path / "pid").read_text())
     os.kill(sleeping, signal.SIGKILL)
@@ -95,6 +109,7 @@ def test_leaves(tmp_path):
     told = outcome.stdout.partition("left behind by the tests:")[2]
     assert f"  {tmp_path}/temporary/offheap-waiting-" in told
     assert f"  process {sleeping}: sleep 600\n" in told
+    assert "  ?? left.py\n" in told
     assert "1 passed, 1 error" in outcome.stdout
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,13 @@ def test_every_dependency_has_a_lower_bound() -> None:
     words = re.findall(r'^\s*"([^"]+)"', needed + tested, re.M)
     assert len(words) > 15
     assert [word for word in words if ">=" not in word and not word.startswith("offheap[")] == []
+
+
+def test_a_warning_fails_a_test_and_the_offheap_that_it_starts() -> None:
+    """What numpy or Python will refuse, it warns of in the release before."""
+    with pytest.raises(DeprecationWarning):
+        warnings.warn("will be refused", DeprecationWarning, stacklevel=1)
+    program = "import warnings; warnings.warn('will be refused', DeprecationWarning)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "DeprecationWarning: will be refused" in done.stderr
+    assert done.returncode == 1
