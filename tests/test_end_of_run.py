@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent
 
 
 def pytest_run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs one test file, with a folder for temporary files and a work tree of its own, which alone are looked at."""
+    """Runs one test file.  Only its own folder for temporary files and its own work tree are looked at."""
     (folder / "test_it.py").write_text(source)
     temporary = folder / "temporary"
     temporary.mkdir()

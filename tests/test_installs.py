@@ -78,6 +78,14 @@ def test_an_added_jdk_must_be_one(tmp_path: Path) -> None:
     assert f"OFFHEAP_JDKS: {tmp_path} is no home of a JDK" in done.stdout + done.stderr
 
 
+def test_the_readme_states_what_is_tried() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    *most, last = installs.RELEASED_JDKS
+    assert f"tested on {', '.join(map(str, most))} and {last}." in text
+    oldest, newest = (".".join(map(str, version)) for version in (installs.OLDEST, installs.NEWEST))
+    assert f"tested on {oldest} to {newest}, with the newest and the oldest dependencies allowed" in text
+
+
 def dependencies() -> str:
     text = (ROOT / "pyproject.toml").read_text()
     (needed,) = re.findall(r"^dependencies = \[(.*?)^\]", text, re.M | re.S)
