@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -152,6 +153,26 @@ def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> No
     assert titles == ["Live by malloc", "what leaks"]
     malloc = recording.live["size"][recording.live["stack"] < 3].sum()
     assert f"→ {malloc / 2**20:.1f} MiB; what leaks" in plain(page.inner_text("#chart-live output"))
+
+
+def test_the_axis_of_bytes_begins_at_zero(open_report: Open) -> None:
+    """RSS that goes from 100 to 108 MiB is a full chart with a slight slope."""
+    process = recordings.Process(duration=30, seed=3)
+    process.add(recordings.inflater(LEAK), recordings.Leak(rate=40, size=7160))
+    recording = process.record(exact=True)
+    rss = recording.process.copy()
+    rss["rss_bytes"] = (np.linspace(100, 108, len(rss)) * 2**20).astype(np.uint64)
+    page = open_report(dataclasses.replace(recording, process=rss))
+    opacity = page.evaluate(
+        """() => {
+            const canvas = document.querySelector("#chart-rss canvas");
+            const [x, y] = [canvas.width * 0.3, canvas.height * 0.5].map(Math.round);
+            const { data } = canvas.getContext("2d").getImageData(x, y, 3, 3);
+            return Array.from(data).filter((_value, index) => index % 4 === 3);
+        }"""
+    )
+    assert len(opacity) == 9
+    assert min(opacity) > 0, "the area below the line begins at the axis of time"
 
 
 def test_an_open_site_says_what_bounds_a_cache_that_fills(open_report: Open) -> None:
