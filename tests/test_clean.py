@@ -206,6 +206,17 @@ def test_an_attach_names_what_fills_shared_memory(
         assert probe.loaded(jvm.pid)
 
 
+def test_a_run_names_what_fills_shared_memory(probe_library: Path, tmp_path: Path) -> None:
+    needs.namespaces("mount")
+    fill = f': > /dev/shm/{NAME.format(7)} && exec "$0" "$@"'
+    wrapper = ("unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=1m none /dev/shm && {fill}")
+    command = (*wrapper, sys.executable, "-m", "offheap", "run", "-o", "run.offheap", "--", "true")
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    line = next(line for line in outcome.stderr.splitlines() if "/dev/shm" in line)
+    assert "/dev/shm has only 1.0 MiB free; `offheap clean` frees 0 B of stale live files: " in line
+    assert line.endswith(f"/dev/shm/{NAME.format(7)}")
+
+
 def test_who_writes_and_who_locks_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(4096))
