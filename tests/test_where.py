@@ -21,8 +21,9 @@ from native import compile_c
 from offheap.analysis.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
+from offheap.look import _ANSWERING as ANSWERING
 from offheap.look import look
-from offheap.proc import cgroup
+from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
 from turns import by_day
 from waiting_jvm import NOBODY, waiting_jvm
@@ -79,7 +80,8 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         # ZGC may just have moved the counters.
         assert direct == DIRECT or (collector == "z" and not direct)
         assert owners["malloc"].bytes + direct >= DIRECT + 10 * MIB
-        # The attach listener was started.
+        # Our cost is what the attach listener and the thread that starts it bring into memory.
+        assert len({thread.name for thread in threads.read(jvm.pid)} & {*ANSWERING}) == 2
         assert 16 * PAGE <= accounts.cost_bytes < 2 * MIB
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
         AttachedVM(jvm.pid).jcmd("GC.run")
