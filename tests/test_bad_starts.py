@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -154,6 +155,22 @@ def test_a_python_that_is_not_there_is_named() -> None:
         assert outcome.returncode == 2
         assert "there is no program nonesuch" in outcome.stderr
         assert outcome.stdout == ""
+
+
+def test_a_machine_without_a_python_is_told(tmp_path: Path) -> None:
+    make = needs.program("make")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    outcome = subprocess.run(
+        [make, ".venv/bin/python"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": str(tmp_path)},
+    )
+    assert outcome.returncode == 2
+    assert "there is no program python3: install Python 3.10 or newer" in outcome.stderr
+    assert os.listdir(tmp_path) == ["Makefile"]
 
 
 def test_the_report_opens_in_the_browser(recording: Path, tmp_path: Path) -> None:
