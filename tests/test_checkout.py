@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from offheap import checkout
 
 PACKAGE = Path(checkout.__file__).parent
+ROOT = Path(__file__).resolve().parent.parent
 REFRESH = "from offheap import checkout; print(checkout.__file__); checkout.refresh_probe()"
 
 
@@ -45,3 +47,13 @@ def test_a_checkout_that_others_may_write_to_does_not_build(
     assert not checkout.is_editable()
     tmp_path.chmod(0o700)
     assert checkout.is_editable()
+
+
+def test_the_repository_has_no_links() -> None:
+    """A link to a folder of one machine breaks every clone, and git lays it over an ignored folder."""
+    needs.program("git")
+    command = ["git", "-C", str(ROOT), "ls-files", "--stage"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if listed.returncode:
+        needs.skip("the repository", "run the tests in a clone")
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000 ")] == []
