@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -77,14 +78,19 @@ def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if not CHROMIUM:
         needs.program("chromium")
     needs.playwright()
     from playwright import sync_api
 
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        # A Chromium that ends while it writes leaves its temporary file: it goes with pytest's folder.
+        variables: dict[str, str | float | bool] = {
+            **os.environ,
+            "TMPDIR": str(tmp_path_factory.mktemp("chromium")),
+        }
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS, env=variables)
         yield browser
         browser.close()
 
