@@ -27,7 +27,7 @@ from offheap.recording import finishing, load
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
 from offheap.recording.model import LIVE, NOT_STORED, PROCESS, SERIES, Chain, Frame, Info, Module
-from offheap.recording.parts import parts
+from offheap.recording.parts import parts, reason
 from offheap.recording.store import RecordingWriter, writer
 
 BLOCK_HEAD = struct.Struct("<4sIQQ")  # magic, rows, bytes inflated and deflated
@@ -412,6 +412,12 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
     file.write_bytes(raw)
     with contextlib.suppress(UserError):
         load(path)
+
+
+def test_damage_of_which_duckdb_says_nothing() -> None:
+    """A flipped byte of `frames` gave an error without a word, which ended in an IndexError."""
+    assert reason(duckdb.InvalidInputException("")) == "DuckDB gives no reason"
+    assert reason(duckdb.IOException("disk full\nhint")) == "disk full"
 
 
 def test_a_damaged_recording_says_nothing_of_the_next(finished: Path, recording: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from offheap.recording.journal import Columns, JournalTables
 from offheap.recording.layout import APPENDED, REPLACED
-from offheap.recording.parts import connect, write_parquet
+from offheap.recording.parts import connect, reason, write_parquet
 
 # Rows of a part: 44 MB of the widest table's in memory.
 _PART_ROWS = 500_000
@@ -96,7 +96,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
     except duckdb.IOException as error:
         text = str(error)
         full = "No space left" in text or "quota" in text.lower()
-        raise OSError(errno.ENOSPC if full else errno.EIO, text.splitlines()[0], str(path)) from error
+        raise OSError(errno.ENOSPC if full else errno.EIO, reason(error), str(path)) from error
 
 
 def _selection(types: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance, too_large
 from offheap.recording.assembly import Stacks
 from offheap.recording.layout import APPENDED, REPLACED
-from offheap.recording.parts import connect, literal, parts
+from offheap.recording.parts import connect, literal, parts, reason
 
 # Bytes in memory while a table is read, at the peak: as DuckDB has them, as numpy does, as rows.
 _VALUE_BYTES = 24
@@ -144,7 +144,7 @@ class ParquetTables:
             where = self._file(table)
             if table in APPENDED and len(files) == 1:
                 where = Path(os.readlink(files[0]))
-            why = str(error).splitlines()[0].replace(str(files[0]), str(where))
+            why = reason(error).replace(str(files[0]), str(where))
             raise damaged(where, why) from None
         for name in names:
             if np.ma.is_masked(result[name]):

@@ -86,6 +86,11 @@ def literal(path: Path) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def reason(error: duckdb.Error) -> str:
+    """What DuckDB says first; of some damage it says nothing."""
+    return next(iter(str(error).splitlines()), "") or "DuckDB gives no reason"
+
+
 def write_parquet(
     connection: duckdb.DuckDBPyConnection, path: Path, query: str, **tables: dict[str, NDArray[Any]]
 ) -> None:
