@@ -209,6 +209,8 @@ def test_a_table_that_is_a_fifo(recording: Path) -> None:
     its = measured(offheap("summary", str(recording)), 60.0)
     assert (its.status, its.stdout, its.stderr.count("\n")) == (2, "", 1), its.stderr
     assert "is not a regular file" in its.stderr
+    with pytest.raises(UserError, match=r"series\.blocks cannot be read: is not a regular file"):
+        load(recording)
 
 
 def test_read_while_it_is_written_and_finished(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def load(path: Path, symbolizer: Symbolizer | None = None) -> Recording:
                 return _load(path, info, tables, symbolizer)
         except FileNotFoundError:
             continue  # the journal has become Parquet in between
+        except OSError as error:
+            where = error.filename or path
+            raise UserError(
+                f"{where} cannot be read: {error.strerror or error}", "check its permissions"
+            ) from None
     raise damaged(path, "its tables keep changing")
 
 
