@@ -27,9 +27,10 @@ import variants
 from peer_reports import Held, Reader
 from variants import Variant
 
-from offheap import checkout, recording
-from offheap.analysis import estimates
-from offheap.analysis.results import Estimate
+from offheap import recording
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics import estimates
+from offheap.probe import checkout
 from offheap.recording.model import Recording
 
 ROOT = Path(__file__).resolve().parent.parent

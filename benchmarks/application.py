@@ -33,7 +33,7 @@ import rounds
 import variants
 
 from offheap import recording
-from offheap.analysis import totals
+from offheap.analysis.totals import totals
 from offheap.jvm.attach import AttachedVM
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,7 +26,7 @@ from pathlib import Path
 import document
 import jvm_churn
 
-from offheap import checkout
+from offheap.probe import checkout
 from offheap.quantities import format_size
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,7 +29,7 @@ from jvm_churn import zoo_programs
 from profiles import Spent
 from variants import Variant
 
-from offheap import checkout
+from offheap.probe import checkout
 
 WRITER = "benchmarks/churn_profile.py"
 MOST_FUNCTIONS = 12

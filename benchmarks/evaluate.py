@@ -29,9 +29,9 @@ import document  # noqa: E402
 import scenarios  # noqa: E402
 from scenarios import Scenario  # noqa: E402
 
-from offheap.analysis.estimates import Floats  # noqa: E402
-from offheap.analysis.history import size_class  # noqa: E402
-from offheap.analysis.leaks import suspects  # noqa: E402
+from offheap.analysis.leaks.leaks import suspects  # noqa: E402
+from offheap.analysis.statistics.estimates import Floats  # noqa: E402
+from offheap.analysis.verdicts.site_history import size_class  # noqa: E402
 from offheap.quantities import format_duration, format_rate  # noqa: E402
 from recordings import INTERVAL, Process  # noqa: E402
 

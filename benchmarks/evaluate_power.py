@@ -27,10 +27,10 @@ import document  # noqa: E402
 import evaluate  # noqa: E402
 import scenarios  # noqa: E402
 
-from offheap.analysis import frames  # noqa: E402
-from offheap.analysis.conclusion import conclude, per_minute  # noqa: E402
-from offheap.analysis.leaks import Ranking, ranking  # noqa: E402
-from offheap.analysis.power import BLOCK_BYTES  # noqa: E402
+from offheap.analysis.leaks.conclusion import conclude, per_minute  # noqa: E402
+from offheap.analysis.leaks.leaks import Ranking, ranking  # noqa: E402
+from offheap.analysis.stacks import frames  # noqa: E402
+from offheap.analysis.verdicts.power import BLOCK_BYTES  # noqa: E402
 from offheap.quantities import format_duration  # noqa: E402
 from recordings import INTERVAL, Leak, Process, inflater  # noqa: E402
 

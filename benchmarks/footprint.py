@@ -30,7 +30,7 @@ import jvm_churn
 import variants
 from variants import BASE, Variant
 
-from offheap import checkout
+from offheap.probe import checkout
 from offheap.proc import smaps
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -42,11 +42,12 @@ import document  # noqa: E402
 import published  # noqa: E402
 
 import zoo as zoo_programs  # noqa: E402
-from offheap import checkout, recording  # noqa: E402
+from offheap import recording  # noqa: E402
 from offheap.errors import UserError  # noqa: E402
-from offheap.recording import live_files  # noqa: E402
+from offheap.probe import checkout  # noqa: E402
+from offheap.probe.live_files import search  # noqa: E402
+from offheap.recording.capture.recorder import record  # noqa: E402
 from offheap.recording.model import Frame, Kind, Recording  # noqa: E402
-from offheap.recording.recorder import record  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 ZOO = ("inflaters", "direct-buffers", "thread-map", "ffm")
@@ -237,7 +238,7 @@ def run(command: Command, options: Sequence[str], seconds: float, probe: Path) -
         scratch.mkdir()
         variables = {"LD_PRELOAD": str(probe), "OFFHEAP": f"exact,dir={folder}"}
         with zoo_programs.Running(command(scratch, options), variables) as running:
-            (path,) = [one.path for one in live_files.inside(folder) if one.pid == running.pid]
+            (path,) = [one.path for one in search.inside(folder) if one.pid == running.pid]
             with path.open("rb", buffering=0) as file:
                 record(path, folder / "a.offheap", every=2.0, duration=seconds)
                 running.exit()

@@ -27,7 +27,7 @@ import rounds
 import variants
 from variants import Variant
 
-from offheap import checkout
+from offheap.probe import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

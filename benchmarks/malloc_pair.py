@@ -24,7 +24,7 @@ import rounds
 import variants
 from variants import Variant
 
-from offheap import checkout
+from offheap.probe import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import document
 
-from offheap import checkout
-from offheap.recording.live_file import LiveFile
+from offheap.probe import checkout
+from offheap.probe.live_files.live_file import LiveFile
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"

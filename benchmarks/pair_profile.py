@@ -28,7 +28,7 @@ from malloc_pair import Workload
 from profiles import Spent
 from variants import Variant
 
-from offheap import checkout
+from offheap.probe import checkout
 
 WRITER = "benchmarks/pair_profile.py"
 MOST_FUNCTIONS = 12

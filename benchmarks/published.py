@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import maven  # noqa: E402
 
 import zoo  # noqa: E402
-from offheap import checkout  # noqa: E402
+from offheap.probe import checkout  # noqa: E402
 
 PUBLISHED = ROOT / "examples" / "published"
 MANIFEST = PUBLISHED / "manifest.json"

@@ -20,7 +20,7 @@ import document
 from rich.console import Console
 from rich.progress import Progress
 
-from offheap import checkout
+from offheap.probe import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis.estimates import Floats
+from offheap.analysis.statistics.estimates import Floats
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,

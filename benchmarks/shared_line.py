@@ -24,7 +24,7 @@ import malloc_pair
 import variants
 from malloc_pair import ROOT, Workload
 
-from offheap import checkout
+from offheap.probe import checkout
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 WRITER = "benchmarks/shared_line.py"

@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks.leaks import ranking
 from offheap.recording import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "stacks"

@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import zoo as zoo_programs  # noqa: E402
 from footprint import COLLECTORS, compile_footprint, footprint_jvm  # noqa: E402
+from offheap.inspect.process import look  # noqa: E402
 from offheap.jvm.attach import AttachedVM  # noqa: E402
-from offheap.look import look  # noqa: E402
 
 
 def shares(version: int, collector: str, classes: Path, options: list[str]) -> list[float]:

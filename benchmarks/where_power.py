@@ -27,7 +27,7 @@ from pathlib import Path
 import document
 import numpy as np
 
-from offheap.analysis.owners_verdict import judge
+from offheap.analysis.owners.verdict import judge
 from offheap.quantities import format_duration
 from offheap.recording.model import OwnersOverTime
 

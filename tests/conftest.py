@@ -15,7 +15,7 @@ import needs
 import public_folders
 import zoo as zoo_programs
 from elf_images import shared_library
-from offheap import checkout
+from offheap.probe import checkout
 from waiting_jvm import compile_waiting
 
 pytest_plugins = ["report_pages", "skip_summary", "leftovers", "jdks"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from offheap.analysis.watched import View
-from offheap.analysis.watching import Watch
-from offheap.report.live import LiveApp
-from offheap.report.live_owners import Owners
-from offheap.report.live_widgets import Lines, SiteTable
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import View
+from offheap.report.tui.app import LiveApp
+from offheap.report.tui.owners_screen import Owners
+from offheap.report.tui.widgets import Lines, SiteTable
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import needs
-from offheap import checkout
+from offheap.probe import checkout
 from offheap.proc.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer
 

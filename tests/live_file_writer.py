@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.probe import contract
+from offheap.probe.contract import Coverage, Entry, FrameKind, Mode, Section, StackKind, State
 from offheap.proc import status
-from offheap.recording import contract
-from offheap.recording.contract import Coverage, Entry, FrameKind, Mode, Section, StackKind, State
 
 Rows = NDArray[Any]
 

@@ -18,9 +18,10 @@ from typing import Literal
 from native import PROBE, compile_c
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import library, nmt, probe
+from offheap.inspect.process import look
+from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
-from offheap.look import look
+from offheap.probe import control, library
 from offheap.proc import maps, root, status
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
@@ -136,7 +137,7 @@ def build(jdk_home: Path, folder: Path) -> Programs:
     )
     plugin = compile_c([PROBE / "tests" / "plugin.c"], folder / "plugin.so", flags=shared)
     # HotSpot keeps the path: one as long as the probe's, unless the folder's alone is longer.
-    length = len(str(probe.probe_library().with_suffix(""))) - len(f"{folder}/")
+    length = len(str(control.probe_library().with_suffix(""))) - len(f"{folder}/")
     empty_agent = compile_c(
         [TESTS / "agents" / "empty_agent.c"],
         folder / ("empty".ljust(length, "_") + ".so"),
@@ -199,11 +200,11 @@ def _cycle(pid: int, programs: Programs, cycle: int, kind: Kind) -> None:
     if kind == "empty":
         start = f"start,file=/dev/shm/offheap-{pid}-{cycle:016x}.live,{_SAMPLING['sampled']}"
         for options in (start, "stop"):
-            assert probe.ask(vm, str(programs.empty_agent), options) == probe.OK
+            assert control.ask(vm, str(programs.empty_agent), options) == control.OK
         return
-    live_file = probe.start(pid, _SAMPLING[kind]).live_file
+    live_file = control.start(pid, _SAMPLING[kind]).live_file
     try:
-        probe.detach(pid)
+        control.detach(pid)
         if cycle % 50 == 0:
             assert recording.load(live_file).info.ended == "detached"
     finally:

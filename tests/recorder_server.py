@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from offheap.recording.recorder import Progress, record
+from offheap.recording.capture.recorder import Progress, record
 
 
 def report(progress: Progress) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from offheap.analysis.watched import View
-from offheap.analysis.watching import Watch
-from offheap.recording.look import Look
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import View
+from offheap.recording.live_update import Look
 from offheap.recording.model import Recording
 from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
 

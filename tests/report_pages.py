@@ -16,9 +16,9 @@ import pytest
 
 import needs
 import recordings
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks.leaks import suspects
 from offheap.recording.model import LIVE, SERIES, Frame, Recording
-from offheap.report import html
+from offheap.report.html import page as html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page

@@ -22,9 +22,9 @@ from typing import Literal
 
 import zoo
 from offheap import recording
-from offheap.analysis import totals
+from offheap.analysis.totals import totals
 from offheap.errors import UserError
-from offheap.jvm import probe
+from offheap.probe import control
 
 JDKS = (11, 17, 21, 25)
 COLLECTORS: dict[str, tuple[str, ...]] = {
@@ -274,7 +274,7 @@ class _Attacher:
         pid = self._process.pid
         while self._process.returncode is None:
             try:
-                live_file = probe.start(pid, _options(self._exact)).live_file
+                live_file = control.start(pid, _options(self._exact)).live_file
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))
@@ -286,7 +286,7 @@ class _Attacher:
                 time.sleep(_BETWEEN_ATTACHES)
                 if self._exact and self.attaches % 4 == 3:
                     time.sleep(1.0)
-                probe.detach(pid)
+                control.detach(pid)
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.analysis import accounting, shapes
-from offheap.analysis.accounting import Evidence, Piece
-from offheap.analysis.accounts import Holding
-from offheap.analysis.ranges import Claims, Range
+from offheap.analysis.owners import accounting, mapping_shapes
+from offheap.analysis.owners.accounting import Evidence, Piece
+from offheap.analysis.owners.accounts import Holding
+from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm import nmt, system_map, vm_info
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.vm_info import MetaspaceUsage, Usage
@@ -117,7 +117,7 @@ def test_arenas_are_told_by_alignment_and_flag() -> None:
         row(arena + 64 * MIB, MIB),  # the same place, but committed by the JVM
         row(arena + 130 * MIB, MIB, flags="nr"),
     ]
-    (found,) = shapes.arenas(rows)
+    (found,) = mapping_shapes.arenas(rows)
     assert (found.start, found.end) == (arena, arena + 3 * MIB)
 
 
@@ -130,14 +130,14 @@ def test_arenas_of_glibc_2_43_have_no_flag() -> None:
         row(arena + 128 * MIB, MIB, rss=0),  # never touched
         row(arena + 192 * MIB, 3 * MIB, rss=MIB, flags="nr"),
     ]
-    assert shapes.unflagged(rows) == [arena, arena + 64 * MIB]
-    found = shapes.arenas(rows, [arena])
+    assert mapping_shapes.unflagged(rows) == [arena, arena + 64 * MIB]
+    found = mapping_shapes.arenas(rows, [arena])
     assert [one.start for one in found] == [arena, arena + 192 * MIB]
 
 
 def test_full_arenas_that_the_kernel_merged() -> None:
     arena = 0x7F0004000000
-    found = shapes.arenas([row(arena - 8 * KIB, 100 * MIB, flags="nr")])
+    found = mapping_shapes.arenas([row(arena - 8 * KIB, 100 * MIB, flags="nr")])
     assert [(one.start, one.end - one.start) for one in found] == [
         (arena, 64 * MIB),
         (arena + 64 * MIB, 36 * MIB - 8 * KIB),
@@ -153,11 +153,11 @@ def test_stacks_by_pointer_and_by_shape() -> None:
         row(BASE + 2 * MIB, 16 * KIB, "---p"),
         row(BASE + 2 * MIB + 16 * KIB, 5 * MIB),  # another size, no mark
     ]
-    known = shapes.stacks(
+    known = mapping_shapes.stacks(
         rows, [Thread(1, "one", BASE + MIB - 64), Thread(2, "two", None), Thread(3, "gone", 64)]
     )
     assert known == [Range(BASE + 16 * KIB, BASE + MIB, "thread-stacks", "one")]
-    assert {found.start for found in shapes.other_stacks(rows, known, "?")} == {
+    assert {found.start for found in mapping_shapes.other_stacks(rows, known, "?")} == {
         BASE + 16 * KIB,
         BASE + MIB + 16 * KIB,
     }
@@ -165,7 +165,7 @@ def test_stacks_by_pointer_and_by_shape() -> None:
 
 def test_a_stack_merged_with_what_lies_above_is_cut() -> None:
     rows = [row(BASE, 512 * MIB)]
-    (found,) = shapes.stacks(rows, [Thread(1, "one", BASE + MIB)])
+    (found,) = mapping_shapes.stacks(rows, [Thread(1, "one", BASE + MIB)])
     assert found.end == BASE + 9 * MIB
 
 
@@ -190,21 +190,21 @@ def test_metaspace_of_two_nodes_with_holes() -> None:
         row(second + 6 * MIB, 58 * MIB, "---p"),
     ]
     wanted = usage((65 * MIB, 128 * MIB), (MIB, 1024 * MIB))
-    found = shapes.metaspace(rows, Claims(), wanted)
+    found = mapping_shapes.metaspace(rows, Claims(), wanted)
     assert [(one.start, one.end) for one in found] == [(first, first + 64 * MIB), (second, second + 64 * MIB)]
-    assert shapes.metaspace(rows, Claims(), usage((80 * MIB, 128 * MIB), (MIB, 1024 * MIB))) == []
+    assert mapping_shapes.metaspace(rows, Claims(), usage((80 * MIB, 128 * MIB), (MIB, 1024 * MIB))) == []
 
 
 def test_metaspace_merged_with_blocks_below_is_found_from_its_end() -> None:
     rows = [row(BASE, 12 * MIB), row(BASE + 12 * MIB, 3 * MIB, "---p")]
-    (found,) = shapes.metaspace(rows, Claims(), usage((5 * MIB, 8 * MIB), (MIB, 1024 * MIB)))
+    (found,) = mapping_shapes.metaspace(rows, Claims(), usage((5 * MIB, 8 * MIB), (MIB, 1024 * MIB)))
     assert (found.start, found.end) == (BASE + 7 * MIB, BASE + 15 * MIB)
 
 
 def test_class_space_behind_a_heap_of_known_end() -> None:
     rows = [row(BASE, 129 * MIB), row(BASE + 129 * MIB, 1023 * MIB, "---p")]
     claims = Claims([Range(BASE, BASE + 128 * MIB, "java-heap", "heap")])
-    (found,) = shapes.class_space(rows, claims, usage((5 * MIB, 8 * MIB), (MIB, 1024 * MIB)))
+    (found,) = mapping_shapes.class_space(rows, claims, usage((5 * MIB, 8 * MIB), (MIB, 1024 * MIB)))
     assert (found.start, found.end) == (BASE + 128 * MIB, BASE + 1152 * MIB)
 
 

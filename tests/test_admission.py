@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from offheap.errors import UserError
-from offheap.jvm import admission, probe
+from offheap.probe import admission, control
+from offheap.probe.contract import Coverage
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import cgroup
-from offheap.recording.contract import Coverage
-from offheap.recording.live_file import LiveFile
 from small_places import MemoryCgroup, memory_cgroup
 from turns import with_slow
 from waiting_jvm import WaitingJVM, waiting_jvm
@@ -47,8 +47,8 @@ def alone(jdk: Path, waiting_classes: Path) -> int:
         return group.used()
 
 
-def stop_and_remove(pid: int, started: probe.Started) -> None:
-    probe.detach(pid)
+def stop_and_remove(pid: int, started: control.Started) -> None:
+    control.detach(pid)
     started.live_file.unlink()
 
 
@@ -58,7 +58,7 @@ def test_what_the_probe_needs_is_what_it_says(mode: str, jdk: Path, waiting_clas
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
         before = group.used()
-        started = probe.start(jvm.pid, MODES[mode])
+        started = control.start(jvm.pid, MODES[mode])
         assert jvm.answers()
         took = group.used() - before
         stop_and_remove(jvm.pid, started)
@@ -71,8 +71,8 @@ def test_the_least_that_it_needs(jdk: Path, waiting_classes: Path) -> None:
         assert jvm.answers()
         before = group.used()
         with pytest.raises(UserError, match="too little room below the memory limit"):
-            probe.start(jvm.pid, f"memory={admission.PROBE_BYTES - (64 << 10)}")
-        started = probe.start(jvm.pid, f"memory={admission.PROBE_BYTES}")
+            control.start(jvm.pid, f"memory={admission.PROBE_BYTES - (64 << 10)}")
+        started = control.start(jvm.pid, f"memory={admission.PROBE_BYTES}")
         assert jvm.answers()
         took = group.used() - before
         with LiveFile(started.live_file) as live_file:
@@ -93,9 +93,9 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
         if above == 4:
             # It may be let in, and refuse when it finds that the JVM has taken some of it meanwhile.
             with pytest.raises(UserError, match=r"memory limit of .*--force"):
-                probe.start(jvm.pid, MODES[mode])
+                control.start(jvm.pid, MODES[mode])
         else:
-            started = probe.start(jvm.pid, MODES[mode])
+            started = control.start(jvm.pid, MODES[mode])
             smaller = (mode, above) not in (("default", 16), ("default", 64))
             assert bool(started.notes) == smaller, started.notes
             with LiveFile(started.live_file) as live_file:
@@ -159,7 +159,7 @@ def test_force_loads_it_all_the_same(jdk: Path, waiting_classes: Path) -> None:
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
         group.limit(group.used() + 8 * MIB)
-        started = probe.start(jvm.pid, "budget=1%,force")
+        started = control.start(jvm.pid, "budget=1%,force")
         assert jvm.answers()
         with LiveFile(started.live_file) as live_file:
             assert Coverage.SHORT_OF_MEMORY not in live_file.header.coverage
@@ -225,5 +225,5 @@ def test_the_refusal_has_the_figures_and_the_way_out(jdk: Path, waiting_classes:
             r"^the memory limit of PID \d+.s container is .*: the probe may take .*, and needs 2.1 MiB; raise"
         )
         with pytest.raises(UserError, match=said):
-            probe.start(jvm.pid)
-        assert not probe.loaded(jvm.pid)
+            control.start(jvm.pid)
+        assert not control.loaded(jvm.pid)

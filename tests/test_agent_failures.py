@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import control
 from waiting_jvm import waiting_jvm
 from zoo import JRE_VERSIONS
 
@@ -41,12 +41,12 @@ def test_a_failed_attach_leaves_the_library(
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         vm = AttachedVM(jvm.pid)
         for _ in range(3):
-            assert probe.ask(vm, str(copy), "start,file=/nonexistent/a.live") == CANNOT_CREATE
-        found = probe.loaded(jvm.pid)
+            assert control.ask(vm, str(copy), "start,file=/nonexistent/a.live") == CANNOT_CREATE
+        found = control.loaded(jvm.pid)
         assert found is not None
         assert found.libraries == (str(copy),)
-        started = probe.start(jvm.pid)
+        started = control.start(jvm.pid)
         assert started.how == "started"
-        assert probe.detach(jvm.pid).state == "stopped"
+        assert control.detach(jvm.pid).state == "stopped"
         started.live_file.unlink()
         assert jvm.answers()

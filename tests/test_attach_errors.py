@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import needs
-from offheap import checkout
 from offheap.errors import UserError
-from offheap.jvm import library, probe, target
+from offheap.jvm import target
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import checkout, control, library
 from offheap.proc import executable, maps, status
 from waiting_jvm import NOBODY, waiting_jvm
 from zoo import JRE_VERSIONS
@@ -149,7 +149,7 @@ def test_another_users_jvm(
     jdk: Path, jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:
     needs.root("to be two users")
-    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.jvm.probe")
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.probe.control")
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         line = refusal(Path("/var/tmp"), jvm.pid, *NOBODY)
         assert f"PID {jvm.pid} belongs to root" in line
@@ -225,7 +225,7 @@ def test_an_output_that_exists(jre: Callable[[int], Path], waiting_classes: Path
         assert outcome.returncode == 2
         assert "exists already" in outcome.stderr
         # The probe never came in.
-        assert probe.loaded(jvm.pid) is None
+        assert control.loaded(jvm.pid) is None
 
 
 def test_detach_without_a_probe(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_detach_without_a_probe(jre: Callable[[int], Path], waiting_classes: Pat
 
 
 def test_a_library_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("offheap.checkout.refresh_probe", lambda: None)
+    monkeypatch.setattr("offheap.probe.checkout.refresh_probe", lambda: None)
     monkeypatch.setattr("offheap.__file__", str(tmp_path / "__init__.py"))
     with pytest.raises(UserError, match=r"not built.*probe/build\.py"):
         library.probe_library()

@@ -21,8 +21,9 @@ import needs
 from offheap import recording
 from offheap.cli import env
 from offheap.errors import UserError
-from offheap.jvm import discovery, library, probe
+from offheap.inspect import discovery
 from offheap.jvm.attach_listener import TargetGone
+from offheap.probe import control, library
 from offheap.proc import maps, status
 from waiting_jvm import NOBODY, read_line, waiting_jvm
 from zoo import JRE_VERSIONS
@@ -69,7 +70,7 @@ def test_attach_records_and_leaves(
             assert found.info.java_version.split(".")[0] == str(version)
             assert jvm.answers()
             # Idle, one copy however often it came, and no live file left.
-            left = probe.loaded(jvm.pid)
+            left = control.loaded(jvm.pid)
             assert left
             assert left.libraries == (str(library.probe_library()),)
             assert left.live_file is None
@@ -121,7 +122,7 @@ def test_a_signal_ends_the_recording_and_takes_the_probe_out(
         assert recorder.returncode == 0
         assert "the probe is stopped" in told
         assert recording.load(output).info.ended == "detached"
-        left = probe.loaded(jvm.pid)
+        left = control.loaded(jvm.pid)
         assert left
         assert left.live_file is None
         assert jvm.answers()
@@ -142,7 +143,7 @@ def test_a_killed_recorder_is_followed_by_the_next(
         )
         recorder.kill()
         recorder.wait()
-        present = probe.loaded(jvm.pid)
+        present = control.loaded(jvm.pid)
         assert present
         assert present.live_file
         told = offheap("attach", jvm.pid, "--duration", "200ms", "-o", tmp_path / "next.offheap")
@@ -180,7 +181,7 @@ def test_a_preloaded_probe_is_recorded_and_stays(
 ) -> None:
     environment = {"LD_PRELOAD": str(library.probe_library()), "OFFHEAP": f"dir={tmp_path}"}
     with waiting_jvm(jre(17), waiting_classes, environment=environment) as jvm:
-        present = probe.loaded(jvm.pid)
+        present = control.loaded(jvm.pid)
         assert present
         assert present.preloaded
         assert present.live_file
@@ -196,7 +197,7 @@ def test_a_preloaded_probe_is_recorded_and_stays(
         assert (result["schema"], result["pid"]) == ("offheap.attach/1", jvm.pid)
         assert (result["probe"], result["ended"]) == ("started", "detached")
         assert recording.load(Path(result["recording"])).info.pid == jvm.pid
-        present = probe.loaded(jvm.pid)
+        present = control.loaded(jvm.pid)
         assert present
         assert len(present.libraries) == 1
         assert present.live_file is None
@@ -213,13 +214,13 @@ def test_another_users_jvm_gets_a_copy_it_can_read(
     monkeypatch.setattr(library, "probe_library", lambda: hidden)
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         for _ in range(2):
-            started = probe.start(jvm.pid, "interval=4096")
+            started = control.start(jvm.pid, "interval=4096")
             assert started.live_file.stat().st_uid == 65534
-            present = probe.loaded(jvm.pid)
+            present = control.loaded(jvm.pid)
             assert present
             (path,) = present.libraries
             assert path.startswith("/tmp/offheap-lib-")
-            assert probe.detach(jvm.pid).state == "stopped"
+            assert control.detach(jvm.pid).state == "stopped"
             started.live_file.unlink()
             assert not Path(path).parent.exists()
         assert jvm.answers()
@@ -231,8 +232,8 @@ def test_small_java_threads_may_have_the_stack_of_the_probes(
 ) -> None:
     with waiting_jvm(jre(version), waiting_classes, main="Diving") as jvm:
         for _ in range(3):
-            probe.start(jvm.pid, "interval=4096").live_file.unlink()
-            assert probe.detach(jvm.pid).state == "stopped"
+            control.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert control.detach(jvm.pid).state == "stopped"
             assert jvm.answers(), f"it ended: {jvm.process.wait(10)}"
 
 
@@ -243,8 +244,8 @@ def test_newer_jvms_warn_of_the_probe_once(
     """HotSpot warns of every agent that it has no record of."""
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         for _ in range(3):
-            probe.start(jvm.pid, "interval=4096").live_file.unlink()
-            assert probe.detach(jvm.pid).state == "stopped"
+            control.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert control.detach(jvm.pid).state == "stopped"
         assert jvm.stderr().count("A JVM TI agent has been loaded dynamically") == 1
 
 
@@ -255,8 +256,8 @@ def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
     """Its complaints go to the program's own output."""
     with waiting_jvm(jre(version), waiting_classes, "-Xcheck:jni") as jvm:
         for _ in range(2):
-            probe.start(jvm.pid, "interval=4096").live_file.unlink()
-            assert probe.detach(jvm.pid).state == "stopped"
+            control.start(jvm.pid, "interval=4096").live_file.unlink()
+            assert control.detach(jvm.pid).state == "stopped"
         assert jvm.process.stdin
         assert jvm.process.stdout
         jvm.process.stdin.write(b"\n")
@@ -276,7 +277,7 @@ def killed_as_the_probe_begins(java: Path, classes: Path) -> bool:
 
         killing = pool.submit(kill_when_it_has_begun)
         try:
-            started = probe.start(jvm.pid, "interval=4096")
+            started = control.start(jvm.pid, "interval=4096")
         except UserError as error:
             if "ended while offheap was" not in str(error):
                 raise
@@ -300,9 +301,9 @@ def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(left))
         left.chmod(0o600)
-        probe.start(jvm.pid, "interval=4096").live_file.unlink()
+        control.start(jvm.pid, "interval=4096").live_file.unlink()
         assert left.stat().st_uid == 65534
-        assert probe.detach(jvm.pid).state == "stopped"
+        assert control.detach(jvm.pid).state == "stopped"
 
 
 @pytest.mark.parametrize("kind", ["root's", "rootless"])
@@ -361,8 +362,8 @@ def test_no_room_anywhere(jdk: Path, waiting_classes: Path) -> None:
             with pytest.raises(
                 UserError, match=r"no room for its live file in /dev/shm \(1\.0 MiB free\), /tmp"
             ):
-                probe.start(jvm.pid)
-            present = probe.loaded(jvm.pid)
+                control.start(jvm.pid)
+            present = control.loaded(jvm.pid)
             assert present is None or present.live_file is None
             assert jvm.answers()
     finally:
@@ -375,10 +376,10 @@ def test_a_jvm_that_ends_during_the_start(jre: Callable[[int], Path], waiting_cl
         with waiting_jvm(jre(17), waiting_classes) as jvm:
             killer = subprocess.Popen(["sh", "-c", f"sleep {delay}; kill -9 {jvm.pid}"])
             with pytest.raises(UserError, match=str(jvm.pid)):  # noqa: PT012
-                probe.start(jvm.pid)
+                control.start(jvm.pid)
                 killer.wait()
                 jvm.process.wait()
-                probe.detach(jvm.pid)
+                control.detach(jvm.pid)
             killer.wait()
             for left in Path("/dev/shm").glob(f"offheap-{jvm.pid}-*"):
                 left.unlink()
@@ -432,8 +433,8 @@ def test_what_env_prints(tmp_path: Path) -> None:
 def test_codes_are_those_of_the_probe() -> None:
     header = (Path(__file__).parent.parent / "probe" / "probe.h").read_text()
     codes = {int(code) for code in re.findall(r"PROBE_\w+ = (\d+),", header)}
-    assert codes == set(probe._RESULTS) | {probe.OK, probe._OK_AGAIN}
+    assert codes == set(control._RESULTS) | {control.OK, control._OK_AGAIN}
     with pytest.raises(UserError, match="result 7"):
-        raise probe.result_error(1, 7)
+        raise control.result_error(1, 7)
     assert issubclass(TargetGone, UserError)
     assert status.read(os.getpid()).alive

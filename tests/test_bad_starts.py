@@ -16,9 +16,9 @@ import needs
 from left_live_files import left
 from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
-from offheap.output_name import refuse_other_format
 from offheap.quantities import QuantityError, parse_positive_duration
-from offheap.recording.output import check_output
+from offheap.recording.storage.output import check_output
+from offheap.recording.storage.output_name import refuse_other_format
 
 ROOT = Path(__file__).parent.parent
 OFFHEAP = (sys.executable, "-m", "offheap")

@@ -20,8 +20,9 @@ import needs
 import soak
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import nmt, probe
+from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import control
 from offheap.recording.model import Recording
 from turns import by_day
 from zoo import JRE_VERSIONS
@@ -67,9 +68,9 @@ def attach_and_detach(
     found: list[Recording] = []
     deadline = time.monotonic() + SECONDS
     while (len(found) < 3 or not enough()) and time.monotonic() < deadline:
-        live_file = probe.start(process.pid, "interval=16384").live_file
+        live_file = control.start(process.pid, "interval=16384").live_file
         try:
-            probe.detach(process.pid)
+            control.detach(process.pid)
             found.append(recording.load(live_file))
         finally:
             live_file.unlink(missing_ok=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from offheap.analysis.blame import blamed, called, nobody_called, through
-from offheap.analysis.callbacks import callback
-from offheap.analysis.folding import folds
-from offheap.analysis.packages import FRAMEWORKS, Application
+from offheap.analysis.stacks.blame import blamed, called, nobody_called, through
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.folding import folds
+from offheap.analysis.stacks.packages import FRAMEWORKS, Application
 from offheap.recording.model import Frame
 from recordings import MALLOC, Leak, Process, inflater, java, jvm, native
 
@@ -314,7 +314,7 @@ def test_a_short_stack_is_whole() -> None:
 def test_recorded_application_frames_reach_the_suspect() -> None:
     process = Process(duration=20, seed=1)
     process.add((*ZSTD, java("com.example.Archive.store"), *RUN), Leak(100, 8192))
-    from offheap.analysis.leaks import ranking
+    from offheap.analysis.leaks.leaks import ranking
 
     (first,) = [suspect for suspect in ranking(process.record(exact=True)) if suspect.verdict == "leak"]
     assert first.blamed.name == "com.example.Archive.store"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.results import Suspect
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.sites.results import Suspect
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,
@@ -202,7 +202,7 @@ def test_an_agents_callback_is_one_suspect_whatever_java_code_ran() -> None:
     assert {frame.name for frame in suspect.triggers} == {place.name for place in places}
     assert all(path.inner[-1] == EVENT[0] for path in suspect.site.paths)
     assert not at(found), "no Java method is blamed for what the agent keeps"
-    from offheap.analysis.answer import answer, headline
+    from offheap.analysis.leaks.answer import answer, headline
 
     assert headline(suspect).startswith(
         "libwatch.so callback (SampledObjectAlloc), in remember, triggered by allocations in "

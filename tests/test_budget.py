@@ -18,13 +18,13 @@ from changing_load import Outcome, compile_load, greatest_interval, outcome_of, 
 from live_file_writer import LiveFileWriter, hook, native
 from native import PROBE, compile_c
 from offheap import recording
-from offheap.analysis.estimates import Floats
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.statistics.estimates import Floats
 from offheap.errors import UserError
-from offheap.recording import contract
-from offheap.recording.live_file import LiveFile
+from offheap.probe import contract
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording.model import Budget
-from offheap.report import json as report_json
+from offheap.report.json import schemas as report_json
 from recordings import Churn, Leak, Process, WarmUp, inflater
 
 

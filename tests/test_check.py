@@ -19,16 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import needs
-from offheap.analysis.gate import Limits, gate
-from offheap.analysis.results_gate import Gate
-from offheap.analysis.verdict_rules import SHORTEST
+from offheap.analysis.gate.gate import Limits, gate
+from offheap.analysis.gate.results import Gate
+from offheap.analysis.verdicts.verdict_rules import SHORTEST
 from offheap.formats import junit
 from offheap.formats.github_annotations import workflow_commands
 from offheap.formats.suppressions import parse
 from offheap.quantities import QuantityError, parse_rate
 from offheap.recording import load
 from offheap.recording.model import Frame, Recording
-from offheap.report import check as report
+from offheap.report.terminal import check as report
 from recordings import Cache, Churn, JustInTime, Leak, Process, compiler, inflater, java, native, native_stack
 from zoo import Zoo, offheap, programs
 

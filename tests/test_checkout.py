@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import needs
-from offheap import checkout
+from offheap.probe import checkout
 
 PACKAGE = Path(checkout.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
-REFRESH = "from offheap import checkout; print(checkout.__file__); checkout.refresh_probe()"
+REFRESH = "from offheap.probe import checkout; print(checkout.__file__); checkout.refresh_probe()"
 
 
 def test_an_installation_runs_no_build_script_beside_it(tmp_path: Path) -> None:

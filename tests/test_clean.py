@@ -17,11 +17,11 @@ import needs
 from left_live_files import left, writing
 from offheap.cli import main as cli
 from offheap.errors import UserError
-from offheap.jvm import probe
+from offheap.probe import contract, control
+from offheap.probe.contract import State
+from offheap.probe.live_files import run_folder, search, stale_files
+from offheap.probe.live_files.stale_files import LiveFileFound, Wish, survey
 from offheap.proc import locks, status
-from offheap.recording import contract, live_files, run_folder, stale_files
-from offheap.recording.contract import State
-from offheap.recording.stale_files import LiveFileFound, Wish, survey
 from waiting_jvm import waiting_jvm
 
 NAME = "offheap-{}-0123456789abcdef.live"
@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder that is looked at: the rest of this machine belongs to other tests."""
     folder = tmp_path / "shm"
     folder.mkdir()
-    monkeypatch.setattr(live_files, "folders", lambda pid=None: [folder])
+    monkeypatch.setattr(search, "folders", lambda pid=None: [folder])
     return folder
 
 
@@ -155,9 +155,9 @@ def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch:
     (folder / "owner").write_text(run_folder._ourselves())
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
     # The same when a process names the folder itself, as `OFFHEAP=dir=` of a run does.
-    monkeypatch.setattr(live_files, "folders", lambda pid=None: [folder])
+    monkeypatch.setattr(search, "folders", lambda pid=None: [folder])
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
-    monkeypatch.setattr(live_files, "folders", lambda pid=None: [place])
+    monkeypatch.setattr(search, "folders", lambda pid=None: [place])
     (folder / "owner").write_text(f"1 1 {os.stat('/proc/self/ns/pid').st_ino}\n")
     assert judged(Wish(remove=True))[path.name].removed
     assert not folder.exists()
@@ -203,7 +203,7 @@ def test_an_attach_names_what_fills_shared_memory(
         line = next(line for line in outcome.stderr.splitlines() if "/dev/shm" in line)
         assert "no room for its live file in /dev/shm (1" in line
         assert f"`offheap clean` frees 0 B of stale live files: /proc/{jvm.pid}/root" in line
-        assert probe.loaded(jvm.pid)
+        assert control.loaded(jvm.pid)
 
 
 def test_a_run_names_what_fills_shared_memory(probe_library: Path, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from offheap.analysis.answer import answer
-from offheap.analysis.leaks import ranking
-from offheap.analysis.results import Suspect
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.sites.results import Suspect
 from offheap.recording.info import Ended
 from offheap.recording.model import CollectionKind, Recording
 from recordings import Behaviour, Churn, Leak, Owned, Process, library, native_stack

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from offheap.analysis.watched import Row
-from offheap.analysis.watching import Watch
-from offheap.jvm import probe
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import Row
+from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.collection import collect
-from offheap.recording.following import follow
-from offheap.watch import jvm_counters
+from offheap.probe import control
+from offheap.recording.capture.live_source import follow
 from zoo import offheap
 
 SECONDS = "15s"  # in its first seconds a process must show more to be called leaking
@@ -91,7 +91,7 @@ def test_a_live_file_is_judged_before_and_after_a_collection(
         options = ["--duration", SECONDS, "--interval", "64KiB", "--keep", "-o", str(output)]
         run(offheap("attach", str(pid), *options))
         waiting = suspects(output)
-        loaded = probe.loaded(pid)
+        loaded = control.loaded(pid)
         assert loaded
         assert loaded.live_file
         after = suspects(loaded.live_file, "--gc")
@@ -114,7 +114,7 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
 ) -> None:
     """Beside one who does not know it, and says leak with a doubt."""
     with buffers(jre(21), classes) as pid:
-        live_file = probe.start(pid, "interval=65536").live_file
+        live_file = control.start(pid, "interval=65536").live_file
         with closing(follow(live_file, jvm_counters)) as source, closing(follow(live_file)) as blind:
             watches = Watch(source), Watch(blind)
             deadline = time.monotonic() + 90

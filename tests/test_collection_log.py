@@ -18,7 +18,7 @@ import needs
 from offheap.jvm import hsperfdata
 from offheap.jvm.collection import collect
 from offheap.jvm.collection_log import CollectionLog, kind_of
-from offheap.recording.stored_recording import load
+from offheap.recording.storage.reader import load
 from waiting_jvm import waiting_jvm
 from zoo import offheap
 

@@ -13,8 +13,8 @@ import pytest
 import needs
 from native import compile_c
 from offheap import recording
-from offheap.analysis.answer import headline
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks.answer import headline
+from offheap.analysis.leaks.leaks import ranking
 from offheap.recording.model import Frame, Recording
 from zoo import JRE_VERSIONS
 

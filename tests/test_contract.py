@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from native import PROBE, compile_c
-from offheap.recording import contract
+from offheap.probe import contract
 
 HEADER = (PROBE / "recording.h").read_text()
 

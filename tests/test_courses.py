@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import recordings
-from offheap.analysis import courses as courses_module
-from offheap.analysis import moments
-from offheap.analysis.courses import courses, site_courses
-from offheap.analysis.leaks import ranking
-from offheap.analysis.stacks import thread_shares
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.totals import downsampled_series as courses_module
+from offheap.analysis.totals import stack_totals_at
+from offheap.analysis.totals.downsampled_series import courses, site_courses
+from offheap.analysis.totals.stack_totals import thread_shares
 from offheap.recording.model import Recording
-from offheap.report.payload_series import series
+from offheap.report.html.payload_series import series
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def test_levels_are_those_of_the_snapshots(sampled: Recording) -> None:
     assert found.times[0] == 0
     live, allocated = table(sampled, "live_bytes"), table(sampled, "allocated_blocks")
     for column, time in enumerate(found.times):
-        assert np.allclose(live[:, column], moments.live_at(sampled, time).bytes)
-        assert np.allclose(allocated[:, column], moments.allocated_until(sampled, time).blocks)
+        assert np.allclose(live[:, column], stack_totals_at.live_at(sampled, time).bytes)
+        assert np.allclose(allocated[:, column], stack_totals_at.allocated_until(sampled, time).blocks)
 
 
 def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,9 @@ def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: p
     assert len(found.stack) <= 60
     assert found.times[-1] == sampled.process["time"][-1]
     for column, time in enumerate(found.times):
-        assert np.allclose(table(sampled, "live_bytes")[:, column], moments.live_at(sampled, time).bytes)
+        assert np.allclose(
+            table(sampled, "live_bytes")[:, column], stack_totals_at.live_at(sampled, time).bytes
+        )
 
 
 def test_one_snapshot_has_no_course(sampled: Recording) -> None:
@@ -67,7 +69,7 @@ def test_sites_add_up_their_stacks(sampled: Recording) -> None:
     for row, site in enumerate(sites):
         stacks = list(site.stacks)
         for column, time in enumerate(times):
-            expected = moments.live_at(sampled, time).bytes_variance[stacks].sum()
+            expected = stack_totals_at.live_at(sampled, time).bytes_variance[stacks].sum()
             assert found.live_variance[row, column] == pytest.approx(expected, abs=1)
         assert found.births[row].sum() == pytest.approx(site.live_bytes.estimate)
     assert (np.diff(found.allocated_variance) >= -1).all()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap import cxx_names
+from offheap.analysis.stacks import cxx_names
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 import needs
 import public_folders
 from elf_images import shared_library
-from offheap.jvm import probe
+from offheap.probe import control
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
 from offheap.recording import load
-from offheap.recording.live_file import LiveFile
 from offheap.recording.naming import Naming
 from offheap.symbols import Symbolizer, images
 from waiting_jvm import NOBODY
@@ -172,7 +172,7 @@ def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> Non
     with Program(command(jre(17), folder, "whole")) as it:
         pid = it.process.pid
         it.load()
-        path = probe.start(pid).live_file
+        path = control.start(pid).live_file
         try:
             with LiveFile(path) as live_file:
                 met = Met()
@@ -181,7 +181,7 @@ def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> Non
                 assert module.descriptor >= 0
                 assert module.copied
                 copy = images._in_memory(Path(f"/proc/{pid}/fd/{module.descriptor}"), -module.start, module)
-            probe.detach(pid)
+            control.detach(pid)
         finally:
             path.unlink(missing_ok=True)
         assert not held(pid)
@@ -195,7 +195,7 @@ def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> Non
 @pytest.mark.parametrize("early", [True, False])
 def test_attach_as_an_ordinary_user(early: bool, jdk: Path, folder: Path) -> None:
     needs.root("to become another user")
-    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.jvm.probe")
+    needs.readable_by(NOBODY, sys.executable, "-c", "import offheap.probe.control")
     place = public_folders.make("nobody")
     place.chmod(0o777)
     for name in ("Extracted.class", "libwhole.so"):

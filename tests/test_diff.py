@@ -18,14 +18,14 @@ import pytest
 from rich.console import Console
 
 import needs
-from offheap.analysis.diff import diff, diff_in_time
-from offheap.analysis.matching import function_name, match
-from offheap.analysis.packages import with_application
-from offheap.analysis.results_diff import Diff, SiteChange
+from offheap.analysis.diff.diff import diff, diff_in_time
+from offheap.analysis.diff.results import Diff, SiteChange
+from offheap.analysis.sites.matching import function_name, match
+from offheap.analysis.stacks.packages import with_application
 from offheap.errors import UserError
 from offheap.recording import load
 from offheap.recording.model import Frame, Module, Recording
-from offheap.report import diff as report
+from offheap.report.terminal import diff as report
 from recordings import (
     MALLOC,
     Cache,

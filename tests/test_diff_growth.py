@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 import needs
-from offheap.analysis.diff import diff, diff_in_time
-from offheap.analysis.leaks import ranking
-from offheap.analysis.results_diff import Diff
+from offheap.analysis.diff.diff import diff, diff_in_time
+from offheap.analysis.diff.results import Diff
+from offheap.analysis.leaks.leaks import ranking
 from offheap.recording import load
 from offheap.recording.model import MMAP, Recording
-from offheap.report import diff as report
+from offheap.report.terminal import diff as report
 from recordings import (
     Cache,
     Churn,

@@ -10,11 +10,11 @@ import pytest
 
 import needs
 from footprint import COLLECTORS, DIRECT, compile_footprint, footprint_jvm
+from offheap.inspect.process import look
 from offheap.jvm import direct_memory
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.java_statics import _unsigned5
-from offheap.look import look
 from offheap.proc import maps
 from turns import by_day
 from waiting_jvm import waiting_jvm

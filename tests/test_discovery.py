@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import needs
 from offheap.errors import UserError
-from offheap.jvm import command, discovery
+from offheap.inspect import discovery
+from offheap.jvm import command
 from waiting_jvm import NOBODY, waiting_jvm
 from zoo import JRE_VERSIONS
 

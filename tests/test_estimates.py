@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
-from offheap.analysis.results import Estimate
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics import estimates
 
 INTERVAL = 512 * 1024
 RUNS = 400

@@ -11,7 +11,7 @@ import pytest
 
 from live_file_writer import LiveFileWriter, gap, hook, java, native
 from offheap.cli.main import main
-from offheap.recording.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
+from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
 
 TICKS = 3000  # of 10 ms: half a minute
 BLOCKS = 3000

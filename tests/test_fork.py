@@ -13,8 +13,8 @@ import pytest
 from native import compile_c
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import control
 
 SOURCES = Path(__file__).parent / "java"
 
@@ -122,10 +122,10 @@ def test_a_jvm_in_the_child_of_its_launcher(
         assert process.stdout.readline() == "ready\n", process.communicate()[1]
         child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
         vm = AttachedVM(child)
-        answers = [probe.ask(vm, str(probe_library), word) for word in ("status", "stop", "start")]
+        answers = [control.ask(vm, str(probe_library), word) for word in ("status", "stop", "start")]
         assert answers == [106, 106, 111]
         with pytest.raises(UserError, match="was inherited by fork"):
-            probe.start(child)
+            control.start(child)
         rest, complaints = process.communicate("\n\n\n", timeout=60)
     finally:
         process.kill()

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from offheap.analysis.blame import blamed, nobody_called, through
-from offheap.analysis.folding import folds
-from offheap.analysis.leaks import ranking
-from offheap.analysis.packages import Application
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.stacks.blame import blamed, nobody_called, through
+from offheap.analysis.stacks.folding import folds
+from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Frame
-from offheap.report import json as json_report
-from offheap.report import ticket as ticket_report
-from offheap.report.check import site_lines
-from offheap.report.live_text import stack_lines
+from offheap.report.json import schemas as json_report
+from offheap.report.terminal.check import site_lines
+from offheap.report.ticket import ticket as ticket_report
+from offheap.report.tui.live_text import stack_lines
 from recordings import Leak, Process
 
 FOLDER = Path(__file__).parent / "data" / "stacks"

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from native import PROBE, compile_c
-from offheap.cli import rate
+from offheap.cli import sampling_options
 from offheap.errors import UserError
-from offheap.recording import allowance, live_limits
-from offheap.recording.contract import Coverage, Mode, Section
-from offheap.recording.live_file import LiveFile
+from offheap.probe.contract import Coverage, Mode, Section
+from offheap.probe.live_files import limits
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.recording import allowance
 from small_places import memory_cgroup
 
 MIB = 1 << 20
@@ -220,9 +221,9 @@ def test_a_command_reads_what_it_lets_the_probe_hold(monkeypatch: pytest.MonkeyP
         ("exact", 6 * (320 << 20)),
         ("exact,memory=2147483648,force", 12 << 30),
     ):
-        rate.allow_reading(words)
+        sampling_options.allow_reading(words)
         assert allowance.limit() == most, words
-    assert allowance.limit() >= 50_000_000 * live_limits.LIVE_ROW_BYTES
+    assert allowance.limit() >= 50_000_000 * limits.LIVE_ROW_BYTES
     monkeypatch.setenv(allowance.VARIABLE, "3GiB")
     assert allowance.limit() == 3 << 30
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from footprint import DIRECT, HEAP, compile_footprint, footprint_jvm
-from offheap.analysis.heap_growth import heap_growth
+from offheap.analysis.owners.heap_growth import heap_growth
 from offheap.jvm import histogram
 from offheap.jvm.histogram import ClassCount, Histogram
 from turns import one_by_day

@@ -18,7 +18,8 @@ import needs
 import public_folders
 from hostile_process import NOBODY_UID, fake_jdk, hostile_process, measured, own
 from live_file_writer import LiveFileWriter, hook, native
-from offheap.jvm import hsperfdata, probe
+from offheap.jvm import hsperfdata
+from offheap.probe import control
 from offheap.proc import opening, root
 from offheap.proc.elf import ElfImage
 from offheap.proc.maps import Mapping
@@ -73,7 +74,7 @@ def test_a_fifo_at_the_live_path(folder: Path) -> None:
     """The name led to the live file when the memory map was read, and leads to a FIFO when it is opened."""
     os.mkfifo(folder / "a.live")
     code = (
-        "import sys; from offheap.jvm import probe; from offheap.proc.maps import Mapping\n"
+        "import sys; from offheap.probe import control as probe; from offheap.proc.maps import Mapping\n"
         "pid, path = int(sys.argv[1]), sys.argv[2]\n"
         "maps = [Mapping(4096, 8192, p, 0, '00:01', 1, n, False) for p, n in"
         " (('r-xp', '/x/liboffheap.so'), ('rw-s', path))]\n"
@@ -291,10 +292,10 @@ def test_another_users_file_is_no_live_file(folder: Path) -> None:
     with hostile_process() as process:
         maps = [mapping(library, library.stat().st_ino, "r-xp"), mapping(live_file, live_file.stat().st_ino)]
         os.chown(live_file, NOBODY_UID, NOBODY_UID)
-        loaded = probe.loaded(process.pid, maps)
+        loaded = control.loaded(process.pid, maps)
         assert loaded
         assert loaded.live_file == live_file
         os.chown(live_file, 12345, 12345)
-        loaded = probe.loaded(process.pid, maps)
+        loaded = control.loaded(process.pid, maps)
         assert loaded
         assert loaded.live_file is None

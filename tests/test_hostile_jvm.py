@@ -18,8 +18,8 @@ import needs
 import soak
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import control
 from seccomp import WISHES, forbid
 from small_places import FileSystem, memory_cgroup, small_file_system
 from turns import with_slow
@@ -150,11 +150,11 @@ def test_a_file_system_that_fills_up(
 def refusal(pid: int, options: str = "interval=16384") -> str:
     """Why the probe does not come in; "" when it has come in, recorded and gone out again."""
     try:
-        live_file = probe.start(pid, options).live_file
+        live_file = control.start(pid, options).live_file
     except UserError as error:
         return str(error)
     try:
-        probe.detach(pid)
+        control.detach(pid)
         recording.load(live_file)
     finally:
         live_file.unlink(missing_ok=True)
@@ -208,11 +208,11 @@ def test_attaches_that_are_refused(
     codes: list[int] = []
 
     def attach(process: subprocess.Popen[str]) -> None:
-        library, request = str(probe.probe_library()), f"start,file={tmp_path}/none/a.live"
-        codes.extend(probe.ask(AttachedVM(process.pid), library, request) for _ in range(20))
+        library, request = str(control.probe_library()), f"start,file={tmp_path}/none/a.live"
+        codes.extend(control.ask(AttachedVM(process.pid), library, request) for _ in range(20))
 
     stress(jre(version), jar, tmp_path, {}, meanwhile=attach)
-    assert codes == [probe.CANNOT_CREATE] * 20
+    assert codes == [control.CANNOT_CREATE] * 20
 
 
 def hold(

@@ -18,10 +18,11 @@ import offheap as package
 from hostile_process import measured
 from live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
-from offheap.recording import allowance, contract, load
-from offheap.recording.contract import Section
-from offheap.recording.parquet_tables import ParquetTables
-from offheap.recording.parts import parts
+from offheap.probe import contract
+from offheap.probe.contract import Section
+from offheap.recording import allowance, load
+from offheap.recording.storage.parquet_parts import parts
+from offheap.recording.storage.parquet_tables import ParquetTables
 from zoo import offheap
 
 MIB = 1 << 20
@@ -145,7 +146,7 @@ def test_sparse_stacks(tmp_path: Path) -> None:
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
     """A small recording of a live file, as the recorder writes it."""
-    from offheap.recording.recorder import record
+    from offheap.recording.capture.recorder import record
 
     writer = LiveFileWriter(pid=1 << 22, process_start=1)  # of nobody that lives
     stack = writer.stack(hook("malloc"), java(writer.method("Lcom/example/Main;", "run"), 0))

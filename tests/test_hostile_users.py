@@ -20,10 +20,11 @@ import pytest
 import needs
 import public_folders
 from hostile_process import NOBODY_UID, fake_jdk, hostile_process, own
-from offheap.jvm import launch_options, library, vm_flags
+from offheap.jvm import launch_options, vm_flags
 from offheap.jvm.attach import AttachedVM
+from offheap.probe import library
 from offheap.proc import maps, status
-from offheap.report import bounded_server
+from offheap.report.metrics import bounded_server
 from waiting_jvm import read_line, remove_live_files, waiting_jvm
 from zoo import JRE_VERSIONS, offheap
 

@@ -12,8 +12,8 @@ import pytest
 
 from native import PROBE, compile_c
 from offheap import recording
-from offheap.analysis.results import Estimate, Site
-from offheap.analysis.sites import sites
+from offheap.analysis.sites.results import Estimate, Site
+from offheap.analysis.sites.sites import sites
 
 RUNS = 100
 

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.jvm import discovery, jar_manifest
+from offheap.inspect import discovery
+from offheap.jvm import jar_manifest
 from turns import one_by_day
 from waiting_jvm import waiting_jvm
 

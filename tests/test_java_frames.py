@@ -19,10 +19,10 @@ import pytest
 import zoo as zoo_programs
 from native import compile_c
 from offheap import recording
-from offheap.jvm import probe
 from offheap.jvm.attach import AttachedVM
-from offheap.recording.contract import Section
-from offheap.recording.live_file import LiveFile
+from offheap.probe import control
+from offheap.probe.contract import Section
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording.model import Frame, Recording
 from turns import by_day
 
@@ -238,7 +238,7 @@ def test_stacks_join_after_attach_and_again(
         vm = AttachedVM(process.pid)
 
         def agent(options: str) -> int:
-            return probe.ask(vm, str(probe_library), options)
+            return control.ask(vm, str(probe_library), options)
 
         assert agent("stop") == NOT_RECORDING
         assert agent("start,nonsense=1") == BAD_OPTIONS
@@ -424,12 +424,12 @@ def test_stopping_a_preloaded_probe_and_starting_it_again(
     variables = [f"{key}={value}" for key, value in preload(probe_library, first).items()]
     with waiting(["env", *variables, *command]) as process:
         vm = AttachedVM(process.pid)
-        assert probe.ask(vm, str(probe_library), "start") == ALREADY_RECORDING
-        assert probe.ask(vm, str(probe_library), "stop") == PRELOADED
-        assert probe.ask(vm, str(probe_library), f"start,interval=0,file={second}") == OK
+        assert control.ask(vm, str(probe_library), "start") == ALREADY_RECORDING
+        assert control.ask(vm, str(probe_library), "stop") == PRELOADED
+        assert control.ask(vm, str(probe_library), f"start,interval=0,file={second}") == OK
         assert ask(process) == "done\n"
         # Only then every method has its name: a JVM that is killed at once may leave some without.
-        assert probe.ask(vm, str(probe_library), "stop") == PRELOADED
+        assert control.ask(vm, str(probe_library), "stop") == PRELOADED
     check_allocations(recording.load(second))
 
 
@@ -452,10 +452,10 @@ def test_attach_hardly_stops_the_program(
         for turn in range(10):
             time.sleep(0.3)
             ask(process)
-            assert probe.ask(vm, str(probe_library), f"start,file={tmp_path / str(turn)}.live") == OK
+            assert control.ask(vm, str(probe_library), f"start,file={tmp_path / str(turn)}.live") == OK
             time.sleep(0.1)
             delays.append(int(ask(process)) / 1e6)
-            assert probe.ask(vm, str(probe_library), "stop") == OK
+            assert control.ask(vm, str(probe_library), "stop") == OK
     print(f"JDK {version}: {statistics.median(delays):.1f} ms, at most {max(delays):.1f} ms")
     assert statistics.median(delays) < 20
 
@@ -470,7 +470,7 @@ def test_a_recording_that_stops_at_once_is_whole_and_harms_no_other(
         vm = AttachedVM(running.pid)
 
         def agent(options: str) -> int:
-            return probe.ask(vm, str(probe_library), options)
+            return control.ask(vm, str(probe_library), options)
 
         for turn in range(60):
             first, second = tmp_path / f"{turn}.first.live", tmp_path / f"{turn}.second.live"
@@ -498,9 +498,9 @@ def test_methods_of_the_very_first_samples_are_named(
         vm = AttachedVM(running.pid)
         for turn in range(4):
             live_file = tmp_path / f"{turn}.live"
-            assert probe.ask(vm, str(probe_library), f"start,interval=0,file={live_file}") == OK
+            assert control.ask(vm, str(probe_library), f"start,interval=0,file={live_file}") == OK
             time.sleep(0.3)
-            assert probe.ask(vm, str(probe_library), "stop") == OK
+            assert control.ask(vm, str(probe_library), "stop") == OK
             found = recording.load(live_file)
             stacks = [found.stack(number) for number in range(len(found.stack_kinds))]
             names = {frame.name for stack in stacks for frame in stack}

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from hostile_process import measured
 from offheap.errors import UserError
 from offheap.recording import allowance, load
-from offheap.recording.journal import Journal, JournalTables, in_writing
-from offheap.recording.layout import APPENDED, JOURNALED, REPLACED
-from offheap.recording.store import writer
+from offheap.recording.storage.journal import Journal, JournalTables, in_writing
+from offheap.recording.storage.layout import APPENDED, JOURNALED, REPLACED
+from offheap.recording.storage.writer import writer
 from test_store import fill, live, process, series
 from zoo import offheap
 
@@ -272,7 +272,8 @@ def test_writing_needs_neither_duckdb_nor_symbolic() -> None:
     """They take 60 MB of memory, and the recorder runs beside a JVM near its limit."""
     code = (
         "import sys\n"
-        "import offheap.cli.attach, offheap.cli.run, offheap.recording.recorder, offheap.recording.launch\n"
+        "import offheap.cli.attach, offheap.cli.run\n"
+        "import offheap.recording.capture.recorder, offheap.launch.launch\n"
         "print(sorted({'duckdb', 'symbolic', 'rich', 'textual'} & set(sys.modules)))"
     )
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from offheap.analysis import jvm_structures
-from offheap.analysis.answer import answer
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.stacks import jvm_structures
 from offheap.recording.model import Frame
 from recordings import MALLOC, Churn, Leak, Process, compiler, java, jvm, native, native_stack
 from turns import one_by_day

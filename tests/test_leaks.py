@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offheap.analysis.answer import answer
-from offheap.analysis.leaks import ranking, suspects
-from offheap.analysis.results import Suspect
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.sites.results import Suspect
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,

@@ -15,9 +15,9 @@ from multiprocessing import get_context
 
 import pytest
 
+from offheap.probe.live_files import recorded_process
 from offheap.proc import status
-from offheap.recording import process
-from offheap.recording.life import Life
+from offheap.recording.capture.process_exit import Life
 from seccomp import forbid
 
 PIDFD_OPEN = 434  # of all architectures
@@ -77,7 +77,7 @@ def _alive_without_descriptors(pid: int, start_ticks: int) -> bool | int | None:
         with contextlib.suppress(OSError):
             while True:
                 held.append(os.open("/dev/null", os.O_RDONLY))
-        return process.alive(pid, start_ticks)
+        return recorded_process.alive(pid, start_ticks)
     except OSError as error:
         return error.errno
     finally:

@@ -15,13 +15,13 @@ import pytest
 
 import zoo as zoo_programs
 from driven_app import Driven, drive
-from offheap.analysis.watched import View
-from offheap.analysis.watching import Watch
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import View
 from offheap.cli.live import owners_of
-from offheap.jvm import probe
-from offheap.recording import live_files
-from offheap.recording.following import FollowedDirectory, follow
-from offheap.report.live_widgets import Pager
+from offheap.probe import control
+from offheap.probe.live_files import search
+from offheap.recording.capture.live_source import FollowedDirectory, follow
+from offheap.report.tui.widgets import Pager
 from terminal import OFFHEAP, Terminal
 from waiting_jvm import waiting_jvm
 
@@ -37,7 +37,7 @@ def leaking_jvm(
 
 
 def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp_path: Path) -> None:
-    (found,) = live_files.inside(tmp_path)
+    (found,) = search.inside(tmp_path)
     with contextlib.closing(follow(found.path)) as source:
         watch = Watch(source)
         view = watch.advance()
@@ -111,7 +111,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
         for leave in ("q", signal.SIGTERM, signal.SIGHUP):
             with Terminal(["live", pid, "--attach", "--interval", "16k", "-o", str(tmp_path)]) as terminal:
                 terminal.see("q quit")
-                present = probe.loaded(jvm.pid)
+                present = control.loaded(jvm.pid)
                 assert present
                 assert present.live_file
                 if isinstance(leave, str):
@@ -122,7 +122,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
                 said = f"the probe is out of PID {pid} again"
                 terminal.see(said)
                 assert not terminal.rest(said), "the bindings of a library complained at exit"
-            left = probe.loaded(jvm.pid)
+            left = control.loaded(jvm.pid)
             assert left
             assert left.live_file is None
             assert not present.live_file.exists()

@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 import needs
 from live_file_writer import INTERVAL, LiveFileWriter, gap, hook, java, native
-from offheap.analysis.stats import losses
+from offheap.analysis.totals.stats import losses
 from offheap.errors import UserError
-from offheap.recording import contract, live_files, load
-from offheap.recording.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
+from offheap.probe import contract
+from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
+from offheap.probe.live_files import search
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.probe.live_files.modified_utf8 import decode
+from offheap.recording import load
 from offheap.recording.java_names import bytecode_index, class_name, method_name
-from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Frame
-from offheap.recording.modified_utf8 import decode
 from offheap.symbols import Symbolizer
 
 
@@ -288,7 +290,7 @@ def test_another_users_file(tmp_path: Path) -> None:
     os.chown(path, 12345, 12345)
     script = (
         "import os, sys; from pathlib import Path\n"
-        "from offheap.errors import UserError; from offheap.recording.live_file import LiveFile\n"
+        "from offheap.errors import UserError; from offheap.probe.live_files.live_file import LiveFile\n"
         "os.setuid(65534)\n"
         "try: LiveFile(Path(sys.argv[1]))\n"
         "except UserError as error: print(error)\n"
@@ -403,12 +405,12 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "offheap-1-0000000000000000.live").write_bytes(b"nonsense")
     example().write(tmp_path / "another-name.live")
 
-    found = [file for file in live_files.find() if file.path.parent == tmp_path]
+    found = [file for file in search.find() if file.path.parent == tmp_path]
     assert [file.path for file in found] == [mine, its]
     assert [file.pid for file in found] == [os.getpid(), None]
     assert [file.jvm for file in found] == [True, False]
     assert [file.recording for file in found] == [True, False]
-    assert [file.path for file in live_files.find(os.getpid())] == [mine]
+    assert [file.path for file in search.find(os.getpid())] == [mine]
 
 
 @needs.as_root
@@ -421,9 +423,9 @@ def test_a_file_that_another_user_made_in_a_processs_name(
     planted = example()
     planted.start_monotonic_ns += 10**9  # the newer one
     its = planted.write(tmp_path / f"offheap-{os.getpid()}-00000000feedf00d.live")
-    assert [file.path for file in live_files.find(os.getpid())] == [its, mine]
+    assert [file.path for file in search.find(os.getpid())] == [its, mine]
     os.chown(its, 65534, 65534)
-    assert [file.path for file in live_files.find(os.getpid())] == [mine]
+    assert [file.path for file in search.find(os.getpid())] == [mine]
 
 
 def test_the_symbolizer_is_the_one_declared() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from driven_app import Driven, drive
-from offheap.analysis.owners_verdict import judge
+from offheap.analysis.owners.verdict import judge
 from offheap.recording.model import OwnersOverTime
-from offheap.report.live_screens import HelpScreen, SiteScreen
-from offheap.report.live_widgets import Lines, Pager
+from offheap.report.tui.screens import HelpScreen, SiteScreen
+from offheap.report.tui.widgets import Lines, Pager
 from recordings import Leak, Process, inflater, native_stack
 from replay import leaky, unfinished, until
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from live_file_writer import LiveFileWriter, hook
-from offheap import masking
 from offheap.cli.main import main
-from offheap.recording import load
-from offheap.recording.recorder import record
+from offheap.recording import load, masking
+from offheap.recording.capture.recorder import record
 from zoo import offheap
 
 SECRETS = [

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from live_file_writer import LiveFileWriter
 from native import compile_c
-from offheap.recording import live_files, load
-from offheap.recording.live_file import LiveFile
+from offheap.probe.live_files import search
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.recording import load
+from offheap.recording.capture.recorder import record
 from offheap.recording.naming import Naming
-from offheap.recording.recorder import record
 from offheap.symbols import Symbolizer
 
 SOURCE = Path(__file__).parent / "images" / "nameless.c"
@@ -26,7 +27,7 @@ def test_a_stripped_program_is_named_in_the_coverage(tmp_path: Path, probe_libra
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
-        (file,) = live_files.inside(tmp_path)
+        (file,) = search.inside(tmp_path)
         recording = load(file.path)
         record(file.path, tmp_path / "a.offheap", duration=0)
         process.stdin.close()

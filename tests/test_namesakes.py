@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.analysis import blame
-from offheap.analysis.namesakes import Mark, apart
-from offheap.analysis.results import Estimate, Site
+from offheap.analysis.sites.results import Estimate, Site
+from offheap.analysis.stacks import blame
+from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.recording.model import Frame
-from offheap.report.namesakes_text import fitted
+from offheap.report.text.namesakes import fitted
 from recordings import MALLOC, inflater, java, native, native_stack
 
 NOTHING = Estimate(0, 0, 0)

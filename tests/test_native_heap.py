@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import needs
 from footprint import DIRECT, compile_footprint, footprint_jvm
 from native import compile_c
-from offheap.analysis import accounting, shapes
-from offheap.analysis.block_sizes import known_as
-from offheap.analysis.native_heap import native_heap
-from offheap.analysis.results_native_heap import Arena, BlockSize, NativeHeap
-from offheap.analysis.retention import remedies
+from offheap.analysis.native_heap.block_sizes import known_as
+from offheap.analysis.native_heap.native_heap import native_heap
+from offheap.analysis.native_heap.remedies import remedies
+from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap
+from offheap.analysis.owners import accounting, mapping_shapes
+from offheap.inspect.process import look
 from offheap.jvm import malloc_header, malloc_info, nmt
 from offheap.jvm.attach import AttachedVM
-from offheap.look import look
 from offheap.proc import glibc_heap, smaps, status
 from turns import one_by_day
 from waiting_jvm import read_line
@@ -162,7 +162,7 @@ def test_heads_are_told_by_their_words(known_blocks: Path) -> None:
     """glibc 2.43 needs it, whose arenas have no flag; with an older one it agrees with the flag."""
     with running(known_blocks) as process:
         rows = smaps.read(process.pid)
-        starts = [start for start, _ in accounting.heaps(rows, shapes.unflagged(rows))[1]]
+        starts = [start for start, _ in accounting.heaps(rows, mapping_shapes.unflagged(rows))[1]]
         heads = glibc_heap.heads(process.pid, starts)
         assert len(heads) == 1
         _, others = accounting.heaps(rows, heads)
@@ -176,7 +176,7 @@ def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
     """Without knowing that links are scrambled, chunks in caches count as in use: never the other way."""
     with running(known_blocks) as process:
         rows = smaps.read(process.pid)
-        ranges = accounting.heaps(rows, glibc_heap.heads(process.pid, shapes.unflagged(rows)))
+        ranges = accounting.heaps(rows, glibc_heap.heads(process.pid, mapping_shapes.unflagged(rows)))
         plain = native_heap(glibc_heap.walk(process.pid, *ranges, scrambled=False), [], None)
         told = native_heap(glibc_heap.walk(process.pid, *ranges), [], None)
         # Seven wait in the cache of the first thread; the other one's cache went with it.

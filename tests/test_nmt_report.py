@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 
 import needs
 from footprint import DIRECT, compile_footprint, footprint_jvm
-from offheap import tracking
-from offheap.analysis import nmt_external
-from offheap.analysis.results_nmt import External, Site, Tracked
+from offheap.analysis.nmt import external as nmt_external
+from offheap.analysis.nmt.results import External, Site, Tracked
+from offheap.inspect import nmt_report
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.nmt import Category
-from offheap.report import nmt_json, nmt_text
-from offheap.report.json import dumps
+from offheap.report.json import nmt as nmt_json
+from offheap.report.json.schemas import dumps
+from offheap.report.terminal import nmt as nmt_text
 from recordings import Leak, Process, inflater, jvm, native
 from turns import one_by_day
 from zoo import JRE_VERSIONS
@@ -169,7 +170,7 @@ def test_amounts_are_rounded_to_the_nearest(size: int, scale: str) -> None:
 @pytest.mark.parametrize("jvm", JVMS)
 def test_what_is_kept_reads_back(jvm: str) -> None:
     one = tracked(read(f"{jvm}-summary"))
-    again = tracking.parse(dumps(nmt_json.nmt(one)))
+    again = nmt_report.parse(dumps(nmt_json.nmt(one)))
     assert again
     assert again.categories == one.categories
     assert again.external.category == one.external.category
@@ -177,8 +178,8 @@ def test_what_is_kept_reads_back(jvm: str) -> None:
 
 @given(st.text(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_a_baseline_of_any_content(content: str) -> None:
-    tracking.parse(content)
-    tracking.parse('{"schema": "offheap.nmt/1", "categories": ' + content)
+    nmt_report.parse(content)
+    nmt_report.parse('{"schema": "offheap.nmt/1", "categories": ' + content)
 
 
 def test_a_recording() -> None:

@@ -21,26 +21,29 @@ from rich.console import Console
 import offheap
 from driven_app import Driven, drive
 from offheap import recording as recordings_on_disk
-from offheap.analysis.answer import answer
-from offheap.analysis.diff import diff, diff_in_time
-from offheap.analysis.gate import Limits, gate
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.results import Estimate
-from offheap.analysis.stats import stats
-from offheap.analysis.summary import summary
-from offheap.analysis.ticket import ticket
-from offheap.analysis.totals import live_by_kind
-from offheap.analysis.tree import Node, tree
-from offheap.analysis.watched import View
-from offheap.analysis.watching import Watch
-from offheap.opened import OpenedRecording
+from offheap.analysis.diff.diff import diff, diff_in_time
+from offheap.analysis.gate.gate import Limits, gate
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.ticket import ticket
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import View
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.totals.stats import stats
+from offheap.analysis.totals.summary import summary
+from offheap.analysis.totals.totals import live_by_kind
+from offheap.analysis.totals.tree import Node, tree
+from offheap.api import OpenedRecording
 from offheap.quantities import format_count, format_size
-from offheap.recording.following import follow
+from offheap.recording.capture.live_source import follow
 from offheap.recording.model import MMAP, Recording
-from offheap.report import check, fragment, json, live_text, markdown, plain, terminal
-from offheap.report import diff as diff_report
-from offheap.report import ticket as ticket_report
-from offheap.report.payload import payload
+from offheap.report.html.payload import payload
+from offheap.report.json import schemas
+from offheap.report.terminal import check, recording
+from offheap.report.terminal import diff as diff_report
+from offheap.report.ticket import fragment, markdown, plain
+from offheap.report.ticket import ticket as ticket_report
+from offheap.report.tui import live_text
 from recordings import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
 from replay import Whole
 from terminal import Terminal
@@ -123,7 +126,7 @@ def leaks_text(its: Recording, found: Ranking) -> str:
     counts = found.counts()
     shown = found[: counts["leak"] + counts["growing"]]
     return printed(
-        lambda out: terminal.print_leaks(out, shown, answer(found), stats(its), counts, found.rate_unit)
+        lambda out: recording.print_leaks(out, shown, answer(found), stats(its), counts, found.rate_unit)
     )
 
 
@@ -151,7 +154,7 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
             sum(getattr(path, name).estimate for path in site.paths)
         )
     # JSON.
-    value = json.suspect(first)
+    value = schemas.suspect(first)
     for name in ("live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks"):
         assert parts(value[name]) == parts(getattr(site, name)), name
         of_summary = next(held.site for held in summary(its).held if held.site.stack == site.stack)
@@ -219,7 +222,7 @@ def test_growth_has_one_interval(recorded: tuple[Recording, Path | None], found:
         assert view.names.suspects[number].site.stacks == suspect.site.stacks
         assert view.row(number).growth == growth, "leaks and live"
         assert view.names.suspects[number].confidence == suspect.confidence
-        assert parts(json.suspect(suspect)["growth_bytes_per_second"], 3) == parts(growth, 3)
+        assert parts(schemas.suspect(suspect)["growth_bytes_per_second"], 3) == parts(growth, 3)
         assert parts(page[number]["growth_bytes_per_second"], 9) == near(growth)
         gated = [one for one in judged.suspects if one.rank == suspect.rank]
         assert [one.growth_bytes_per_second for one in gated] in ([], [growth])
@@ -257,7 +260,7 @@ def test_all_rates_of_an_output_have_one_unit_of_time(
     its, _ = recorded
     unit = found.rate_unit.name
     assert units(leaks_text(its, found)) == {unit}
-    assert units(standard_json.dumps([json.suspect(one) for one in found])) <= {unit}
+    assert units(standard_json.dumps([schemas.suspect(one) for one in found])) <= {unit}
     assert units(markdown.write(ticket_report.document(ticket(its, found)))) == {unit}
     assert payload(its, found)["rate_unit"]["name"] == unit
     for limits in (Limits(max_growth=1.0), Limits(leaks=True)):
@@ -297,8 +300,8 @@ def test_the_commands_print_these_figures(on_disk: Path) -> None:
     gated = standard_json.loads(run("check", path, "--max-growth", "1KiB/min", "--json"))
     (of_check, *_) = gated["recordings"][0]["checks"][0]["sites"]
     of_ticket = standard_json.loads(run("report", path, "-o", "-", "--format", "json"))["suspects"][0]
-    of_python = json.suspect(offheap.open(path).suspects[0])
-    assert leaks == json.suspect(first) == of_ticket == of_python
+    of_python = schemas.suspect(offheap.open(path).suspects[0])
+    assert leaks == schemas.suspect(first) == of_ticket == of_python
     for name in ("live_bytes", "live_blocks"):
         assert of_summary[name] == leaks[name]
         assert parts(of_diff[name]["new"]) == parts(leaks[name])
@@ -368,7 +371,7 @@ def test_every_report_names_the_setting_that_bounds_a_cache_that_fills(tmp_path:
     assert first.next.startswith(
         "if it is a cache, compare with what bounds RocksDB: the block cache's capacity (set"
     )
-    assert json.suspect(first)["next"] == payload(its, found)["suspects"][0]["next"] == first.next
+    assert schemas.suspect(first)["next"] == payload(its, found)["suspects"][0]["next"] == first.next
     page = ticket(its, found)
     for written in (
         leaks_text(its, found),

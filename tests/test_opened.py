@@ -18,8 +18,8 @@ import pytest
 
 import needs
 import offheap
+from offheap.api import TABLES, OpenedRecording
 from offheap.errors import UserError
-from offheap.opened import TABLES, OpenedRecording
 from offheap.recording.model import OwnersOverTime
 from recordings import Churn, Leak, Process, inflater, native_stack
 from zoo import Zoo, programs

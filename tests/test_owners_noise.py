@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from offheap.analysis.owners_verdict import judge
-from offheap.analysis.power import DEFAULT_LIMIT
-from offheap.analysis.results_owners import Grown, WhereVerdict
+from offheap.analysis.owners.results import Grown, WhereVerdict
+from offheap.analysis.owners.verdict import judge
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.quantities import PER_SECOND
 from offheap.recording.model import OwnersOverTime
 

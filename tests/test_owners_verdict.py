@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from offheap.analysis.owners_collections import after_collections
-from offheap.analysis.owners_growth import loaders_grown
-from offheap.analysis.owners_verdict import judge
-from offheap.analysis.power import DEFAULT_LIMIT
-from offheap.analysis.results_owners import Grown, WhereVerdict
+from offheap.analysis.owners.growth import loaders_grown
+from offheap.analysis.owners.heap_collections import after_collections
+from offheap.analysis.owners.results import Grown, WhereVerdict
+from offheap.analysis.owners.verdict import judge
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.jvm.class_loaders import Loaders
 from offheap.quantities import PER_SECOND
 from offheap.recording.model import OwnersOverTime

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import needs
-from offheap import checkout
+from offheap.probe import checkout
 from zoo import ROOT
 
 SCRIPT = checkout.build_script()
@@ -155,7 +155,7 @@ def test_changed_source_rebuilds_the_probe_and_unchanged_does_not(tree: Path, tm
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: offheap\nVersion: 0\n")
     origin = {"url": checkout_tree.as_uri(), "dir_info": {"editable": True}}
     (record / "direct_url.json").write_text(json.dumps(origin))
-    program = "from offheap import checkout; checkout.refresh_probe()"
+    program = "from offheap.probe import checkout; checkout.refresh_probe()"
     library = checkout_tree / "src" / "offheap" / "_lib" / "liboffheap.so"
 
     def refresh() -> subprocess.CompletedProcess[str]:

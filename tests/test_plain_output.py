@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from left_live_files import left
-from offheap.report.encoding import never_fail
-from offheap.report.width import fold
+from offheap.report.text.encoding import never_fail
+from offheap.report.text.width import fold
 from waiting_jvm import waiting_jvm
 
 OFFHEAP = (sys.executable, "-m", "offheap")

@@ -19,12 +19,12 @@ import evaluate
 import jvm_churn
 from evaluate_power import LEAKY, healthy, honest, judged, reported
 
-from offheap.analysis import totals
-from offheap.analysis.answer import answer
-from offheap.analysis.conclusion import Conclusion, conclude
-from offheap.analysis.gate import Limits, gate
-from offheap.analysis.leaks import ranking
-from offheap.analysis.power import (
+from offheap.analysis.gate.gate import Limits, gate
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.conclusion import Conclusion, conclude
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.totals import totals
+from offheap.analysis.verdicts.power import (
     DEFAULT_LIMIT,
     bytes_per_sample,
     interval_for,
@@ -32,7 +32,7 @@ from offheap.analysis.power import (
     round_up_seconds,
     samples_needed,
 )
-from offheap.analysis.power import reported as probability
+from offheap.analysis.verdicts.power import reported as probability
 from recordings import (
     INTERVAL,
     Cache,

@@ -22,7 +22,7 @@ from published import TWINS, Program
 from published_answers import Answers
 from published_outcomes import Case
 
-from offheap.analysis.results_owners import Kind
+from offheap.analysis.owners.results import Kind
 
 PROGRAMS = published.programs()
 MANIFEST = published.manifest()

@@ -8,17 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offheap.analysis.answer import answer
-from offheap.analysis.gate import Limits, gate
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.owners_with_blocks import owners_with_blocks
-from offheap.analysis.results_owners import WhereVerdict
-from offheap.analysis.ticket import ticket
+from offheap.analysis.gate.gate import Limits, gate
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.leaks.ticket import ticket
+from offheap.analysis.owners.results import WhereVerdict
 from offheap.quantities import PER_MINUTE
 from offheap.recording.model import OwnersOverTime, Recording
-from offheap.report import json, markdown
-from offheap.report import ticket as ticket_report
-from offheap.report.payload import payload
+from offheap.report.html.payload import payload
+from offheap.report.json import schemas
+from offheap.report.ticket import markdown
+from offheap.report.ticket import ticket as ticket_report
 from recordings import Churn, Leak, Process, WarmUp, inflater, java, jvm, native, native_stack
 
 MIB = 1 << 20
@@ -118,7 +119,7 @@ def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
         assert (check.outcome, "no site explains it" in check.why) == ("cannot tell", True)
     assert where(ranked).kind == "native-malloc"
     assert "no site explains it" in where(ranked).why
-    power = json.power(ticket(recording, ranked).found)
+    power = schemas.power(ticket(recording, ranked).found)
     assert power["conclusion"] == "growing"
     assert power["unexplained"]["growth_bytes_per_second"]["estimate"] == pytest.approx(4 * MIB, rel=0.02)
     assert abs(power["unexplained"]["live_blocks_growth_bytes_per_second"]) < 0.1 * MIB

@@ -22,10 +22,11 @@ import needs
 import zoo as zoo_programs
 from live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
-from offheap.recording import live_files, load
-from offheap.recording.contract import MethodState, Section, State
-from offheap.recording.live_files import FoundFile
-from offheap.recording.recorder import Progress, record
+from offheap.probe.contract import MethodState, Section, State
+from offheap.probe.live_files import search
+from offheap.probe.live_files.search import FoundFile
+from offheap.recording import load
+from offheap.recording.capture.recorder import Progress, record
 from waiting_jvm import waiting_jvm
 from zoo import Running, Zoo, programs
 
@@ -51,7 +52,7 @@ def start(
 def live_file(folder: Path) -> FoundFile:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        found = [file for file in live_files.inside(folder) if file.jvm]
+        found = [file for file in search.inside(folder) if file.jvm]
         if found:
             return found[0]
         time.sleep(0.02)

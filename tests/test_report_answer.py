@@ -13,12 +13,12 @@ import pytest
 
 import recordings
 import zoo as zoo_programs
-from offheap.analysis.answer import answer
-from offheap.analysis.leaks import ranking, suspects
-from offheap.analysis.results import Estimate
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.sites.results import Estimate
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
-from offheap.report import html
+from offheap.report.html import page as html
 from report_pages import HOSTILE, LEAK, Open, plain, with_info, with_stacks
 
 if TYPE_CHECKING:

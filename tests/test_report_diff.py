@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import recordings
-from offheap.analysis.diff import diff
-from offheap.analysis.results_diff import Diff
+from offheap.analysis.diff.diff import diff
+from offheap.analysis.diff.results import Diff
 from offheap.errors import UserError
-from offheap.report import html
+from offheap.report.html import page as html
 from report_pages import GRAPH, HOSTILE, LEAK, Open, plain
 
 

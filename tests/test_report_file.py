@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import needs
-from offheap.analysis.leaks import suspects
-from offheap.analysis.results import Estimate
+from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.sites.results import Estimate
 from offheap.errors import UserError
 from offheap.recording.model import Info, Recording
-from offheap.report import html
-from offheap.report.payload import payload
+from offheap.report.html import page as html
+from offheap.report.html.payload import payload
 from report_pages import LEAK, WEB, with_info
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 import recordings
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks.leaks import suspects
 from offheap.quantities import format_size
 from offheap.recording.model import Recording
 from report_pages import GRAPH, LEAK, Open, plain

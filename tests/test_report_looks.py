@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import recordings
-from offheap.analysis.leaks import suspects
+from offheap.analysis.leaks.leaks import suspects
 from offheap.recording.model import Frame, Recording
-from offheap.report import html
+from offheap.report.html import page as html
 from report_pages import Open, plain, with_stacks
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import recordings
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks.leaks import ranking
 from offheap.quantities import format_count, format_size
 from offheap.recording.model import OwnersOverTime, Recording
 from report_pages import GRAPH, LEAK, Open, plain

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import recordings
-from offheap.analysis.diff import diff
-from offheap.analysis.leaks import ranking, suspects
+from offheap.analysis.diff.diff import diff
+from offheap.analysis.leaks.leaks import ranking, suspects
 from offheap.recording.model import Recording
-from offheap.report import html
-from offheap.report import payload as payload_module
-from offheap.report.payload import payload
+from offheap.report.html import page as html
+from offheap.report.html import payload as payload_module
+from offheap.report.html.payload import payload
 from report_pages import LEAK, Open, plain
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import recordings
-from offheap.analysis.folding import folds
-from offheap.analysis.leaks import ranking
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.stacks.folding import folds
 from offheap.recording.model import Recording
 from report_pages import Open, plain
 from test_framework_stacks import recorded

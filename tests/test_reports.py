@@ -17,20 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from offheap.analysis.answer import answer
-from offheap.analysis.conclusion import conclude
-from offheap.analysis.leaks import ranking, suspects
-from offheap.analysis.namesakes import apart
-from offheap.analysis.stats import stats
-from offheap.analysis.summary import summary
-from offheap.analysis.ticket import ticket
-from offheap.analysis.totals import live_by_kind
-from offheap.analysis.tree import tree
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.conclusion import conclude
+from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.leaks.ticket import ticket
+from offheap.analysis.stacks.namesakes import apart
+from offheap.analysis.totals.stats import stats
+from offheap.analysis.totals.summary import summary
+from offheap.analysis.totals.totals import live_by_kind
+from offheap.analysis.totals.tree import tree
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, OwnersOverTime, Recording
-from offheap.report import json, markdown, terminal
-from offheap.report import ticket as ticket_report
-from offheap.report.text import place, printable
+from offheap.report.json import schemas
+from offheap.report.terminal import recording as terminal
+from offheap.report.text.printable import place, printable
+from offheap.report.ticket import markdown
+from offheap.report.ticket import ticket as ticket_report
 from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, java, large, native, native_stack
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "json.md"
@@ -92,8 +94,12 @@ def written(
 def leaks(recording: Recording) -> dict[str, Any]:
     """What `offheap leaks --json --all` prints."""
     found = ranking(recording)
-    head = json.leaks(recording.info, answer(found), conclude(found), found.counts(), live_by_kind(recording))
-    value: dict[str, Any] = standard_json.loads("".join(json.stream(head, suspects=map(json.suspect, found))))
+    head = schemas.leaks(
+        recording.info, answer(found), conclude(found), found.counts(), live_by_kind(recording)
+    )
+    value: dict[str, Any] = standard_json.loads(
+        "".join(schemas.stream(head, suspects=map(schemas.suspect, found)))
+    )
     return value
 
 
@@ -173,11 +179,11 @@ def test_an_empty_recording_is_reported() -> None:
         assert written(recording, report)
     for value in (
         leaks(recording),
-        json.summary(summary(recording)),
-        json.tree(tree(recording)),
-        json.stats(stats(recording)),
+        schemas.summary(summary(recording)),
+        schemas.tree(tree(recording)),
+        schemas.stats(stats(recording)),
     ):
-        assert standard_json.loads(json.dumps(value)) == value
+        assert standard_json.loads(schemas.dumps(value)) == value
 
 
 HOSTILE = "com.example.\x1b[2J\x1b]0;owned\x07[bold]Evil\u202e\u200b\r\n<script>.run"
@@ -206,7 +212,7 @@ def test_names_do_not_steer_the_terminal() -> None:
         assert "[bold]" in text, "markup is shown, not obeyed"
     value = leaks(recording)
     assert value["suspects"][0]["stack"][-1]["name"] == HOSTILE, "JSON has the name as it is"
-    assert "\x1b" not in json.dumps(value)
+    assert "\x1b" not in schemas.dumps(value)
 
 
 @given(st.text(max_size=60))
@@ -252,24 +258,24 @@ def test_docs_show_what_json_prints(shop: Recording) -> None:
     limited = replace(shop, process=process, owners=owners)
     real = {
         "offheap.leaks/1": leaks(shop),
-        "offheap.summary/1": json.summary(summary(shop)),
-        "offheap.tree/1": json.tree(tree(shop)),
-        "offheap.stats/1": json.stats(stats(shop)),
+        "offheap.summary/1": schemas.summary(summary(shop)),
+        "offheap.tree/1": schemas.tree(tree(shop)),
+        "offheap.stats/1": schemas.stats(stats(shop)),
         "offheap.ticket/1": ticket_report.value(ticket(limited, ranking(limited, 1 << 30))),
     }
     for schema, value in real.items():
-        value = standard_json.loads(json.dumps(value))
+        value = standard_json.loads(schemas.dumps(value))
         example = documented(schema)
         if schema == "offheap.ticket/1":
             example["suspects"] = documented("offheap.leaks/1")["suspects"]
             example["suspects"][0]["seconds_to_limit"] = example["seconds_to_limit"]
         assert shape(example) == shape(value), schema
         assert next(iter(value)) == "schema"
-    assert list(documented("offheap.leaks/1")["recording"]) == list(json.recording(shop.info))
+    assert list(documented("offheap.leaks/1")["recording"]) == list(schemas.recording(shop.info))
 
 
 def test_tree_in_json_points_to_parents(shop: Recording) -> None:
-    nodes = json.tree(tree(shop))["nodes"]
+    nodes = schemas.tree(tree(shop))["nodes"]
     for index, node in enumerate(nodes):
         assert node["parent"] is None or node["parent"] < index
         if node["parent"] is not None:
@@ -277,11 +283,11 @@ def test_tree_in_json_points_to_parents(shop: Recording) -> None:
 
 
 def test_lost_samples_are_summed(shop: Recording) -> None:
-    assert json.recording(shop.info)["lost"] == {"samples": 3, "lost_blocks": 3, "lost_unwinds": 1}
+    assert schemas.recording(shop.info)["lost"] == {"samples": 3, "lost_blocks": 3, "lost_unwinds": 1}
 
 
 def test_docs_name_every_schema_that_is_printed() -> None:
-    source = Path(json.__file__).parent.parent
+    source = Path(schemas.__file__).parent.parent
     printed = {
         schema
         for path in source.rglob("*.py")
@@ -334,9 +340,14 @@ def test_mappings_are_told_apart_from_blocks(shop: Recording) -> None:
         assert re.search(rf"mapped {format_size(live.mapped_bytes.estimate)} .*of address space", text), (
             report
         )
-    for value in (leaks(shop), json.summary(summary(shop)), json.tree(tree(shop)), json.stats(stats(shop))):
-        assert value["mapped_bytes"] == json.quantity(live.mapped_bytes)
-        assert value["malloc_bytes"] == json.quantity(live.malloc_bytes)
+    for value in (
+        leaks(shop),
+        schemas.summary(summary(shop)),
+        schemas.tree(tree(shop)),
+        schemas.stats(stats(shop)),
+    ):
+        assert value["mapped_bytes"] == schemas.quantity(live.mapped_bytes)
+        assert value["malloc_bytes"] == schemas.quantity(live.malloc_bytes)
 
 
 def test_without_mappings_none_are_mentioned() -> None:

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import recordings
-from offheap.analysis.leaks import ranking
-from offheap.analysis.rss_beside_leak import rss_beside_leak
-from offheap.analysis.ticket import ticket
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.rss_beside_leak import rss_beside_leak
+from offheap.analysis.leaks.ticket import ticket
 from offheap.quantities import format_size
 from offheap.recording.model import OwnersOverTime, Recording
-from offheap.report import plain as plain_text
-from offheap.report import ticket as ticket_report
+from offheap.report.ticket import plain as plain_text
+from offheap.report.ticket import ticket as ticket_report
 from report_pages import LEAK, Open, plain
 from zoo import Running, offheap
 

@@ -18,7 +18,8 @@ import pytest
 import needs
 from native import compile_c
 from offheap.errors import UserError
-from offheap.recording import load, run_folder
+from offheap.probe.live_files import run_folder
+from offheap.recording import load
 from zoo import Running, Zoo, programs
 
 Jre = Callable[[int], Path]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import needs
-from offheap.recording import live_files, run_folder
+from offheap.probe.live_files import run_folder, search
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
@@ -50,7 +50,7 @@ def test_swept_when_the_program_has_ended(
     killed_run: tuple[Path, subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     folder, run = killed_run
-    (file,) = live_files.inside(folder)
+    (file,) = search.inside(folder)
     assert file.recording
     run_folder.sweep()
     assert file.path.exists(), "the program still writes there"

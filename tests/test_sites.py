@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offheap.analysis import frames
-from offheap.analysis.blame import blamed
-from offheap.analysis.sites import group, sites
+from offheap.analysis.sites.sites import group, sites
+from offheap.analysis.stacks import frames
+from offheap.analysis.stacks.blame import blamed
 from offheap.recording.model import Frame
 from recordings import MALLOC, Churn, Leak, Process, compiler, inflater, java, jvm, native, native_stack
 

@@ -14,10 +14,10 @@ import pytest
 from left_live_files import writing
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import probe
-from offheap.recording.live_file import LiveFile
-from offheap.recording.sampling import Sampling, running
-from offheap.recording.sole_recorder import recorder_of, sole_recorder
+from offheap.probe import control
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.probe.sampling import Sampling, running
+from offheap.probe.sole_recorder import recorder_of, sole_recorder
 from waiting_jvm import waiting_jvm
 
 OFFHEAP = (sys.executable, "-m", "offheap")
@@ -96,7 +96,7 @@ def test_options_that_differ_from_the_running_recording(
             line = refused(jvm.pid, tmp_path / "no.offheap", *option)
             assert f"PID {jvm.pid} is being recorded with --budget 2% --interval 32KiB, not with --" in line
             assert line.endswith(f"end what is recorded now: offheap detach {jvm.pid}")
-        present = probe.loaded(jvm.pid)
+        present = control.loaded(jvm.pid)
         assert present
         assert present.live_file, "it goes on"
         # The same ones, and none at all, join it.

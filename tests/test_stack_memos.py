@@ -13,7 +13,7 @@ import pytest
 import needs
 import soak
 from native import PROBE
-from offheap import checkout
+from offheap.probe import checkout
 
 SOURCE = Path(__file__).parent / "java" / "Restacks.java"
 RESERVED = 2816  # offset of struct offheap_header's `reserved`, 160 words

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offheap.analysis.leaks import suspects
-from offheap.analysis.standing_verdict import HOLD_MOST, LOOKS, Standing, hold, settled
-from offheap.analysis.verdict_reasons import VERDICTS, Reason
-from offheap.analysis.watching import Watch
+from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.standing_verdict import HOLD_MOST, LOOKS, Standing, hold, settled
+from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason
 from offheap.recording.model import Recording
 from recordings import Blocks, Churn, Process, UnevenLeak, inflater, native_stack
 from test_watching import Sampled

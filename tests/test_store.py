@@ -23,12 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.recording import finishing, load
-from offheap.recording.assembly import Stacks
-from offheap.recording.layout import APPENDED, REPLACED, SCHEMA
+from offheap.recording import load
+from offheap.recording.build_recording import Stacks
 from offheap.recording.model import LIVE, NOT_STORED, PROCESS, SERIES, Chain, Frame, Info, Module
-from offheap.recording.parts import parts, reason
-from offheap.recording.store import RecordingWriter, writer
+from offheap.recording.storage import finishing
+from offheap.recording.storage.layout import APPENDED, REPLACED, SCHEMA
+from offheap.recording.storage.parquet_parts import parts, reason
+from offheap.recording.storage.writer import RecordingWriter, writer
 
 BLOCK_HEAD = struct.Struct("<4sIQQ")  # magic, rows, bytes inflated and deflated
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offheap.analysis.answer import answer
-from offheap.analysis.gate import Limits, gate
-from offheap.analysis.leaks import ranking
-from offheap.analysis.results import Suspect
+from offheap.analysis.gate.gate import Limits, gate
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.sites.results import Suspect
 from offheap.recording.model import Frame, OwnersOverTime, Recording
 from recordings import Leak, Process, inflater, native_stack
 

@@ -15,10 +15,10 @@ import pytest
 
 from left_live_files import left, writing
 from offheap.cli import main as cli
-from offheap.jvm import probe
+from offheap.probe import contract, control
+from offheap.probe.contract import State
+from offheap.probe.live_files import run_folder, stale_files
 from offheap.proc import status
-from offheap.recording import contract, run_folder, stale_files
-from offheap.recording.contract import State
 from waiting_jvm import waiting_jvm
 
 DAY = 24 * 3600.0
@@ -27,7 +27,7 @@ NAME = "offheap-7-0123456789abcdef.live"
 # A recorder that is killed in the moment between taking the probe out and removing its live file.
 KILLED_RECORDER = """
 import os, signal, sys
-from offheap.jvm import probe
+from offheap.probe import control as probe
 started = probe.start(int(sys.argv[1]), "interval=65536", passing=True)
 print(started.live_file, flush=True)
 if sys.argv[2] == "detached": probe.detach(int(sys.argv[1]))
@@ -158,9 +158,9 @@ def test_what_a_killed_recorder_left_recording_is_kept_by_detach(
 def test_attach_keep_goes_on_for_somebody_else(jvm: int) -> None:
     script = [sys.executable, "-c", KILLED_RECORDER, str(jvm), "recording"]
     subprocess.run(script, capture_output=True, timeout=60)
-    started = probe.start(jvm, passing=False)  # as `offheap attach --keep`
+    started = control.start(jvm, passing=False)  # as `offheap attach --keep`
     assert started.how == "continued"
-    probe.detach(jvm)
+    control.detach(jvm)
     stale_files.sweep()
     assert started.live_file.exists()
     started.live_file.unlink()

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from offheap.analysis.leaks import ranking
-from offheap.analysis.ticket import MOST_SUSPECTS, ticket
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.ticket import MOST_SUSPECTS, ticket
 from offheap.recording.model import OwnersOverTime, Recording
-from offheap.report import fragment, markdown, plain
-from offheap.report import ticket as report
-from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
+from offheap.report.ticket import fragment, markdown, plain
+from offheap.report.ticket import ticket as report
+from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, native_stack
 
 MIB = 1 << 20

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import recordings
-from offheap.analysis.leaks import ranking
-from offheap.analysis.touched_bytes import requested_and_touched
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.touched_bytes import requested_and_touched
 from offheap.recording.model import Recording
 
 MIB = 1 << 20

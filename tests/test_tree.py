@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offheap.analysis.tree import Node, tree
+from offheap.analysis.totals.tree import Node, tree
 from offheap.recording.model import Frame
 from recordings import Leak, Process, inflater, java, native, native_stack
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from offheap.analysis.trend import slope, trend
+from offheap.analysis.statistics.trend import slope, trend
 
 TIMES = np.arange(30.0)
 

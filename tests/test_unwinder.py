@@ -11,7 +11,7 @@ import pytest
 
 import needs
 from native import PROBE, compile_c
-from offheap import checkout
+from offheap.probe import checkout
 from seccomp import forbid
 from unwinder_programs import LIBRARY_FLAGS, PROGRAM_FLAGS, PROGRAMS, UNWINDER, Programs, build
 

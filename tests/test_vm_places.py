@@ -12,9 +12,9 @@ import pytest
 import needs
 import zoo as zoo_programs
 from footprint import compile_footprint, footprint_jvm
+from offheap.inspect.process import look
 from offheap.jvm import nmt, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM
-from offheap.look import look
 from offheap.proc import maps
 from turns import by_day
 from zoo import Running, Zoo

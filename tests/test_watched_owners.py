@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from driven_app import Driven, drive
-from offheap.analysis.answer import answer
-from offheap.analysis.leaks import ranking
-from offheap.analysis.owners_with_blocks import owners_with_blocks
-from offheap.analysis.watched_owners import with_owners
-from offheap.analysis.watching import Watch
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.live_owners import with_owners
 from offheap.recording.model import OwnersOverTime
-from offheap.report.live_widgets import Pager
+from offheap.report.tui.widgets import Pager
 from recordings import Churn, Process, inflater
 from replay import Replay, Whole, leaky
 from test_reconcile import BLOCKS, LEVELS, MIB, owners, recorded

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from live_file_writer import LiveFileWriter, hook, native
 from offheap import recording
-from offheap.analysis.leaks import ranking
-from offheap.analysis.results import Estimate
-from offheap.analysis.watching import Watch
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.sites.results import Estimate
+from offheap.probe.contract import Mode, State
 from offheap.quantities import rate_unit
-from offheap.recording.contract import Mode, State
-from offheap.recording.following import FollowedLiveFile
-from offheap.recording.look import Look
-from offheap.report import live_text
+from offheap.recording.capture.live_source import FollowedLiveFile
+from offheap.recording.live_update import Look
+from offheap.report.tui import live_text
 from recordings import Blocks, Churn, Leak, Process, inflater, native_stack
 from replay import Replay, leaky, site, until, watched
 

@@ -18,11 +18,11 @@ import pytest
 import needs
 from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
 from native import compile_c
-from offheap.analysis.accounts import Accounts, Holding
+from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
+from offheap.inspect.process import _ANSWERING as ANSWERING
+from offheap.inspect.process import look
 from offheap.jvm.attach import AttachedVM
-from offheap.look import _ANSWERING as ANSWERING
-from offheap.look import look
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
 from turns import by_day
@@ -137,7 +137,7 @@ def test_what_the_jvm_said_before_it_fell_silent(
         return ask(vm, command)
 
     monkeypatch.setattr(AttachedVM, "jcmd", jcmd)
-    monkeypatch.setattr("offheap.look._DETAIL_SECONDS", 0.5)
+    monkeypatch.setattr("offheap.inspect.process._DETAIL_SECONDS", 0.5)
     with footprint_jvm(jre(17), classes, "serial", "-XX:NativeMemoryTracking=detail") as jvm:
         accounts = look(jvm.pid, detail=True)
         check_books(accounts)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import where_power
 
-from offheap.analysis.owners_verdict import judge
+from offheap.analysis.owners.verdict import judge
 
 WATCHES = where_power.watches()
 RUNS = 24

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from live_file_writer import LiveFileWriter, hook, java
-from offheap.recording.contract import Loss, Mode, State
+from offheap.probe.contract import Loss, Mode, State
 from zoo import offheap
 
 TICKS = 3000  # of 10 ms: half a minute

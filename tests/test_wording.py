@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from offheap.report.wording import mode
+from offheap.report.text.wording import mode
 from recordings import Process
 
 ROOT = Path(__file__).parent.parent

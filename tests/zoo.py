@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from offheap import checkout
+from offheap.probe import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAKS = ROOT / "examples" / "leaks"

@@ -1,6 +1,6 @@
 /*
  * The range set under threads that map and unmap, disjointly and over each other, and a reader outside them that
- * copies the rows twice, as recording/live_file.py does: by itself and by pread() of the file.  Run under TSan, ASan,
+ * copies the rows twice, as probe/live_files/live_file.py does: by itself and by pread() of the file.  Run under TSan, ASan,
  * UBSan.
  *
  * Every field of a row follows from the number of its insertion, which no other has, so a torn row shows.  Rows that

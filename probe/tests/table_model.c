@@ -227,7 +227,7 @@ static bool perform(struct op op) {
     }
 }
 
-/* As recording/live_file.py does: two copies, and what is equal in both.  It reads on there; nothing comes of it. */
+/* As probe/live_files/live_file.py does: two copies, and what is equal in both.  It reads on there; nothing comes of it. */
 static bool keeps_row(uint64_t *key, uint64_t row[2]) {
     for (int copy = 0; copy < 2; copy++) {
         uint64_t again = __atomic_load_n(&keys[watched], __ATOMIC_RELAXED);

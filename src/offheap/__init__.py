@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from offheap.opened import OpenedRecording
+    from offheap.api import OpenedRecording
 
 
 def open(path: str | PathLike[str], application: str | Sequence[str] = ()) -> OpenedRecording:
@@ -20,8 +20,8 @@ def open(path: str | PathLike[str], application: str | Sequence[str] = ()) -> Op
     `application`: the packages whose methods suspects name, such as "com.acme"; none: the main class's.
     Raises offheap.errors.UserError when it is neither, is damaged, or may not be read.
     """
-    from offheap.analysis.packages import with_application
-    from offheap.opened import OpenedRecording
+    from offheap.analysis.stacks.packages import with_application
+    from offheap.api import OpenedRecording
     from offheap.recording import load
 
     packages = (application,) if isinstance(application, str) else application

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.results import Site, Suspect
-from offheap.analysis.ticket import Ticket, ticket
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.ticket import Ticket, ticket
+from offheap.analysis.sites.results import Site, Suspect
 from offheap.errors import UserError
 from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
     import duckdb
@@ -134,14 +134,14 @@ class OpenedRecording:
         return f"<offheap recording {self.info.path!r}: {printable(self.answer)}>"
 
     def _repr_markdown_(self) -> str:
-        from offheap.report import markdown
-        from offheap.report.ticket import document
+        from offheap.report.ticket import markdown
+        from offheap.report.ticket.ticket import document
 
         return markdown.write(document(self.ticket))
 
     def _repr_html_(self) -> str:
-        from offheap.report import fragment
-        from offheap.report.ticket import document
+        from offheap.report.ticket import fragment
+        from offheap.report.ticket.ticket import document
 
         return fragment.write(document(self.ticket))
 

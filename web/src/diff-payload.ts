@@ -1,4 +1,4 @@
-/** The JSON that src/offheap/report/diff_payload.py writes into the page of a diff. */
+/** The JSON that src/offheap/report/html/diff_payload.py writes into the page of a diff. */
 
 import type { Estimate, Fold, FrameColumns, Info, Mark } from "./payload.ts";
 

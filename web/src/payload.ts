@@ -1,4 +1,4 @@
-/** The JSON that src/offheap/report/payload.py writes into the page: what it holds and how to read it. */
+/** The JSON that src/offheap/report/html/payload.py writes into the page: what it holds and how to read it. */
 
 import { DIFF_SCHEMA, type DiffPayload } from "./diff-payload.ts";
 import type { RateUnit } from "./format.ts";
@@ -85,7 +85,7 @@ export interface ThreadColumns {
   live_bytes: number[];
 }
 
-/** A frame that tells a suspect from others of its name: src/offheap/analysis/namesakes.py says how. */
+/** A frame that tells a suspect from others of its name: src/offheap/analysis/stacks/namesakes.py says how. */
 export interface Mark {
   how: "caller" | "line" | "callee" | "name";
   frame: number;
@@ -150,7 +150,7 @@ export interface OwnerColumns {
   rss_bytes: number[];
 }
 
-/** What the recording says as a whole: src/offheap/analysis/conclusion.py. */
+/** What the recording says as a whole: src/offheap/analysis/leaks/conclusion.py. */
 export interface Conclusion {
   kind: "leak" | "growing" | "no leak" | "cannot tell yet";
   /** The index in `suspects` of the one that decided; null without one. */

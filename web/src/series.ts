@@ -1,4 +1,4 @@
-/** The stacks over time, as src/offheap/report/payload_series.py packs them. */
+/** The stacks over time, as src/offheap/report/html/payload_series.py packs them. */
 
 import type { SeriesColumns, StackColumns } from "./payload.ts";
 

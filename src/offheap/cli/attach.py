@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from offheap.cli import rate
+from offheap.cli import sampling_options
 from offheap.cli.run import add_keep_arguments
 from offheap.errors import UserError
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="time between snapshots (default 1s, longer as the recording grows)",
     )
-    rate.add_arguments(parser)
+    sampling_options.add_arguments(parser)
     parser.add_argument(
         "--gc",
         action="store_true",
@@ -61,17 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.jvm import discovery, probe
+    from offheap.inspect import discovery
+    from offheap.inspect.over_time import glance
     from offheap.jvm.collection_log import CollectionLog
+    from offheap.probe import control
+    from offheap.probe.live_files import stale_files
+    from offheap.probe.sole_recorder import sole_recorder
     from offheap.proc import oom
-    from offheap.recording import stale_files
-    from offheap.recording.output import check_output
-    from offheap.recording.recorder import record
-    from offheap.recording.sole_recorder import sole_recorder
-    from offheap.watch import glance
+    from offheap.recording.capture.recorder import record
+    from offheap.recording.storage.output import check_output
 
-    sampling = rate.words(args)
-    rate.allow_reading(sampling)
+    sampling = sampling_options.words(args)
+    sampling_options.allow_reading(sampling)
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
     pid = discovery.resolve(args.target)
@@ -83,12 +84,12 @@ def run(args: argparse.Namespace) -> int:
     stale_files.sweep()
     oom.volunteer()
     with interruptible() as interrupted:
-        started = probe.start(pid, sampling, stale_files.mend, passing=not args.keep)
+        started = control.start(pid, sampling, stale_files.mend, passing=not args.keep)
         stay = args.keep or started.how == "preloaded"
         ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
         # Before anything is said: who may not record gets one line.
         with (
-            sole_recorder(started.live_file, pid, rate.asked(args)),
+            sole_recorder(started.live_file, pid, sampling_options.asked(args)),
             ProgressLine(f"recording PID {pid}") as progress,
         ):
             for note in started.notes:
@@ -165,12 +166,12 @@ class _Ending:
         if not self._in:
             return False
         self._in = False
-        from offheap.jvm import probe
         from offheap.jvm.attach_listener import NoProcess
+        from offheap.probe import control
 
         try:
-            probe.detach(self._pid)
-        except (NoProcess, probe.NotRecording):
+            control.detach(self._pid)
+        except (NoProcess, control.NotRecording):
             return False
         except UserError as error:
             mend = f"then take the probe out: offheap detach {self._pid}"
@@ -216,7 +217,7 @@ def interruptible() -> Iterator[list[int]]:
 
 def default_output(pid: int) -> Path:
     """NAME-PID.offheap in the working directory, with a number behind it when that is taken."""
-    from offheap.jvm import discovery
+    from offheap.inspect import discovery
 
     jvm = discovery.find(pid)
     main = (jvm.main if jvm else "").removesuffix(".jar").rpartition("/")[2].rpartition(".")[2]

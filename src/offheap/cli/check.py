@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offheap.cli import run as run_command
-from offheap.cli.reading import add_application, read
+from offheap.cli.load import add_application, read
 from offheap.errors import UserError
+from offheap.launch.signals import held
 from offheap.quantities import parse_rate, parse_size
-from offheap.signals import held
 
 if TYPE_CHECKING:
-    from offheap.analysis.gate import Limits
-    from offheap.analysis.results_gate import Gate, Outcome
+    from offheap.analysis.gate.gate import Limits
+    from offheap.analysis.gate.results import Gate, Outcome
     from offheap.formats.suppressions import Suppression
-    from offheap.recording.launch import Launched
+    from offheap.launch.launch import Launched
 
 STATUSES: dict[Outcome, int] = {"passed": 0, "failed": 1, "cannot tell": 3}
 
@@ -107,11 +107,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{args.junit.parent} is not a folder", "choose another place for --junit")
 
     if args.junit is not None:
-        from offheap.report.output import check
+        from offheap.report.text.output import check
 
         check(args.junit)
     if args.command and args.output is not None:
-        from offheap.recording.output import check_output
+        from offheap.recording.storage.output import check_output
 
         check_output(args.output)
 
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     launched = run_command.record(args, args.command, _sampling(args, limits)) if args.command else None
     paths = args.recordings if launched is None else _recorded(launched)
 
-    from offheap.analysis.gate import gate
+    from offheap.analysis.gate.gate import gate
 
     gates = [gate(read(path, args.app), limits, baseline=baseline, suppressions=ignore) for path in paths]
     outcomes = {result.outcome for result in gates}
@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _limits(args: argparse.Namespace) -> Limits:
     with held():
-        from offheap.analysis.gate import Limits
+        from offheap.analysis.gate.gate import Limits
 
     leaks = args.no_new_leaks or args.baseline is not None
     return Limits(max_growth=args.max_growth, max_live=args.max_live, leaks=leaks)
@@ -149,7 +149,7 @@ def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:
     if args.interval is not None or args.exact or args.budget is not None or limits.slowest_leak is None:
         return None
     with held():
-        from offheap.analysis.power import precision
+        from offheap.analysis.verdicts.power import precision
 
     chosen = precision(limits.slowest_leak, args.duration)
     print(f"offheap: {chosen.why}", file=sys.stderr, flush=True)
@@ -158,7 +158,7 @@ def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:
 
 def _recorded(launched: Launched) -> list[str]:
     """The recordings of a command, without JVMs too short-lived to judge unless there are no others."""
-    from offheap.analysis.verdict_rules import SHORTEST
+    from offheap.analysis.verdicts.verdict_rules import SHORTEST
 
     if launched.problems:
         raise launched.problems[0]
@@ -173,19 +173,19 @@ def _report(
         from offheap.formats import junit
 
         junit.write(gates, args.junit)
-    from offheap.report import check as report
+    from offheap.report.terminal import check as report
 
     if args.json:
-        from offheap.report import json
+        from offheap.report.json import schemas
 
-        print(json.dumps(report.value(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
+        print(schemas.dumps(report.value(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
     else:
-        from offheap.report import terminal
+        from offheap.report.terminal import recording
 
-        out = terminal.console()
+        out = recording.console()
         for result in gates:
             report.print_gate(out, result)
-    from offheap.report.text import printable
+    from offheap.report.text.printable import printable
 
     for suppression in unused:
         where = f"{suppression.path}:{suppression.line}"

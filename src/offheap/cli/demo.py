@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
+from offheap.launch.signals import held
 from offheap.quantities import parse_positive_duration
-from offheap.report.text import printable
-from offheap.signals import held
+from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offheap.recording.launch import Launched
-    from offheap.recording.recorder import Progress
+    from offheap.launch.launch import Launched
+    from offheap.recording.capture.recorder import Progress
 
 DEMO = Path(__file__).resolve().parent.parent / "demo"
 MAIN = "com.example.shop.Shop"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with held():
-        from offheap.recording.output import check_output
+        from offheap.recording.storage.output import check_output
 
     if args.duration < SHORTEST_SECONDS:
         raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 30s")
@@ -120,16 +120,16 @@ def compile_demo(home: Path, classes: Path) -> None:
 
 def record(command: list[str], output: Path, seconds: float) -> Launched:
     """Runs the command to its end under the probe, with a bar that shows how far it is."""
-    from offheap.cli import env, rate
+    from offheap.cli import env, sampling_options
+    from offheap.inspect.over_time import glance
     from offheap.jvm.collection_log import CollectionLog
-    from offheap.jvm.library import probe_library
-    from offheap.recording.launch import Settings, launch
-    from offheap.watch import glance
+    from offheap.launch.launch import Settings, launch
+    from offheap.probe.library import probe_library
 
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(rate.DEFAULT, directory=folder, follow=False)
+        words = env.options(sampling_options.DEFAULT, directory=folder, follow=False)
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:

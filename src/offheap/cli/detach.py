@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.jvm import discovery, probe
-    from offheap.recording.sole_recorder import recorder_of
+    from offheap.inspect import discovery
+    from offheap.probe import control
+    from offheap.probe.sole_recorder import recorder_of
 
     pid = discovery.resolve(args.target)
-    stopped = probe.detach(pid, recorder_of)
+    stopped = control.detach(pid, recorder_of)
     # A recorder takes the live file with it.
     live_file = str(stopped.live_file) if stopped.live_file and stopped.recorder is None else None
     if args.json:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from offheap.cli.leaks import positive
-from offheap.cli.reading import add_application, read
+from offheap.cli.load import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.analysis.diff import diff, diff_in_time
+    from offheap.analysis.diff.diff import diff, diff_in_time
 
     per_second = args.per == "second"
     requests = None if per_second else args.per
@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--json prints the diff and -o writes it as a page", "leave one of them out")
     page = args.output is not None
     if page:
-        from offheap.output_name import refuse_other_format
-        from offheap.report.html import MARK
-        from offheap.report.output import check
+        from offheap.recording.storage.output_name import refuse_other_format
+        from offheap.report.html.page import MARK
+        from offheap.report.text.output import check
 
         refuse_other_format(args.output, (".html", ".htm"), "a diff is written as HTML: name it .html")
         check(args.output, MARK)
@@ -112,22 +112,22 @@ def run(args: argparse.Namespace) -> int:
         )
     if page:
         from offheap.quantities import format_size
-        from offheap.report import html
-        from offheap.report.text import printable
+        from offheap.report.html import page as html
+        from offheap.report.text.printable import printable
 
         size = html.write_diff(result, args.output)
         print(f"wrote {printable(str(args.output))} ({format_size(size)}): open it in a browser")
         return 0
-    from offheap.report import diff as report
+    from offheap.report.terminal import diff as report
 
     if args.json:
-        from offheap.report import json
+        from offheap.report.json import schemas
 
-        print(json.dumps(report.value(result)))
+        print(schemas.dumps(report.value(result)))
         return 0
-    from offheap.report import terminal
+    from offheap.report.terminal import recording
 
-    report.print_diff(terminal.console(), result, top=args.top or 10, everything=args.all, full=args.full)
+    report.print_diff(recording.console(), result, top=args.top or 10, everything=args.all, full=args.full)
     return 0
 
 

@@ -8,7 +8,7 @@ import os
 import shlex
 from pathlib import Path
 
-from offheap.cli import rate
+from offheap.cli import sampling_options
 from offheap.errors import UserError
 
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   eval "$(offheap env)"; exec java -jar app.jar
   eval "$(offheap env --native --exact)"; exec ./server
   offheap env --json                         for a container image's ENV lines"""
-    rate.add_arguments(parser)
+    sampling_options.add_arguments(parser)
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="directory of the live file (default /dev/shm)"
     )
@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.jvm.library import probe_library
+    from offheap.probe.library import probe_library
 
     library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
-    words = options(rate.words(args), directory=args.dir, follow=args.follow, keep=args.keep)
+    words = options(sampling_options.words(args), directory=args.dir, follow=args.follow, keep=args.keep)
     search = not (args.native or args.follow)
     if args.json:
         # In a container the process 1 is what the shell is here.

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from offheap.cli.reading import add_application, read
+from offheap.cli.load import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.analysis.answer import answer
-    from offheap.analysis.leaks import ranking
-    from offheap.analysis.rss_beside_leak import rss_note
+    from offheap.analysis.leaks.answer import answer
+    from offheap.analysis.leaks.leaks import ranking
+    from offheap.analysis.leaks.rss_beside_leak import rss_note
 
     if args.limit == 0:
         raise UserError("--limit must be greater than 0", "give a size such as 2GiB")
@@ -65,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     suspicious = counts["leak"] + counts["growing"]
     words, note = answer(found), rss_note(recording, found)
     if args.json:
-        from offheap.analysis.conclusion import conclude
-        from offheap.analysis.totals import live_by_kind
-        from offheap.report import json
+        from offheap.analysis.leaks.conclusion import conclude
+        from offheap.analysis.totals.totals import live_by_kind
+        from offheap.report.json import schemas
 
         listed = itertools.islice(found, args.top) if args.all else found.notable(args.top or _MOST_IN_JSON)
         limit = found.room.limit_bytes if found.room else None
         concluded = conclude(found)
-        head = json.leaks(
+        head = schemas.leaks(
             recording.info,
             words,
             concluded,
@@ -82,11 +82,11 @@ def run(args: argparse.Namespace) -> int:
             found.seconds_to_limit(),
             note,
         )
-        sys.stdout.writelines(json.stream(head, suspects=map(json.suspect, listed)))
+        sys.stdout.writelines(schemas.stream(head, suspects=map(schemas.suspect, listed)))
         return 0
-    from offheap.analysis.namesakes import apart
-    from offheap.analysis.stats import stats
-    from offheap.report import terminal
+    from offheap.analysis.stacks.namesakes import apart
+    from offheap.analysis.totals.stats import stats
+    from offheap.report.terminal import recording as terminal
 
     most = args.top or (len(found) if args.all else 10)
     shown = found[: most if args.all else min(most, suspicious)]
@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
 def _collected(path: str) -> bool:
     """Whether the process that writes this live file has collected its garbage for us."""
     from offheap.cli.attach import collect
-    from offheap.recording.live_file import LiveFile
-    from offheap.recording.process import find
+    from offheap.probe.live_files.live_file import LiveFile
+    from offheap.probe.live_files.recorded_process import find
 
     mend = "give the live file of one that is, or record with `offheap attach --gc`"
     if os.path.isdir(path):

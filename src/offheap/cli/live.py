@@ -12,18 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.cli import rate
-from offheap.cli.reading import add_application
+from offheap.cli import sampling_options
+from offheap.cli.load import add_application
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
-    from offheap.analysis.results_owners import OwnersGrowth
-    from offheap.analysis.watching import Watch
-    from offheap.jvm.probe import Started
+    from offheap.analysis.live.follower import Watch
+    from offheap.analysis.owners.results import OwnersGrowth
+    from offheap.probe.control import Started
     from offheap.recording.model import OwnersOverTime
-    from offheap.report.live_owners import Owners
+    from offheap.report.tui.owners_screen import Owners
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a process, part of a main class or jar name, a recording, or a live file",
     )
     parser.add_argument("--attach", action="store_true", help="load the probe now and stop it at the end")
-    rate.add_arguments(parser, "with --attach: ")
+    sampling_options.add_arguments(parser, "with --attach: ")
     parser.add_argument(
         "--every", type=parse_duration, default=1.0, metavar="TIME", help="time between updates (default 1s)"
     )
@@ -60,22 +60,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.every <= 0:
         raise UserError(f"--every must be greater than 0, not {args.every:g}", "give a time such as 1s")
-    words = rate.words(args)
+    words = sampling_options.words(args)
     if args.attach:
-        rate.allow_reading(words)
+        sampling_options.allow_reading(words)
     if (args.exact or args.interval is not None or args.budget is not None) and not args.attach:
         raise UserError("--interval, --budget and --exact need --attach", "add --attach, or leave them out")
     if not args.output.is_dir():
         raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
-    from offheap.report.output import check
+    from offheap.report.text.output import check
 
     check(args.output / "export")
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UserError(
             "`offheap live` needs a terminal", "for a file or a pipe use `offheap leaks` or `offheap summary`"
         )
-    from offheap.cli.reading import process_or_recording
-    from offheap.recording import stale_files
+    from offheap.cli.load import process_or_recording
+    from offheap.probe.live_files import stale_files
 
     stale_files.sweep()
     pid = process_or_recording(args.target)
@@ -93,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None = None) -> None:
-    from offheap.analysis.watching import Watch
-    from offheap.recording.following import follow
-    from offheap.watch import jvm_counters
+    from offheap.analysis.live.follower import Watch
+    from offheap.inspect.over_time import jvm_counters
+    from offheap.recording.capture.live_source import follow
 
     with closing(follow(path, jvm_counters)) as source:
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
@@ -103,7 +103,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         view = watch.advance()
         print(" " * 40, end="\r", file=sys.stderr, flush=True)
         assert view is not None, "the first look always finds something"
-        from offheap.report.live import LiveApp
+        from offheap.report.tui.app import LiveApp
 
         # What is loaded by now stays: the collector need not go through it for every few looks.
         gc.freeze()
@@ -118,10 +118,10 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
 
 def owners_of(path: Path, watch: Watch) -> Owners | None:
     """Looks at the process of a live file, or has what a recorder saw; None when there is no process."""
+    from offheap.inspect.over_time import Looking
+    from offheap.probe.live_files.live_file import LiveFile
+    from offheap.probe.live_files.recorded_process import find
     from offheap.recording.info import elapsed
-    from offheap.recording.live_file import LiveFile
-    from offheap.recording.process import find
-    from offheap.watch import Looking
 
     if path.is_dir():
         return watch.owners
@@ -140,9 +140,9 @@ def owners_of(path: Path, watch: Watch) -> Owners | None:
 
 
 def _live_file(pid: int) -> Path:
-    from offheap.recording import live_files
+    from offheap.probe.live_files import search
 
-    found = [file for file in live_files.find(pid) if file.recording]
+    found = [file for file in search.find(pid) if file.recording]
     if found:
         return found[0].path
     raise UserError(
@@ -155,28 +155,28 @@ def _live_file(pid: int) -> Path:
 def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
     """The probe in the JVM while the context is open; one that was there before stays."""
     from offheap.cli.attach import interruptible
-    from offheap.jvm import probe
     from offheap.jvm.attach_listener import NoProcess
-    from offheap.recording import stale_files
-    from offheap.recording.live_file import LiveFile
-    from offheap.recording.sole_recorder import sole_recorder
+    from offheap.probe import control
+    from offheap.probe.live_files import stale_files
+    from offheap.probe.live_files.live_file import LiveFile
+    from offheap.probe.sole_recorder import sole_recorder
 
     with interruptible() as interrupted:
-        started = probe.start(pid, rate.words(args), stale_files.mend, passing=True)
+        started = control.start(pid, sampling_options.words(args), stale_files.mend, passing=True)
         ours = started.how == "started"
         try:
-            with sole_recorder(started.live_file, pid, rate.asked(args)):
+            with sole_recorder(started.live_file, pid, sampling_options.asked(args)):
                 for note in started.notes:
                     print(f"offheap: {printable(note)}", file=sys.stderr)
                 yield started, interrupted
         finally:
             if ours:
                 try:
-                    probe.detach(pid)
+                    control.detach(pid)
                     _say(f"the probe is out of PID {pid} again")
                 except NoProcess:
                     _say(f"PID {pid} has ended")
-                except probe.NotRecording:
+                except control.NotRecording:
                     _say(f"another command stopped the probe in PID {pid} (offheap detach)")
                 except UserError as error:
                     _say(f"{error}; then take the probe out: offheap detach {pid}")

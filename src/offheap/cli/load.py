@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
     from offheap.recording.model import Recording
@@ -41,7 +41,7 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
     """
     import gc
 
-    from offheap.analysis.packages import with_application
+    from offheap.analysis.stacks.packages import with_application
     from offheap.recording import load
     from offheap.recording.allowance import ceiling
 
@@ -53,7 +53,7 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
 
 def process_or_recording(text: str) -> int | Path:
     """The PID or the path that "PID|NAME|RECORDING" means; where it could mean both, says which it took."""
-    from offheap.jvm.discovery import resolve_or_path
+    from offheap.inspect.discovery import resolve_or_path
 
     meant, note = resolve_or_path(text)
     if note:

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from offheap import __version__
 from offheap.errors import UserError
-from offheap.report.encoding import never_fail
-from offheap.report.text import printable
-from offheap.report.width import columns, fold, known
+from offheap.report.text.encoding import never_fail
+from offheap.report.text.printable import printable
+from offheap.report.text.width import columns, fold, known
 
 # name -> one line of help.  The module is offheap.cli.<name> and offers
 #   add_arguments(parser: argparse.ArgumentParser) -> None   (also sets parser.epilog: examples)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offheap.analysis.results_nmt import Tracked
+    from offheap.analysis.nmt.results import Tracked
 
 _SCALES = {"b": "B", "k": "KB", "kb": "KB", "m": "MB", "mb": "MB", "g": "GB", "gb": "GB"}
 
@@ -42,27 +42,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap import tracking
-    from offheap.cli.reading import process_or_recording
+    from offheap.cli.load import process_or_recording
     from offheap.errors import UserError
-    from offheap.report import nmt_json, nmt_text
-    from offheap.report.json import dumps
-    from offheap.report.width import output
+    from offheap.inspect import nmt_report
+    from offheap.report.json import nmt as nmt_json
+    from offheap.report.json.schemas import dumps
+    from offheap.report.terminal import nmt as nmt_text
+    from offheap.report.text.width import output
 
     if args.diff and args.detail:
         raise UserError("--diff compares categories, not call sites", "give --diff or --detail")
     if args.output:
-        from offheap.output_name import refuse_other_format
-        from offheap.report.output import check, private
+        from offheap.recording.storage.output_name import refuse_other_format
+        from offheap.report.text.output import check, private
 
         refuse_other_format(args.output, (".json",), "a baseline is JSON: name it .json")
         check(args.output)
-    before = (_kept(args.diff) or tracking.of_file(Path(args.diff))) if args.diff else None
+    before = (_kept(args.diff) or nmt_report.of_file(Path(args.diff))) if args.diff else None
     meant = process_or_recording(args.process)
     if isinstance(meant, Path):
         tracked = _recording(args.process)
     else:
-        tracked = tracking.of_process(meant, detail=args.detail, scale=args.scale)
+        tracked = nmt_report.of_process(meant, detail=args.detail, scale=args.scale)
     if args.output:
         try:
             with open(args.output, "w", encoding="utf-8", opener=private) as file:
@@ -84,9 +85,9 @@ def _kept(path: str) -> Tracked | None:
 
 
 def _recording(path: str) -> Tracked:
-    from offheap.analysis import nmt_external
-    from offheap.analysis.results_nmt import Tracked
-    from offheap.cli.reading import read
+    from offheap.analysis.nmt import external as nmt_external
+    from offheap.analysis.nmt.results import Tracked
+    from offheap.cli.load import read
 
     recording = read(path)
     external = nmt_external.of_recording(recording)

@@ -12,7 +12,7 @@ from offheap.quantities import format_duration, format_size
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from offheap.recording.recorder import Progress
+    from offheap.recording.capture.recorder import Progress
 
 # Seconds between lines where nothing can be redrawn: enough to show in a log that it lives.
 _LINE_SECONDS = 10.0

@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING
 
 from offheap.quantities import format_duration, format_size
-from offheap.report.text import printable
-from offheap.report.width import columns, wrapped
+from offheap.report.text.printable import printable
+from offheap.report.text.width import columns, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from offheap.jvm.discovery import JVM
+    from offheap.inspect.discovery import JVM
 
 _RIGHT = ("PID", "RSS", "UP")
 
@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.jvm import discovery
-    from offheap.recording import stale_files
-    from offheap.report import clean, terminal
-    from offheap.report.lines import put
+    from offheap.inspect import discovery
+    from offheap.probe.live_files import stale_files
+    from offheap.report.terminal import clean, recording
+    from offheap.report.text.lines import put
 
     stale_files.sweep()
     jvms, stale = discovery.find_all(), stale_files.stale()
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
         return 0
-    out = terminal.console()
+    out = recording.console()
     if jvms:
         _print_table(out, jvms)
     else:
@@ -75,7 +75,7 @@ def as_json(jvm: JVM) -> dict[str, object]:
 
 
 def _print_table(out: Console, jvms: list[JVM]) -> None:
-    from offheap.report.lines import put
+    from offheap.report.text.lines import put
 
     rows = [("PID", "USER", "JAVA", "RSS", "UP", "RECORDED", "MAIN"), *map(_cells, jvms)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.cli.reading import add_application
+from offheap.cli.load import add_application
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
 if TYPE_CHECKING:
-    from offheap.analysis.leaks import Ranking
+    from offheap.analysis.leaks.leaks import Ranking
     from offheap.recording.model import Recording
 
 _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt"}
@@ -58,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap import recording
-    from offheap.analysis.leaks import ranking
-    from offheap.analysis.packages import with_application
-    from offheap.output_name import refuse_other_format
+    from offheap.analysis.leaks.leaks import ranking
+    from offheap.analysis.stacks.packages import with_application
     from offheap.quantities import format_size
     from offheap.recording.allowance import ceiling
-    from offheap.report.browser import show
-    from offheap.report.output import check, put
-    from offheap.report.text import printable
+    from offheap.recording.storage.output_name import refuse_other_format
+    from offheap.report.html.browser import show
+    from offheap.report.text.output import check, put
+    from offheap.report.text.printable import printable
 
     to_stdout = args.output is not None and str(args.output) == "-"
     if to_stdout and args.json:
@@ -129,13 +129,14 @@ def _by_suffix(output: Path | None) -> str:
 def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
     """The report, and by what such a report is known again."""
     if kind == "html":
-        from offheap.report import html
+        from offheap.report.html import page
 
         limit = ranked.room.limit_bytes if ranked.room else None
-        return html.render(loaded, ranked, limit, ranked.seconds_to_limit()), html.MARK
-    from offheap.analysis.ticket import ticket
-    from offheap.report import json, markdown, plain
-    from offheap.report import ticket as report
+        return page.render(loaded, ranked, limit, ranked.seconds_to_limit()), page.MARK
+    from offheap.analysis.leaks.ticket import ticket
+    from offheap.report.json import schemas as json
+    from offheap.report.ticket import markdown, plain
+    from offheap.report.ticket import ticket as report
 
     found = ticket(loaded, ranked)
     if kind == "json":

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.cli import rate
+from offheap.cli import sampling_options
 from offheap.errors import UserError
+from offheap.launch.signals import held
 from offheap.quantities import parse_duration, parse_positive_duration
-from offheap.report.text import printable
-from offheap.signals import held
+from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
-    from offheap.recording.launch import Launched
+    from offheap.launch.launch import Launched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 def add_recording_options(parser: argparse._ActionsContainer) -> None:
     """The options that `record` reads."""
-    rate.add_arguments(parser)
+    sampling_options.add_arguments(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
     )
@@ -83,18 +83,22 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
 
     from offheap.cli import env
     from offheap.jvm.collection_log import CollectionLog
-    from offheap.jvm.library import probe_library
+    from offheap.probe.library import probe_library
 
-    words = rate.words(args) if sampling is None else ",".join([sampling, *rate.memory(args)])
-    rate.allow_reading(words)
+    words = (
+        sampling_options.words(args)
+        if sampling is None
+        else ",".join([sampling, *sampling_options.memory(args)])
+    )
+    sampling_options.allow_reading(words)
     if not args.force:
         # Before the recorder grows any further.
-        from offheap.jvm import admission
+        from offheap.probe import admission
 
         words = ",".join(word for word in (words, admission.admit(os.getpid(), starting=True).words) if word)
     with held():
-        from offheap.recording.launch import Settings, launch
-        from offheap.watch import glance
+        from offheap.inspect.over_time import glance
+        from offheap.launch.launch import Settings, launch
 
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 

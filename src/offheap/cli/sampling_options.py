@@ -9,7 +9,7 @@ from offheap.errors import UserError
 from offheap.quantities import format_share, parse_share, parse_size
 
 if TYPE_CHECKING:
-    from offheap.recording.sampling import Sampling
+    from offheap.probe.sampling import Sampling
 
 DEFAULT = "budget=1%"  # as the probe's own (probe/options.c)
 _EXACT_MEMORY = 320 << 20  # bytes, the probe's own as well
@@ -84,6 +84,6 @@ def _sampling(args: argparse.Namespace) -> str:
 
 def asked(args: argparse.Namespace) -> Sampling:
     """What of it says how much is sampled, as it was given."""
-    from offheap.recording.sampling import Sampling
+    from offheap.probe.sampling import Sampling
 
     return Sampling(None if args.exact else args.interval, args.budget, args.exact)

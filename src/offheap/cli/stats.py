@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from offheap.cli.reading import read
+from offheap.cli.load import read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,15 +18,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.analysis.stats import stats
+    from offheap.analysis.totals.stats import stats
 
     result = stats(read(args.recording))
     if args.json:
-        from offheap.report import json
+        from offheap.report.json import schemas
 
-        print(json.dumps(json.stats(result)))
+        print(schemas.dumps(schemas.stats(result)))
         return 0
-    from offheap.report import terminal
+    from offheap.report.terminal import recording
 
-    terminal.print_stats(terminal.console(), result)
+    recording.print_stats(recording.console(), result)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from offheap.cli.leaks import positive
-from offheap.cli.reading import add_application, read
+from offheap.cli.load import add_application, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.analysis.summary import summary
+    from offheap.analysis.totals.summary import summary
 
     recording = read(args.recording, args.app)
     result = summary(recording)
     if args.json:
-        from offheap.report import json
+        from offheap.report.json import schemas
 
-        print(json.dumps(json.summary(result, args.top)))
+        print(schemas.dumps(schemas.summary(result, args.top)))
         return 0
-    from offheap.analysis.stats import stats
-    from offheap.report import terminal
+    from offheap.analysis.totals.stats import stats
+    from offheap.report.terminal import recording as terminal
 
     terminal.print_summary(terminal.console(), result, stats(recording), top=args.top or 20, full=args.full)
     return 0

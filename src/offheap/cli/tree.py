@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from offheap.cli.reading import read
+from offheap.cli.load import read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.analysis.tree import tree
+    from offheap.analysis.totals.tree import tree
 
     recording = read(args.recording)
     result = tree(recording, args.least)
     if args.json:
-        from offheap.report import json
+        from offheap.report.json import schemas
 
-        print(json.dumps(json.tree(result)))
+        print(schemas.dumps(schemas.tree(result)))
         return 0
-    from offheap.analysis.stats import stats
-    from offheap.report import terminal
+    from offheap.analysis.totals.stats import stats
+    from offheap.report.terminal import recording as terminal
 
     terminal.print_tree(terminal.console(), result, stats(recording), full=args.full)
     return 0

@@ -22,10 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import time
 
-    from offheap.analysis.results_native_heap import Trimmed
-    from offheap.jvm import discovery
-    from offheap.jvm.trim import trim
-    from offheap.look import look
+    from offheap.analysis.native_heap.results import Trimmed
+    from offheap.inspect import discovery
+    from offheap.inspect.process import look
+    from offheap.probe.trim import trim
 
     pid = discovery.resolve(args.process)
     before = look(pid, attach=False)
@@ -36,12 +36,13 @@ def run(args: argparse.Namespace) -> int:
     rss = before.memory.rss, after.memory.rss
     trimmed = Trimmed(pid, before.name, how, seconds, *rss, before.native_heap, after.native_heap)
     if args.json:
-        from offheap.report import native_heap_json
-        from offheap.report.json import dumps
+        from offheap.report.json import native_heap as native_heap_json
+        from offheap.report.json.schemas import dumps
 
         print(dumps(native_heap_json.trim(trimmed)))
         return 0
-    from offheap.report import native_heap_text, terminal
+    from offheap.report.terminal import native_heap as native_heap_text
+    from offheap.report.terminal import recording
 
-    native_heap_text.print_trim(terminal.console(), trimmed)
+    native_heap_text.print_trim(recording.console(), trimmed)
     return 0

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.cli import where_all
-from offheap.cli.reading import add_application
+from offheap.cli.load import add_application
 from offheap.errors import UserError
 from offheap.quantities import format_duration, format_size, parse_duration, parse_positive_duration
 
 if TYPE_CHECKING:
-    from offheap.analysis.heap_growth import HeapGrowth
+    from offheap.analysis.owners.heap_growth import HeapGrowth
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,8 +121,8 @@ def run(args: argparse.Namespace) -> int:
         return where_all.run(args)
     if not args.process:
         raise UserError("no process is given", "give a PID, a name or a recording, or --all")
-    from offheap.cli.reading import process_or_recording
-    from offheap.recording import stale_files
+    from offheap.cli.load import process_or_recording
+    from offheap.probe.live_files import stale_files
 
     stale_files.sweep()
     meant = process_or_recording(args.process)
@@ -137,23 +137,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(args: argparse.Namespace, pid: int) -> int:
-    from offheap.look import look
+    from offheap.inspect.process import look
 
     growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
     accounts = look(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
     if args.json:
-        from offheap.report import accounts_json, heap_growth
-        from offheap.report.json import dumps
+        from offheap.report.json import where as accounts_json
+        from offheap.report.json.schemas import dumps
+        from offheap.report.terminal import heap_growth
 
         document = accounts_json.where(accounts)
         print(dumps({**document, "histogram": heap_growth.as_json(growth)} if growth else document))
         return 0
-    from offheap.report import accounts_text, accounts_tree, heap_growth, terminal
+    from offheap.report.terminal import heap_growth, where_tree
+    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal import where as accounts_text
 
     out = terminal.console()
     accounts_text.print_where(out, accounts, full=args.full)
     if args.tree:
-        accounts_tree.print_tree(out, accounts)
+        where_tree.print_tree(out, accounts)
     if growth:
         heap_growth.print_growth(out, growth, pid)
     return 0
@@ -162,7 +165,7 @@ def _look(args: argparse.Namespace, pid: int) -> int:
 def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
     import time
 
-    from offheap.analysis.heap_growth import heap_growth
+    from offheap.analysis.owners.heap_growth import heap_growth
     from offheap.cli.progress import ProgressLine
     from offheap.jvm import histogram, nmt
     from offheap.jvm.attach import AttachedVM
@@ -177,10 +180,10 @@ def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
 
 
 def _watch(args: argparse.Namespace, pid: int) -> int:
-    from offheap.analysis.owners_verdict import judge
+    from offheap.analysis.owners.verdict import judge
     from offheap.cli.attach import interruptible
     from offheap.cli.progress import ProgressLine
-    from offheap.watch import Moment, watch
+    from offheap.inspect.over_time import Moment, watch
 
     with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
 
@@ -202,14 +205,17 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
     found = judge(watched.over, pid=pid, loaders=watched.loaders)
     accounts = watched.accounts
     if args.json:
-        from offheap.report import accounts_json, owners_json
-        from offheap.report.json import dumps
+        from offheap.report.json import owners as owners_json
+        from offheap.report.json import where as accounts_json
+        from offheap.report.json.schemas import dumps
 
         print(
             dumps(owners_json.with_growth(accounts_json.where(accounts), found, watched.over, watched.ended))
         )
         return 0
-    from offheap.report import accounts_text, owners_text, terminal
+    from offheap.report.terminal import owners as owners_text
+    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal import where as accounts_text
 
     out = terminal.console()
     if args.full:
@@ -223,10 +229,10 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
 
 
 def _recording(args: argparse.Namespace) -> int:
-    from offheap.analysis.leaks import ranking
-    from offheap.analysis.owners_verdict import judge
-    from offheap.analysis.owners_with_blocks import owners_with_blocks
-    from offheap.cli.reading import read
+    from offheap.analysis.leaks.leaks import ranking
+    from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+    from offheap.analysis.owners.verdict import judge
+    from offheap.cli.load import read
 
     for name in ("watch", "detail", "no_attach"):
         if getattr(args, name):
@@ -242,12 +248,13 @@ def _recording(args: argparse.Namespace) -> int:
     found = judge(over, pid=info.pid if info.ended == "recording" else None)
     found = owners_with_blocks(found, ranking(recording))
     if args.json:
-        from offheap.report import owners_json
-        from offheap.report.json import dumps
+        from offheap.report.json import owners as owners_json
+        from offheap.report.json.schemas import dumps
 
         print(dumps(owners_json.with_growth(owners_json.recorded(info, found), found, over, info.ended)))
         return 0
-    from offheap.report import owners_text, terminal
+    from offheap.report.terminal import owners as owners_text
+    from offheap.report.terminal import recording as terminal
 
     version = f", Java {info.java_version}" if info.java_version else ""
     owners_text.print_growth(terminal.console(), found, f"{info.main_class} (pid {info.pid}{version})")

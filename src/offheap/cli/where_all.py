@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from offheap.errors import UserError
 
 if TYPE_CHECKING:
-    from offheap.look_all import Looked
+    from offheap.inspect.all_jvms import Looked
 
 LOOPBACK = "127.0.0.1"
 
@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(args: argparse.Namespace) -> Iterator[Looked]:
-    from offheap.jvm import discovery
-    from offheap.look_all import look_all
+    from offheap.inspect import discovery
+    from offheap.inspect.all_jvms import look_all
 
     # Resolved each time: a name stays, a PID does not.
     pid = discovery.resolve(args.process) if args.process else None
@@ -39,17 +39,17 @@ def _look(args: argparse.Namespace) -> Iterator[Looked]:
 
 
 def _print(args: argparse.Namespace) -> int:
-    from offheap.report import accounts_all
+    from offheap.report.terminal import where_all
 
     looked = list(_look(args))
     if args.json:
-        from offheap.report.json import dumps
+        from offheap.report.json.schemas import dumps
 
-        print(dumps(accounts_all.as_json(looked)))
+        print(dumps(where_all.as_json(looked)))
     elif looked:
-        from offheap.report import terminal
+        from offheap.report.terminal import recording
 
-        accounts_all.print_all(terminal.console(), looked)
+        where_all.print_all(recording.console(), looked)
     else:
         print("no JVM runs here")
     return 0
@@ -57,7 +57,7 @@ def _print(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     try:
-        from offheap.report import metrics
+        from offheap.report.metrics import openmetrics
     except ModuleNotFoundError as error:
         if error.name != "prometheus_client":
             raise
@@ -68,7 +68,7 @@ def _serve(args: argparse.Namespace) -> int:
     host, port = args.serve
     if args.process:
         list(_look(args))  # a name that fits nothing is said now, not at the first scrape
-    server = metrics.serve(host, port, lambda: _look(args))
+    server = openmetrics.serve(host, port, lambda: _look(args))
     shown = f"[{host}]" if ":" in host else host
     print(f"serving OpenMetrics on http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", flush=True)
     try:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from offheap.analysis.answer import headline
-from offheap.analysis.results_gate import Gate
+from offheap.analysis.gate.results import Gate
+from offheap.analysis.leaks.answer import headline
 from offheap.recording.model import Frame
-from offheap.report.check import site_lines
-from offheap.report.text import printable
+from offheap.report.terminal.check import site_lines
+from offheap.report.text.printable import printable
 
 _MOST = 10  # annotations that GitHub shows of a kind and step
 _ROOTS = (

@@ -10,10 +10,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
-from offheap.analysis.results_gate import Check, Gate
+from offheap.analysis.gate.results import Check, Gate
 from offheap.errors import UserError
-from offheap.report.check import site_lines
-from offheap.report.text import printable
+from offheap.report.terminal.check import site_lines
+from offheap.report.text.printable import printable
 
 _SITES, _FRAMES = 10, 40
 

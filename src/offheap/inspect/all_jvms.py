@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from offheap.analysis.accounts import Accounts
+from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
-from offheap.jvm import discovery
-from offheap.look import look
+from offheap.inspect import discovery
+from offheap.inspect.process import look
 from offheap.proc.time_limit import within
 
 # For one process; a JVM that does not answer is given up after 10, or 60 for its details.

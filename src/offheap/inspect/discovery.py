@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import command, hsperfdata, jar_manifest, probe, target
+from offheap.jvm import command, hsperfdata, jar_manifest, target
 from offheap.jvm.attach_listener import NoProcess
 from offheap.jvm.hsperfdata import PerfData
+from offheap.probe import control
 from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
@@ -90,7 +91,7 @@ def find(pid: int) -> JVM | None:
     if not target.has_libjvm(mappings):
         return None
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
-    loaded = probe.loaded(pid, mappings)
+    loaded = control.loaded(pid, mappings)
     main = _main(process, performance)
     return JVM(
         pid=pid,

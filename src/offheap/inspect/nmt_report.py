@@ -7,13 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from offheap.analysis import nmt_external
-from offheap.analysis.results_nmt import External, Tracked
+from offheap.analysis.nmt import external as nmt_external
+from offheap.analysis.nmt.results import External, Tracked
 from offheap.errors import UserError
+from offheap.inspect.process import look
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.nmt import Category
-from offheap.look import look
 
 
 def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:

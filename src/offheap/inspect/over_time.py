@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.accounts import Accounts
-from offheap.analysis.owners_growth import (
+from offheap.analysis.owners.accounts import Accounts
+from offheap.analysis.owners.growth import (
     ALLOCATOR,
     DIRECT_BUFFERS,
     DIRECT_BYTES,
@@ -23,16 +23,16 @@ from offheap.analysis.owners_growth import (
     THREADS,
     loaders_grown,
 )
-from offheap.analysis.results_owners import Grown
-from offheap.analysis.warm_up import AGE
+from offheap.analysis.owners.results import Grown
+from offheap.analysis.owners.warm_up import AGE
 from offheap.errors import UserError
+from offheap.inspect.process import look
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.attach_listener import NoProcess, TargetGone
 from offheap.jvm.class_loaders import Loaders
-from offheap.look import look
 from offheap.proc import maps, status
+from offheap.recording.capture.recorder import OwnersLook
 from offheap.recording.model import OwnersOverTime
-from offheap.recording.recorder import OwnersLook
 
 _MOST_GROUPS = 200  # of threads, or of files: a name for each and look
 _MOST_LOOKS = 120  # kept while somebody watches; a sparkline needs no more

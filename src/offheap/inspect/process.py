@@ -12,10 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from offheap.analysis import accounting, native_heap, shapes
-from offheap.analysis.accounting import Evidence, Image
-from offheap.analysis.accounts import Accounts
-from offheap.analysis.results_native_heap import NativeHeap
+from offheap.analysis.native_heap import native_heap
+from offheap.analysis.native_heap.results import NativeHeap
+from offheap.analysis.owners import accounting, mapping_shapes
+from offheap.analysis.owners.accounting import Evidence, Image
+from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
 from offheap.jvm import command, direct_memory, hsperfdata, nmt, system_map, target, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM, AttachError
@@ -183,7 +184,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
 
 def _heads(pid: int, rows: Sequence[Row]) -> list[int]:
     try:
-        return glibc_heap.heads(pid, shapes.unflagged(rows))
+        return glibc_heap.heads(pid, mapping_shapes.unflagged(rows))
     except PermissionError:
         return []  # said where malloc's blocks are looked for
 

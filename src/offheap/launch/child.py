@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from offheap.errors import UserError
+from offheap.launch.signals import ENDING
 from offheap.proc import oom
-from offheap.signals import ENDING
 
 _SI_KERNEL = 0x80  # siginfo.h: the terminal sent it, and to the child as well
 _POLL_SECONDS = 0.02

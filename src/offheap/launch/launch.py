@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.recording import live_files, run_folder, stale_files
-from offheap.recording.child import Child
-from offheap.recording.live_files import FoundFile
-from offheap.recording.output import check_output, try_output
-from offheap.recording.recorder import CollectionLog, Outcome, OwnersLook, Progress, record
-from offheap.recording.sole_recorder import sole_recorder
+from offheap.launch.child import Child
+from offheap.probe.live_files import run_folder, search, stale_files
+from offheap.probe.live_files.search import FoundFile
+from offheap.probe.sole_recorder import sole_recorder
+from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersLook, Progress, record
+from offheap.recording.storage.output import check_output, try_output
 
 _POLL_SECONDS = 0.03
 # A program that has started no JVM for so long is recorded itself, until one appears.
@@ -111,7 +111,7 @@ class _Run:
 
     def record_rest(self) -> None:
         """What other JVMs of the program left behind: a snapshot each."""
-        for file in live_files.inside(self.folder):
+        for file in search.inside(self.folder):
             wanted = file.jvm or self.settings.follow or not self.outcomes
             if wanted and file.path not in self._done and not self.problems:
                 outcome = self._record(file, self._other_output(), waiting=False, duration=0.0)
@@ -128,18 +128,18 @@ class _Run:
             if ended or self.child.asked_to_stop:
                 return None  # record_rest finds what there is
             if not self.outcomes and time.monotonic() - began > _PATIENCE_SECONDS:
-                its = [file for file in live_files.inside(self.folder) if file.pid == self.child.pid]
+                its = [file for file in search.inside(self.folder) if file.pid == self.child.pid]
                 if its:
                     return max(its, key=lambda file: file.start)
             time.sleep(_POLL_SECONDS)
 
     def _new_jvm(self) -> FoundFile | None:
-        jvms = [f for f in live_files.inside(self.folder) if f.jvm and f.path not in self._done]
+        jvms = [f for f in search.inside(self.folder) if f.jvm and f.path not in self._done]
         return min(jvms, key=lambda file: file.start, default=None)
 
     def _ended_by_exec(self, file: FoundFile) -> bool:
         """A process that executed another program leaves its live file as it was."""
-        return any(f.pid == file.pid and f.start > file.start for f in live_files.inside(self.folder))
+        return any(f.pid == file.pid and f.start > file.start for f in search.inside(self.folder))
 
     def _record(
         self, file: FoundFile, output: Path, *, waiting: bool, duration: float | None = None

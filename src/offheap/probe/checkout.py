@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from offheap.errors import UserError
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _BUILD_SCRIPT = _ROOT / "probe" / "build.py"
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from offheap.errors import UserError
-from offheap.jvm import admission, library, target
+from offheap.jvm import target
 from offheap.jvm.attach import AttachedVM, TargetGone
-from offheap.jvm.library import probe_library
 from offheap.jvm.target import Target
+from offheap.probe import admission, library
+from offheap.probe.library import probe_library
 from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import offheap
-from offheap import checkout
 from offheap.errors import UserError
 from offheap.jvm.owner import as_owner, entered
+from offheap.probe import checkout
 from offheap.proc import root
 from offheap.proc.status import Status
 

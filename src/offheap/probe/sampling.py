@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from offheap.probe.contract import Mode
+from offheap.probe.live_files.header import Header
 from offheap.quantities import format_share, format_size
-from offheap.recording.contract import Mode
-from offheap.recording.live_header import Header
 
 
 @dataclass(frozen=True, slots=True)

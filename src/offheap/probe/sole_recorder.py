@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from offheap.errors import UserError
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.probe.sampling import Sampling, running
 from offheap.proc import locks, opening
-from offheap.recording.live_file import LiveFile
-from offheap.recording.sampling import Sampling, running
 
 
 @contextmanager

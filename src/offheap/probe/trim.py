@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import probe, target
+from offheap.jvm import target
 from offheap.jvm.attach import AttachedVM, AttachError
+from offheap.probe import control
 
 How = Literal["System.trim_native_heap", "the probe"]
 
@@ -23,7 +24,7 @@ def trim(pid: int) -> How:
         answer = ""
     if "rim" in answer and "not available" not in answer:
         return "System.trim_native_heap"
-    if probe.trim(pid):
+    if control.trim(pid):
         return "the probe"
     raise UserError(
         f"PID {pid} has neither System.trim_native_heap (JDK 17 or later) nor the probe",

@@ -17,9 +17,9 @@ def load(path: str | PathLike[str]) -> Recording:
     """
     where = Path(path)
     if where.is_dir():
-        from offheap.recording import stored_recording
+        from offheap.recording.storage import reader
 
-        return stored_recording.load(where)
-    from offheap.recording import live_recording
+        return reader.load(where)
+    from offheap.recording.capture import live_recording
 
     return live_recording.load(where)

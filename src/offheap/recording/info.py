@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from offheap import masking
-from offheap.recording.contract import Coverage, Entry, Mode, State
-from offheap.recording.live_header import Header
+from offheap.probe.contract import Coverage, Entry, Mode, State
+from offheap.probe.live_files.header import Header
+from offheap.recording import masking
 from offheap.recording.model import Info
 
 Ended = Literal["recording", "detached", "exited", "killed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from offheap.recording import contract
+from offheap.probe import contract
 
 # Hidden classes carry a run's address or number: `Main$$Lambda$14.0x0000000800066840` (17),
 # `Main$$Lambda.0x00007f...` (21), `Main$$Lambda$14/566891196` (11).  Without it the same lambda

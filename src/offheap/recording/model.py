@@ -111,7 +111,9 @@ class Info:
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
     application: tuple[str, ...] = ()  # packages that the reader says are the application's
-    arguments_kept: bool = False  # command_line, jvm_flags and properties were not masked (offheap.masking)
+    arguments_kept: bool = (
+        False  # command_line, jvm_flags and properties were not masked (offheap.recording.masking)
+    )
 
 
 # Fields of Info that whoever reads a recording gives.

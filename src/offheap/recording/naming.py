@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.probe import contract
+from offheap.probe.contract import FrameKind, MethodState, Section
+from offheap.probe.live_files.header import damaged
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
-from offheap.recording import contract
-from offheap.recording.contract import FrameKind, MethodState, Section
 from offheap.recording.java_names import INEXACT, bytecode_index, method_name
-from offheap.recording.live_file import LiveFile
-from offheap.recording.live_header import damaged
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 
 _PROBE = "liboffheap.so"

@@ -22,14 +22,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates, frames, moments
-from offheap.analysis.blame import blamed
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.growth_changes import GrowthChanges
-from offheap.analysis.moments import Members, Sums
-from offheap.analysis.packages import Application
-from offheap.analysis.results_diff import Change, Diff, Difference, FunctionChange, Growth, Side, SiteChange
-from offheap.analysis.sites import holdings, latest_rows, unmet_paths
+from offheap.analysis.diff.growth_changes import GrowthChanges
+from offheap.analysis.diff.results import Change, Diff, Difference, FunctionChange, Growth, Side, SiteChange
+from offheap.analysis.sites.sites import holdings, latest_rows, unmet_paths
+from offheap.analysis.stacks import frames
+from offheap.analysis.stacks.blame import blamed
+from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.totals import stack_totals_at
+from offheap.analysis.totals.stack_totals_at import Members, Sums
 from offheap.recording.model import MMAP, Frame, Recording
 
 _FALSE_DISCOVERIES = 0.05
@@ -78,8 +80,8 @@ class Moment:
         return holdings(groups[own], own, sizes.astype(np.float64), probabilities, count, unmet)
 
     @cached_property
-    def _levels(self) -> moments.Levels:
-        return moments.levels(self.recording, *self.nearby)
+    def _levels(self) -> stack_totals_at.Levels:
+        return stack_totals_at.levels(self.recording, *self.nearby)
 
     def fluctuation(self, members: Members, count: int) -> Floats:
         return self._levels.fluctuation(members, count) / self.divisor

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from offheap.analysis import moments
-from offheap.analysis.comparison import Comparison, Moment
-from offheap.analysis.growth_changes import growth_changes, growths
-from offheap.analysis.matching import match
-from offheap.analysis.results_diff import Diff, Side
-from offheap.analysis.stack_changes import stack_changes
+from offheap.analysis.diff.comparison import Comparison, Moment
+from offheap.analysis.diff.growth_changes import growth_changes, growths
+from offheap.analysis.diff.results import Diff, Side
+from offheap.analysis.diff.stack_changes import stack_changes
+from offheap.analysis.sites.matching import match
+from offheap.analysis.totals import stack_totals_at
 from offheap.errors import UserError
 from offheap.quantities import format_duration
 from offheap.recording.model import Recording
@@ -43,8 +43,8 @@ def diff(
             matching.functions[index],
             matching.wrappers[index],
             divisor=divisor,
-            live=moments.live_at_end(recording),
-            allocated=moments.allocated_until(recording),
+            live=stack_totals_at.live_at_end(recording),
+            allocated=stack_totals_at.allocated_until(recording),
             nearby=(duration / 2, np.inf),
             at_end=True,
         )
@@ -119,14 +119,16 @@ def diff_in_time(
             matching.functions[0],
             matching.wrappers[0],
             divisor=1.0,
-            live=moments.live_at(recording, last) if last < np.inf else moments.live_at_end(recording),
-            allocated=moments.allocated_until(recording, last),
+            live=stack_totals_at.live_at(recording, last)
+            if last < np.inf
+            else stack_totals_at.live_at_end(recording),
+            allocated=stack_totals_at.allocated_until(recording, last),
             nearby=(moment - near, min(moment + near, stop)),
             at_end=last == np.inf,
         )
         for moment, last in ((start, start), (stop, until))
     )
-    kept = moments.kept(recording, start, stop if late else None)
+    kept = stack_totals_at.kept(recording, start, stop if late else None)
     comparison = Comparison(
         before,
         after,

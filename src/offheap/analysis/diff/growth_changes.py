@@ -27,12 +27,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.grouping import Grouping
-from offheap.analysis.leaks import ranking
-from offheap.analysis.results import Verdict
-from offheap.analysis.results_diff import GrowthChange
+from offheap.analysis.diff.results import GrowthChange
+from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.sites.results import Verdict
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import Recording
 
 _FALSE_DISCOVERIES = 0.01  # beside the 5 % of the end states: both tests are asked of each site

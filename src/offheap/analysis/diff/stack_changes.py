@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from offheap.analysis.comparison import Moment
-from offheap.analysis.results_diff import StackChanges
+from offheap.analysis.diff.comparison import Moment
+from offheap.analysis.diff.results import StackChanges
 from offheap.recording.model import MMAP, Frame
 
 _Kind = Literal["malloc", "mmap"]

@@ -20,9 +20,9 @@ from typing import Protocol
 
 import numpy as np
 
-from offheap.analysis import estimates, frames, moments, totals
-from offheap.analysis.answer import describe
-from offheap.analysis.conclusion import (
+from offheap.analysis.gate.results import Check, Gate, Outcome
+from offheap.analysis.leaks.answer import describe
+from offheap.analysis.leaks.conclusion import (
     Conclusion,
     conclude,
     per_minute,
@@ -31,14 +31,16 @@ from offheap.analysis.conclusion import (
     undecided,
     unexplained,
 )
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.matching import match
-from offheap.analysis.power import DEFAULT_LIMIT
-from offheap.analysis.reconcile import Level, grew
-from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.results_gate import Check, Gate, Outcome
-from offheap.analysis.stats import lost_samples
-from offheap.analysis.verdict_rules import SHORTEST
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.reconcile import Level, grew
+from offheap.analysis.sites.matching import match
+from offheap.analysis.sites.results import Estimate, Suspect, Verdict
+from offheap.analysis.stacks import frames
+from offheap.analysis.statistics import estimates
+from offheap.analysis.totals import stack_totals_at, totals
+from offheap.analysis.totals.stats import lost_samples
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT
+from offheap.analysis.verdicts.verdict_rules import SHORTEST
 from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.recording.model import Frame, Info, Recording
 
@@ -171,7 +173,7 @@ def _live(recording: Recording, counted: Sequence[Suspect], limit: int) -> Check
     stacks = np.zeros(len(recording.stack_offsets) - 1, bool)
     for suspect in held:
         stacks[list(suspect.site.stacks)] = True
-    time, peak = moments.peak(recording, stacks)
+    time, peak = stack_totals_at.peak(recording, stacks)
     why = f"{_sizes(peak)} were live at {format_duration(time)}"
     outcome: Outcome = "failed" if peak.low > limit else "cannot tell" if peak.high > limit else "passed"
     if outcome == "cannot tell":

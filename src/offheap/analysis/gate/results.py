@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.conclusion import Conclusion
-from offheap.analysis.results import Suspect
+from offheap.analysis.leaks.conclusion import Conclusion
+from offheap.analysis.sites.results import Suspect
 from offheap.recording.model import Info
 
 Outcome = Literal["passed", "failed", "cannot tell"]

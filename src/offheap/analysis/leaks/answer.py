@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from offheap.analysis import jvm_structures
-from offheap.analysis.blame import short, through
-from offheap.analysis.callbacks import callback
-from offheap.analysis.conclusion import advice, also, conclude, without_suspect
+from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
+from offheap.analysis.stacks import jvm_structures
+from offheap.analysis.stacks.blame import short, through
+from offheap.analysis.stacks.callbacks import callback
 from offheap.quantities import RateUnit, format_duration, format_size
 
 if TYPE_CHECKING:
     # The diff names frames as the answer does, and need not load what judges leaks.
-    from offheap.analysis.leaks import Ranking
-    from offheap.analysis.results import Suspect
+    from offheap.analysis.leaks.leaks import Ranking
+    from offheap.analysis.sites.results import Suspect
 
 
 _WAITS = "Java objects may own it: a garbage collection might still free it."

@@ -12,12 +12,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from offheap.analysis.power import DEFAULT_LIMIT, Power, interval_for, round_up_seconds
-from offheap.analysis.reconcile import Level, beside, grew, why_no_site
+from offheap.analysis.leaks.reconcile import Level, beside, grew, why_no_site
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for, round_up_seconds
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration
 
 if TYPE_CHECKING:
-    from offheap.analysis.leaks import Ranking
+    from offheap.analysis.leaks.leaks import Ranking
     from offheap.recording.model import Info
 
 Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]

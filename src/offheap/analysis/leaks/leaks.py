@@ -11,27 +11,27 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import totals
-from offheap.analysis.blame import blamed, called, nobody_called
-from offheap.analysis.callbacks import callback
-from offheap.analysis.capacities import advice
-from offheap.analysis.collected import collected
-from offheap.analysis.estimates import Estimates
-from offheap.analysis.grouping import Grouping
-from offheap.analysis.history import Histories, histories
-from offheap.analysis.judgement import judge
-from offheap.analysis.limit import Room, room
-from offheap.analysis.origins import origins
-from offheap.analysis.owners_verdict import judge as judge_owners
-from offheap.analysis.packages import Application
-from offheap.analysis.power import Power, growth_limits, new_site_limit
-from offheap.analysis.reconcile import Level, level
-from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.results_owners import OwnersGrowth
-from offheap.analysis.sites import SiteTable, table
-from offheap.analysis.stats import lost_samples
-from offheap.analysis.survival import Survival, survival
-from offheap.analysis.verdict_reasons import VERDICTS, Judgements, Reason
+from offheap.analysis.leaks.capacities import advice
+from offheap.analysis.leaks.reconcile import Level, level
+from offheap.analysis.leaks.time_to_limit import Room, room
+from offheap.analysis.owners.results import OwnersGrowth
+from offheap.analysis.owners.verdict import judge as judge_owners
+from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.sites.results import Estimate, Suspect, Verdict
+from offheap.analysis.sites.sites import SiteTable, table
+from offheap.analysis.stacks.blame import blamed, called, nobody_called
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.origins import origins
+from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics.estimates import Estimates
+from offheap.analysis.totals import totals
+from offheap.analysis.totals.stats import lost_samples
+from offheap.analysis.verdicts.collected import collected
+from offheap.analysis.verdicts.power import Power, growth_limits, new_site_limit
+from offheap.analysis.verdicts.site_history import Histories, histories
+from offheap.analysis.verdicts.site_verdicts import judge
+from offheap.analysis.verdicts.survival import Survival, survival
+from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Frame, Recording
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from offheap.analysis.answer import describe
-from offheap.analysis.conclusion import Conclusion, conclude
-from offheap.analysis.leaks import Ranking
-from offheap.analysis.reconcile import PAGES, QUIET, why_no_site
-from offheap.analysis.results import Suspect
-from offheap.analysis.results_owners import Kind, OwnersGrowth, WhereVerdict
+from offheap.analysis.leaks.answer import describe
+from offheap.analysis.leaks.conclusion import Conclusion, conclude
+from offheap.analysis.leaks.leaks import Ranking
+from offheap.analysis.leaks.reconcile import PAGES, QUIET, why_no_site
+from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
+from offheap.analysis.sites.results import Suspect
 from offheap.quantities import PER_SECOND
 
 # What the JVM counts as direct buffers.

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis import totals
-from offheap.analysis.owners_growth import Standing, State, standings
-from offheap.analysis.results import Estimate
-from offheap.analysis.results_owners import Kind, OwnersGrowth
-from offheap.analysis.trend import trend
+from offheap.analysis.owners.growth import Standing, State, standings
+from offheap.analysis.owners.results import Kind, OwnersGrowth
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.trend import trend
+from offheap.analysis.totals import totals
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration
 from offheap.recording.model import MALLOC, MMAP, OwnersOverTime, Recording
 

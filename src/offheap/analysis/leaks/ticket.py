@@ -9,19 +9,19 @@ from itertools import islice
 
 import numpy as np
 
-from offheap.analysis.answer import answer
-from offheap.analysis.blame import blamed
-from offheap.analysis.conclusion import Conclusion, conclude
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.namesakes import Mark, apart
-from offheap.analysis.owners_with_blocks import owners_with_blocks
-from offheap.analysis.packages import Application
-from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.results_owners import OwnerGrowth, WhereVerdict
-from offheap.analysis.rss_beside_leak import rss_note
-from offheap.analysis.stats import Stats, stats
-from offheap.analysis.summary import Held, share
-from offheap.analysis.totals import live_by_kind
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.conclusion import Conclusion, conclude
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.leaks.rss_beside_leak import rss_note
+from offheap.analysis.owners.results import OwnerGrowth, WhereVerdict
+from offheap.analysis.sites.results import Estimate, Suspect, Verdict
+from offheap.analysis.stacks.blame import blamed
+from offheap.analysis.stacks.namesakes import Mark, apart
+from offheap.analysis.stacks.packages import Application
+from offheap.analysis.totals.stats import Stats, stats
+from offheap.analysis.totals.summary import Held, share
+from offheap.analysis.totals.totals import live_by_kind
 from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 

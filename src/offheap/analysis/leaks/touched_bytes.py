@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offheap.analysis import estimates
-from offheap.analysis.results import Estimate, Suspect
-from offheap.analysis.trend import trend
+from offheap.analysis.sites.results import Estimate, Suspect
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.trend import trend
 from offheap.quantities import RateUnit, format_size
 from offheap.recording.model import Recording
 

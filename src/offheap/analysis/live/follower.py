@@ -22,16 +22,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import answer, estimates
-from offheap.analysis.estimates import Estimates
-from offheap.analysis.history import by_snapshots
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.packages import with_application
-from offheap.analysis.results_owners import OwnersGrowth
-from offheap.analysis.standing_verdict import Standings
-from offheap.analysis.watched import Moment, Names, View
-from offheap.analysis.watched_owners import owners_now, still_count, with_owners
-from offheap.recording.look import Look
+from offheap.analysis.leaks import answer
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.live.live_owners import owners_now, still_count, with_owners
+from offheap.analysis.live.standing_verdict import Standings
+from offheap.analysis.live.view import Moment, Names, View
+from offheap.analysis.owners.results import OwnersGrowth
+from offheap.analysis.stacks.packages import with_application
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates
+from offheap.analysis.verdicts.site_history import by_snapshots
+from offheap.recording.live_update import Look
 from offheap.recording.model import SERIES, OwnersOverTime, Recording
 
 Rows = NDArray[Any]

@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.leaks import Ranking
-from offheap.analysis.owners_verdict import judge
-from offheap.analysis.owners_with_blocks import owners_with_blocks
-from offheap.analysis.results_owners import OwnersGrowth
-from offheap.analysis.standing_verdict import hold
+from offheap.analysis.leaks.leaks import Ranking
+from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.live.standing_verdict import hold
+from offheap.analysis.owners.results import OwnersGrowth
+from offheap.analysis.owners.verdict import judge
 from offheap.recording.model import OwnersOverTime
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offheap.analysis.results import Verdict
-from offheap.analysis.verdict_reasons import VERDICTS, Judgements, Reason
+from offheap.analysis.sites.results import Verdict
+from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason
 
 LOOKS = 2  # in a row: one look may be chance
 

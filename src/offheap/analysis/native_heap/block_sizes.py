@@ -6,7 +6,7 @@ stream has four tables of 65,536 bytes, an inflate stream a state of 7,152 and a
 
 from __future__ import annotations
 
-from offheap.analysis.results_native_heap import BlockSize
+from offheap.analysis.native_heap.results import BlockSize
 
 _KNOWN = {
     65_536: "a Deflater's tables (zlib, four each)",

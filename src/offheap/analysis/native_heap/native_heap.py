@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.results_native_heap import Arena, BlockSize, NativeHeap, Tagged, Use
-from offheap.analysis.retention import remedies
+from offheap.analysis.native_heap.remedies import remedies
+from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap, Tagged, Use
 from offheap.jvm import malloc_header
 from offheap.jvm.nmt import Report
 from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offheap.analysis.results_native_heap import Arena, Remedy
+from offheap.analysis.native_heap.results import Arena, Remedy
 
 THRESHOLD = 128 << 10  # M_TRIM_THRESHOLD at the start
 FEW = 2

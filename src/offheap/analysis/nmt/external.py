@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis import frames
-from offheap.analysis.accounts import Accounts
-from offheap.analysis.results_nmt import External, Site
+from offheap.analysis.nmt.results import External, Site
+from offheap.analysis.owners.accounts import Accounts
+from offheap.analysis.stacks import frames
 from offheap.jvm.nmt import Category
 from offheap.recording.model import MALLOC, Recording
 

@@ -17,10 +17,10 @@ from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 
-from offheap.analysis import malloc_split, shapes
-from offheap.analysis.accounts import Holding, Owner, Part, Placed
-from offheap.analysis.ranges import Claims, Range
-from offheap.analysis.results_native_heap import NativeHeap
+from offheap.analysis.native_heap.results import NativeHeap
+from offheap.analysis.owners import malloc_split, mapping_shapes
+from offheap.analysis.owners.accounts import Holding, Owner, Part, Placed
+from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.nmt import Report
 from offheap.jvm.system_map import TaggedMapping
@@ -107,7 +107,7 @@ class Piece:
 def known(evidence: Evidence) -> Claims:
     """The claims that need no look into the process's memory: steps 1 and 2."""
     rows = evidence.rows
-    claims = Claims(shapes.stacks(rows, evidence.threads))
+    claims = Claims(mapping_shapes.stacks(rows, evidence.threads))
     claims.add(Range(p.start, p.end, _PLACES[p.part], p.name) for p in evidence.places)
     claims.add(Range(image.start, image.end, "shared-libraries", image.path) for image in evidence.images)
     if evidence.nmt:
@@ -118,13 +118,13 @@ def known(evidence: Evidence) -> Claims:
                 continue  # by its shape first
             name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
             claims.add([Range(region.start, region.end, owner, name)])
-    claims.add(shapes.jemalloc(rows) or shapes.arenas(rows, evidence.heads))
+    claims.add(mapping_shapes.jemalloc(rows) or mapping_shapes.arenas(rows, evidence.heads))
     if evidence.metaspace:
         if not any(place.part == "class space" for place in evidence.places):
-            claims.add(shapes.class_space(rows, claims, evidence.metaspace))
+            claims.add(mapping_shapes.class_space(rows, claims, evidence.metaspace))
         if not any(place.part == "metaspace" for place in evidence.places):
-            claims.add(shapes.metaspace(rows, claims, evidence.metaspace))
-    claims.add(shapes.mark_stacks(rows))
+            claims.add(mapping_shapes.metaspace(rows, claims, evidence.metaspace))
+    claims.add(mapping_shapes.mark_stacks(rows))
     return claims
 
 
@@ -133,7 +133,7 @@ def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
     return [
         (start, end)
         for row in rows
-        if shapes.is_anonymous(row) and row.mapping.permissions.startswith("rw") and row.memory.rss
+        if mapping_shapes.is_anonymous(row) and row.mapping.permissions.startswith("rw") and row.memory.rss
         for start, end, holder in claims.cut(row.mapping.start, row.mapping.end)
         if holder is None
     ]
@@ -144,15 +144,15 @@ def heaps(
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Where glibc's arenas are: what brk grows, and what lies at multiples of 64 MiB."""
     main = [(row.mapping.start, row.mapping.end) for row in rows if row.mapping.path == "[heap]"]
-    return main, [(found.start, found.end) for found in shapes.arenas(rows, heads)]
+    return main, [(found.start, found.end) for found in mapping_shapes.arenas(rows, heads)]
 
 
 def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, int]]) -> None:
     """Adds steps 3 and 4 to what `known` returned; `chunks` are malloc's large blocks."""
     rows = evidence.rows
     claims.add(Range(start, end, "malloc", "glibc large blocks") for start, end in chunks)
-    told = shapes.stacks(rows, evidence.threads)
-    claims.add(shapes.other_stacks(rows, told, UNNAMED_STACKS))
+    told = mapping_shapes.stacks(rows, evidence.threads)
+    claims.add(mapping_shapes.other_stacks(rows, told, UNNAMED_STACKS))
     if evidence.nmt and "Metaspace" not in evidence.nmt.categories:
         classes = [region for region in evidence.nmt.regions if region.category == "Class"]
         claims.add(Range(region.start, region.end, "metaspace", "metaspace") for region in classes)

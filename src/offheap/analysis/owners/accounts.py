@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.results_native_heap import NativeHeap
+from offheap.analysis.native_heap.results import NativeHeap
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.proc.cgroup import Cgroup
 from offheap.proc.smaps import Memory

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from offheap.analysis.accounts import Owner
+from offheap.analysis.owners.accounts import Owner
 
 
 @dataclass(frozen=True, slots=True)

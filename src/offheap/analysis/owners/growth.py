@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from offheap.analysis import owners_collections, warm_up
-from offheap.analysis.owners_collections import after_collections
-from offheap.analysis.results_owners import Grown, Kind, OwnerGrowth
-from offheap.analysis.trend import Floats, Trend, trend
+from offheap.analysis.owners import heap_collections, warm_up
+from offheap.analysis.owners.heap_collections import after_collections
+from offheap.analysis.owners.results import Grown, Kind, OwnerGrowth
+from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _heap(
     over: OwnersOverTime, rss: Trend, state: State, share: float, whole: float, last: float
 ) -> Standing:
     for gauge in ("old-collections", "collections"):
-        after = owners_collections.trend_of_floors(over, *after_collections(over, gauge))
+        after = heap_collections.trend_of_floors(over, *after_collections(over, gauge))
         if after is None:
             continue
         judged = _state(after, share, whole)
@@ -216,7 +216,7 @@ def _held_by_objects(
     over: OwnersOverTime, one: Standing, held: Floats, share: float, whole: float
 ) -> Standing:
     """The same judged on its floors, the least between two collections."""
-    count = owners_collections.ran(over)
+    count = heap_collections.ran(over)
     one = replace(
         one, grown=_grown(over, MAPPED, "bytes") if one.kind == "mapped-files" else (), collections=count
     )
@@ -224,9 +224,9 @@ def _held_by_objects(
         return one
     if not count:
         return replace(one, state="uncollected") if one.state == "grows" else one
-    if one.state == "grows" and not owners_collections.gave_back(over, held):
+    if one.state == "grows" and not heap_collections.gave_back(over, held):
         return one
-    after = owners_collections.trend_of_floors(over, *owners_collections.floors(over, held))
+    after = heap_collections.trend_of_floors(over, *heap_collections.floors(over, held))
     if after is not None:
         return replace(one, state=_state(after, share, whole), trend=after)
     return replace(one, state="uncollected") if one.state == "grows" else one
@@ -275,4 +275,4 @@ def _may_be_metaspace(over: OwnersOverTime) -> bool:
 
 def _unloading(over: OwnersOverTime) -> bool:
     """Whether a collection that could unload classes ran in the last two thirds."""
-    return bool(owners_collections.ran(over, "old-collections"))
+    return bool(heap_collections.ran(over, "old-collections"))

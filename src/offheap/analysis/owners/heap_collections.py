@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis.trend import Floats, Trend, trend
+from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 FEWEST_COLLECTIONS = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from offheap.analysis.accounts import Holding, Owner, Part
-from offheap.analysis.results_native_heap import BlockSize, NativeHeap
+from offheap.analysis.native_heap.results import BlockSize, NativeHeap
+from offheap.analysis.owners.accounts import Holding, Owner, Part
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.nmt import Report
 

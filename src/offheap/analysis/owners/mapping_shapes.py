@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, pairwise
 
-from offheap.analysis.accounts import Owner
-from offheap.analysis.ranges import Claims, Range
+from offheap.analysis.owners.accounts import Owner
+from offheap.analysis.owners.claims import Claims, Range
 from offheap.jvm.vm_info import MetaspaceUsage
 from offheap.proc.smaps import Row
 from offheap.proc.threads import Thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.results import Estimate
+from offheap.analysis.sites.results import Estimate
 
 Kind = Literal[
     "java-heap",

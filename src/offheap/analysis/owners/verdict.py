@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from offheap.analysis import owners_collections, warm_up
-from offheap.analysis.owners_growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Standing, growth, standings
-from offheap.analysis.power import DEFAULT_LIMIT, round_up_seconds
-from offheap.analysis.results import Estimate
-from offheap.analysis.results_owners import Grown, Kind, OwnersGrowth, WhereVerdict
-from offheap.analysis.trend import seconds_needed
+from offheap.analysis.owners import heap_collections, warm_up
+from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Standing, growth, standings
+from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.trend import seconds_needed
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT, round_up_seconds
 from offheap.quantities import PER_SECOND, format_duration, format_size
 from offheap.recording.model import OwnersOverTime
 
@@ -134,7 +134,7 @@ def _blame(
     if one.collections:
         times = "a collection" if one.collections == 1 else f"{one.collections} collections"
         why += f"; {times} ran meanwhile and did not free it"
-        if owners_collections.ran(over, "old-collections") == 0:
+        if heap_collections.ran(over, "old-collections") == 0:
             why += ", none of them of the old generation"
     allocator = next((name.removeprefix(ALLOCATOR) for name in over.gauges if name.startswith(ALLOCATOR)), "")
     if allocator and one.kind == "native-malloc":
@@ -199,7 +199,7 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
         else:
             why = "but no collection of the Java heap ran that could have freed what Java objects hold of it"
         # As long as it takes for some more collections, if they come as they did.
-        longer = owners_collections.FEWEST_COLLECTIONS / one.collections if one.collections else 2.0
+        longer = heap_collections.FEWEST_COLLECTIONS / one.collections if one.collections else 2.0
         return _collecting(
             _open(f"{grew}, {why}", pid, seconds * max(longer, 2.0)), pid, "half-way through it"
         )
@@ -212,7 +212,7 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
             )
         shown = "classes could be unloaded" if one.kind == "metaspace" else "it is no garbage"
         why = f"{grew}, but too few collections of the old generation have shown whether {shown}"
-        times = f"{owners_collections.FEWEST_COLLECTIONS} times, spread over it"
+        times = f"{heap_collections.FEWEST_COLLECTIONS} times, spread over it"
         return _collecting(_open(why, pid, seconds), pid, times)
     if one.state == "warming":
         old = warm_up.age(over) or 0.0

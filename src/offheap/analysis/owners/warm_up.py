@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offheap.analysis.results_owners import Grown, Kind
+from offheap.analysis.owners.results import Grown, Kind
 from offheap.recording.model import OwnersOverTime
 
 AGE = "age"  # the gauge: seconds since the process started

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import packages
-from offheap.analysis.blame import blamed, called
-from offheap.analysis.grouping import Framed, Grouping, Traits
-from offheap.analysis.packages import Application
+from offheap.analysis.sites.grouping import Framed, Grouping, Traits
+from offheap.analysis.stacks import packages
+from offheap.analysis.stacks.blame import blamed, called
+from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Recording
 
 Floats = NDArray[np.float64]

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames
-from offheap.analysis.blame import MAYBE, Trait, looked_at, trait
-from offheap.analysis.callbacks import callback
-from offheap.analysis.packages import Application
+from offheap.analysis.stacks import frames
+from offheap.analysis.stacks.blame import MAYBE, Trait, looked_at, trait
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Recording
 
 _CALLBACK, _OUTSIDE = "callback", "outside"

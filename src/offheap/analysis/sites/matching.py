@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap import cxx_names
-from offheap.analysis import frames
-from offheap.analysis.grouping import Traits, by_frames
-from offheap.analysis.sites import group
+from offheap.analysis.sites.grouping import Traits, by_frames
+from offheap.analysis.sites.sites import group
+from offheap.analysis.stacks import cxx_names, frames
 from offheap.recording.model import Frame, Recording
 
 _ADDRESS = re.compile(r"(.*?)\+?0x[0-9a-f]+$")

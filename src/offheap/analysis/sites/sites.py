@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
-from offheap.analysis.born_together import joined
-from offheap.analysis.callbacks import callback
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.grouping import Grouping, Traits, by_frames
-from offheap.analysis.results import CallPath, Estimate, Site
+from offheap.analysis.sites.born_together import joined
+from offheap.analysis.sites.grouping import Grouping, Traits, by_frames
+from offheap.analysis.sites.results import CallPath, Estimate, Site
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import MMAP, Recording
 
 Rows = NDArray[Any]

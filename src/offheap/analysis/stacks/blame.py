@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from offheap import cxx_names
-from offheap.analysis import frames, packages
-from offheap.analysis.callbacks import callback
-from offheap.analysis.packages import Application
+from offheap.analysis.stacks import cxx_names, frames, packages
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Frame
 
 NOBODY = Application()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offheap.analysis import frames
+from offheap.analysis.stacks import frames
 from offheap.recording.model import Frame
 
 # Where libjvm calls an agent.  What the compiler inlined leaves the class that posts the event.

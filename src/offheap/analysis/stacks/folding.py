@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offheap.analysis import frames, packages
-from offheap.analysis.blame import blamed as look
-from offheap.analysis.blame import entry, position
-from offheap.analysis.callbacks import callback
+from offheap.analysis.stacks import frames, packages
+from offheap.analysis.stacks.blame import blamed as look
+from offheap.analysis.stacks.blame import entry, position
+from offheap.analysis.stacks.callbacks import callback
 from offheap.recording.model import Frame
 
 # Lines of a stack: with its figures a suspect fits a screen of 24 lines or so.

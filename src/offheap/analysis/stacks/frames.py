@@ -6,8 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from offheap import cxx_names
-from offheap.analysis import packages
+from offheap.analysis.stacks import cxx_names, packages
 from offheap.recording.model import Frame
 
 # Functions that allocate for their caller, whatever the caller wants: C, C++, Rust and GLib

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from offheap.analysis import frames
-from offheap.analysis.blame import short
+from offheap.analysis.stacks import frames
+from offheap.analysis.stacks.blame import short
 from offheap.recording.model import Frame
 
 MOST_MARKS = 3

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import frames, jvm_structures
+from offheap.analysis.stacks import frames, jvm_structures
 from offheap.recording.model import Frame, Recording
 
 Bools = NDArray[np.bool_]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.estimates import Floats
-from offheap.analysis.results import Site
+from offheap.analysis.sites.results import Site
+from offheap.analysis.statistics.estimates import Floats
 from offheap.recording.model import Recording
 
 AGES = 24

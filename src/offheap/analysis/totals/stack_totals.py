@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.sites import latest_rows
+from offheap.analysis.sites.sites import latest_rows
 from offheap.recording.model import Recording
 
 

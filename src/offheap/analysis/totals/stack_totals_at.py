@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.results import Estimate
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import Recording
 
 _POINTS = 12

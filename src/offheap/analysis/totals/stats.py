@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offheap.analysis import totals
-from offheap.analysis.grouping import Grouping
-from offheap.analysis.results import Estimate, Live
-from offheap.analysis.sites import group
+from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.sites.sites import group
+from offheap.analysis.totals import totals
 from offheap.quantities import format_count
 from offheap.recording.model import Info, Recording
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates, sites
-from offheap.analysis.results import Estimate, Live
+from offheap.analysis.sites import sites
+from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.statistics import estimates
 from offheap.recording.model import MMAP, Recording
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from offheap.analysis import estimates, frames, totals
-from offheap.analysis.estimates import Parts
-from offheap.analysis.results import Estimate, Live
-from offheap.analysis.summary import share_of
+from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.stacks import frames
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Parts
+from offheap.analysis.totals import totals
+from offheap.analysis.totals.summary import share_of
 from offheap.recording.model import MMAP, Frame, Info, Recording
 
 

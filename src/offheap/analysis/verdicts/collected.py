@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence
-from offheap.analysis.estimates import Estimates, Floats, poisson_limits, zeros
-from offheap.analysis.history import Boundaries, Histories
-from offheap.analysis.sites import SiteTable
-from offheap.analysis.survival import (
+from offheap.analysis.sites.sites import SiteTable
+from offheap.analysis.statistics.estimates import Estimates, Floats, poisson_limits, zeros
+from offheap.analysis.verdicts import evidence
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
+from offheap.analysis.verdicts.survival import (
     CLOCK_SECONDS,
     SETTLE_SECONDS,
     Survival,

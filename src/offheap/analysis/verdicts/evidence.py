@@ -42,8 +42,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.estimates import Floats
-from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 _YOUTH, _COMPILING, _GROWN = 30.0, 600.0, 60.0  # seconds of a process's life
 _CHANGES = np.array((1.5, 3.0, 6.0, -1.5, -3.0, -6.0))  # of the rate: it falls, or rises

@@ -23,10 +23,10 @@ from functools import cache
 
 import numpy as np
 
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.history import Histories
-from offheap.analysis.sites import SiteTable, latest_rows
-from offheap.analysis.verdict_rules import FEWEST_OF_LATE, SHORTEST
+from offheap.analysis.sites.sites import SiteTable, latest_rows
+from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.verdicts.site_history import Histories
+from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
 from offheap.quantities import format_duration, format_size
 
 PROBABILITY = 0.95  # with which a leak of X is reported

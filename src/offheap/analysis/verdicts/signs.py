@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.history import Boundaries, Histories
-from offheap.analysis.site_rates import NORMAL_95
+from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.verdicts import evidence
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
+from offheap.analysis.verdicts.site_rates import NORMAL_95
 
 Bools = NDArray[np.bool_]
 

@@ -17,10 +17,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import estimates
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.grouping import Grouping
-from offheap.analysis.sites import latest_rows
+from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.sites.sites import latest_rows
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import Recording
 
 ERAS = 24

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.history import Boundaries, Histories
+from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 IN_USE = 0.8  # of a site's time: what was born since may be merely in use
 NORMAL_95 = 1.96  # standard deviations, of a two-sided 95 % interval

@@ -18,16 +18,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import collected, evidence, signs, site_rates, survivor_layer
-from offheap.analysis.collected import Collected
-from offheap.analysis.estimates import Floats, zeros
-from offheap.analysis.history import Histories
-from offheap.analysis.signs import LEAKS_TO_CACHES
-from offheap.analysis.site_rates import IN_USE
-from offheap.analysis.sites import SiteTable
-from offheap.analysis.survivor_layer import LIKELY
-from offheap.analysis.verdict_reasons import Judgements, Reason
-from offheap.analysis.verdict_rules import Growing, Question, growing, reasons
+from offheap.analysis.sites.sites import SiteTable
+from offheap.analysis.statistics.estimates import Floats, zeros
+from offheap.analysis.verdicts import collected, evidence, signs, site_rates, survivor_layer
+from offheap.analysis.verdicts.collected import Collected
+from offheap.analysis.verdicts.signs import LEAKS_TO_CACHES
+from offheap.analysis.verdicts.site_history import Histories
+from offheap.analysis.verdicts.site_rates import IN_USE
+from offheap.analysis.verdicts.survivor_layer import LIKELY
+from offheap.analysis.verdicts.verdict_reasons import Judgements, Reason
+from offheap.analysis.verdicts.verdict_rules import Growing, Question, growing, reasons
 
 Bools = NDArray[np.bool_]
 

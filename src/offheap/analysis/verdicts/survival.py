@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.estimates import Floats
+from offheap.analysis.statistics.estimates import Floats
 from offheap.recording.model import CollectionKind, Collections, Recording
 
 _FEWEST = 5  # sampled blocks

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence
-from offheap.analysis.estimates import Estimates, Floats, poisson_limits
-from offheap.analysis.history import Boundaries, Histories
-from offheap.analysis.signs import ratio
-from offheap.analysis.site_rates import IN_USE, Rates, seen
+from offheap.analysis.statistics.estimates import Estimates, Floats, poisson_limits
+from offheap.analysis.verdicts import evidence
+from offheap.analysis.verdicts.signs import ratio
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
+from offheap.analysis.verdicts.site_rates import IN_USE, Rates, seen
 
 Bools = NDArray[np.bool_]
 

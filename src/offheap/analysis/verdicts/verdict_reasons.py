@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.results import Verdict
+from offheap.analysis.sites.results import Verdict
+from offheap.analysis.statistics.estimates import Estimates, Floats
 
 Bools = NDArray[np.bool_]
 

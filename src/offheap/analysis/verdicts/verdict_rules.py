@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis import evidence, signs
-from offheap.analysis.collected import Collected, Kept
-from offheap.analysis.estimates import Estimates, Floats
-from offheap.analysis.history import Boundaries, Histories
-from offheap.analysis.signs import FEWEST_SURVIVORS, above_zero, fades, ratio
-from offheap.analysis.site_rates import IN_USE
-from offheap.analysis.sites import SiteTable
-from offheap.analysis.survivor_layer import LIKELY, STRAIGHT, Course
-from offheap.analysis.verdict_reasons import Reason
+from offheap.analysis.sites.sites import SiteTable
+from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.verdicts import evidence, signs
+from offheap.analysis.verdicts.collected import Collected, Kept
+from offheap.analysis.verdicts.signs import FEWEST_SURVIVORS, above_zero, fades, ratio
+from offheap.analysis.verdicts.site_history import Boundaries, Histories
+from offheap.analysis.verdicts.site_rates import IN_USE
+from offheap.analysis.verdicts.survivor_layer import LIKELY, STRAIGHT, Course
+from offheap.analysis.verdicts.verdict_reasons import Reason
 
 Bools = NDArray[np.bool_]
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.recording import contract, live_limits
-from offheap.recording.contract import Coverage, Loss, Section, State
+from offheap.probe import contract
+from offheap.probe.contract import Coverage, Loss, Section, State
+from offheap.probe.live_files import limits
+from offheap.probe.live_files.modified_utf8 import decode
 from offheap.recording.model import Budget
-from offheap.recording.modified_utf8 import decode
 
 Rows = NDArray[Any]
 
@@ -147,10 +148,10 @@ def _check(path: Path, row: Any, length: int) -> None:
             raise damaged(path, f"{section.name} lies outside of it")
         if section in appended and min(int(its["used"]), capacity) * row_bytes > _MOST_APPENDED:
             raise damaged(path, f"{section.name} is larger than 1 GiB")
-    for section, most in live_limits.MOST_ROWS.items():
-        if int(row["sections"][section]["used"]) > most < live_limits.used(row["sections"], section):
+    for section, most in limits.MOST_ROWS.items():
+        if int(row["sections"][section]["used"]) > most < limits.used(row["sections"], section):
             raise damaged(path, f"it has more than {most} rows of {section.name}")
-    live_limits.check(path, row["sections"], 0)
+    limits.check(path, row["sections"], 0)
     keys, values = (int(row["sections"][s]["capacity"]) for s in (Section.KEYS, Section.VALUES))
     if keys != values:
         raise damaged(path, f"it has {keys} keys and {values} values")

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from offheap.recording import contract
+from offheap.probe import contract
+from offheap.probe.contract import Section
 from offheap.recording.allowance import OF_LIVE_FILE, Allowance
-from offheap.recording.contract import Section
 
 # Rows that a frame, a value or the probe can number.
 MOST_ROWS: Mapping[Section, int] = {

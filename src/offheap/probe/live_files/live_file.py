@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
+from offheap.probe import contract
+from offheap.probe.contract import Section, State
+from offheap.probe.live_files import header as live_header
+from offheap.probe.live_files import limits
+from offheap.probe.live_files.header import Header, damaged, truncated
+from offheap.probe.live_files.live_set import concatenate, live_blocks, live_ranges
+from offheap.probe.live_files.modified_utf8 import decode
 from offheap.proc import opening
 from offheap.proc.opening import RegularFile
-from offheap.recording import contract, live_header, live_limits
-from offheap.recording.contract import Section, State
-from offheap.recording.live_header import Header, damaged, truncated
-from offheap.recording.live_set import concatenate, live_blocks, live_ranges
-from offheap.recording.modified_utf8 import decode
 
 Rows = NDArray[Any]
 
@@ -108,12 +110,12 @@ class LiveFile:
         header = self.header
         tick = header.tick_seconds
         parts: list[Rows] = []
-        allowance = live_limits.check(self.path, header.sections, self._frames_named, header.segments)
+        allowance = limits.check(self.path, header.sections, self._frames_named, header.segments)
         for keys_at, values_at, capacity in self._segments():
             for first, count in _chunks(capacity):
                 keys, values = self._at_rest(keys_at, values_at, first, count)
                 if len(keys):
-                    allowance.take(len(keys), live_limits.LIVE_ROW_BYTES, "live blocks")
+                    allowance.take(len(keys), limits.LIVE_ROW_BYTES, "live blocks")
                     parts.append(live_blocks(values, header.intervals, tick))
         for first, count in _chunks(int(header.sections[Section.RANGES]["capacity"])):
             before = self._rows(Section.RANGES, first, count)
@@ -124,7 +126,7 @@ class LiveFile:
             before, after = before[taken], after[taken]
             whole = np.dtype(("V", contract.RANGE.itemsize))
             same = before.view(whole) == after.view(whole)
-            allowance.take(len(taken), live_limits.LIVE_ROW_BYTES, "live mappings")
+            allowance.take(len(taken), limits.LIVE_ROW_BYTES, "live mappings")
             parts.append(live_ranges(after[same], header.intervals, tick))
         live = concatenate(parts)
         live["stack"][live["stack"] >= header.sections[Section.STACKS]["capacity"]] = 0
@@ -180,7 +182,7 @@ class LiveFile:
     def admit_frames(self, count: int) -> None:
         """UserError when so many more distinct frames, which are to be named, need too much memory."""
         self._frames_named += count
-        live_limits.check(self.path, self.header.sections, self._frames_named, self.header.segments)
+        limits.check(self.path, self.header.sections, self._frames_named, self.header.segments)
 
     def modules(self) -> Rows:
         """Complete rows of contract.MODULE by number (an incomplete one has start 0)."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording import contract
+from offheap.probe import contract
 from offheap.recording.model import LIVE
 
 Rows = NDArray[Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from offheap.probe.live_files.header import Header
 from offheap.proc import cgroup, status
-from offheap.recording.live_header import Header
 
 # Where /proc hides other users' processes their files may not be read.  Any other error is our own trouble,
 # too many open files say: taken for the end of the process it would have its live file removed.

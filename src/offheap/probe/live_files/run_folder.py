@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from offheap.errors import UserError
+from offheap.probe.live_files import recorded_process, search
 from offheap.proc import status
 from offheap.quantities import format_size
-from offheap.recording import live_files, process
 
 # The probe takes a folder only if twice its tables fit (probe/live_file.c).
 _ROOM_SAMPLED = 32 << 20
@@ -60,7 +60,7 @@ def make(
 
 def remove(folder: Path) -> None:
     """With the files of processes that are gone; what a living JVM still writes stays."""
-    for file in live_files.inside(folder):
+    for file in search.inside(folder):
         if not file.recording or not file.jvm:
             with contextlib.suppress(OSError):
                 file.path.unlink()
@@ -109,7 +109,9 @@ def kept_by(folder: int) -> str:
     if namespace != os.stat("/proc/self/ns/pid").st_ino:
         return "the run that created its folder is in another container"
     return (
-        f"the run that created its folder still runs (PID {pid})" if process.alive(pid, start_ticks) else ""
+        f"the run that created its folder still runs (PID {pid})"
+        if recorded_process.alive(pid, start_ticks)
+        else ""
     )
 
 
@@ -117,9 +119,9 @@ def _left_behind(folder: int, path: Path) -> bool:
     """Whether a folder is ours, its run is gone, and no process writes to it."""
     if os.fstat(folder).st_uid != os.geteuid() or kept_by(folder):
         return False
-    found = {file.path.name: file for file in live_files.inside(path)}
+    found = {file.path.name: file for file in search.inside(path)}
     for name in os.listdir(folder):
-        match = live_files.NAME.fullmatch(name)
+        match = search.NAME.fullmatch(name)
         # One that is only being made cannot be read yet.
         if match and (found[name].recording if name in found else os.path.exists(f"/proc/{match[1]}")):
             return False
@@ -128,7 +130,7 @@ def _left_behind(folder: int, path: Path) -> bool:
 
 def _empty(folder: int) -> None:
     for name in os.listdir(folder):
-        if name == _OWNER or live_files.NAME.fullmatch(name):
+        if name == _OWNER or search.NAME.fullmatch(name):
             os.unlink(name, dir_fd=folder)
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.errors import UserError
+from offheap.probe.contract import Coverage, State
+from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.header import Header
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import opening, status
 from offheap.proc.time_limit import within
-from offheap.recording import process
-from offheap.recording.contract import Coverage, State
-from offheap.recording.live_file import LiveFile
-from offheap.recording.live_header import Header
 
 NAME = re.compile(r"offheap-(\d{1,10})-[0-9a-f]{16}\.live")
 
@@ -80,7 +80,7 @@ def inside(folder: Path) -> list[FoundFile]:
     found = []
     for name in sorted(names):
         with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
-            pid = process.find(live_file.header)
+            pid = recorded_process.find(live_file.header)
             # Anybody may write in /tmp, and what a file says of its process is not secret.
             if pid is None or live_file.owner in (0, status.read(pid).uid):
                 found.append(_describe(folder / name, live_file.header, pid))

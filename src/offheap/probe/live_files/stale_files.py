@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from offheap.probe import contract
+from offheap.probe.contract import State
+from offheap.probe.live_files import recorded_process, run_folder, search
 from offheap.proc import locks, opening, status
 from offheap.quantities import format_duration, format_size
-from offheap.recording import contract, live_files, process, run_folder
-from offheap.recording.contract import State
 
 # A process that was killed by night is looked into the next morning.
 _SWEPT_AFTER_SECONDS = 24 * 3600.0
@@ -74,7 +75,7 @@ def survey(wish: Wish | None = None) -> list[LiveFileFound]:
     """Every live file where the probe makes them and in the folders of runs, the largest first."""
     wish = wish or Wish()
     found: dict[tuple[int, int], LiveFileFound] = {}
-    for folder in live_files.folders():
+    for folder in search.folders():
         theirs = str(folder).startswith("/proc/")
         with contextlib.suppress(OSError), _opened(folder, theirs) as above:
             _judge_all(above, folder, wish, found)
@@ -96,7 +97,7 @@ def sweep() -> None:
     run_folder.sweep()
     for folder in run_folder.parents():
         with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
-            for name in filter(live_files.NAME.fullmatch, os.listdir(above)):
+            for name in filter(search.NAME.fullmatch, os.listdir(above)):
                 with contextlib.suppress(OSError):
                     _sweep_one(above, name)
 
@@ -145,7 +146,7 @@ def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int],
     # A file in the folder of a run waits for its run, whoever has written it.
     kept = run_folder.kept_by(folder) if run_folder.NAME.fullmatch(path.name) else ""
     for name in sorted(os.listdir(folder)):
-        match = live_files.NAME.fullmatch(name)
+        match = search.NAME.fullmatch(name)
         if not match:
             continue
         with contextlib.suppress(OSError):
@@ -204,7 +205,7 @@ def _wanted(descriptor: int) -> str:
     row = _header(descriptor)
     pid, recording, recorder = None, False, ""
     if row is not None:
-        pid = process.find_process(int(row["pid"]), int(row["process_start"]))
+        pid = recorded_process.find_process(int(row["pid"]), int(row["process_start"]))
         recording = row["state"] == State.RECORDING
         recorder = _recorder(row)
     written = locks.is_written(descriptor)
@@ -240,7 +241,7 @@ def _recorder(row: Any) -> str:
     pid = int(row["recorder_pid"])
     # One in another container is known by its lock alone, which it holds until it removes the file.
     here = int(row["recorder_namespace"]) == os.stat("/proc/self/ns/pid").st_ino
-    alive = pid and here and process.alive(pid, int(row["recorder_start"]))
+    alive = pid and here and recorded_process.alive(pid, int(row["recorder_start"]))
     return f"PID {pid}, the offheap that it was made for, still runs" if alive else ""
 
 

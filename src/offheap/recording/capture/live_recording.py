@@ -5,21 +5,21 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
-from offheap.recording import process
-from offheap.recording.assembly import assemble
+from offheap.recording.build_recording import assemble
+from offheap.recording.capture.snapshots import Snapshots
 from offheap.recording.info import describe, elapsed
-from offheap.recording.live_file import LiveFile
 from offheap.recording.model import Recording
 from offheap.recording.naming import Naming, Symbolizer
-from offheap.recording.snapshots import Snapshots
 
 
 def load(path: Path) -> Recording:
     """Raises UserError when it is no live file, or damaged."""
     with LiveFile(path) as live_file, ExitStack() as stack:
         header = live_file.header
-        pid = process.find(header)
+        pid = recorded_process.find(header)
         naming = stack.enter_context(closing(Naming(live_file, symbolizer(pid))))
         time = elapsed(header, pid is not None)
         snapshot = Snapshots(live_file, naming).take(time, pid=pid, final=True)
@@ -33,7 +33,7 @@ def load(path: Path) -> Recording:
             properties=live_file.properties(),
             command_line=status.command_line(pid) if pid is not None else (),
             problems=naming.problems(),
-            memory_limit=process.memory_limit(pid),
+            memory_limit=recorded_process.memory_limit(pid),
         )
         return assemble(
             info,
@@ -51,4 +51,4 @@ def symbolizer(pid: int | None) -> Symbolizer:
     """Finds files as the process sees them while it lives, as we see them afterwards."""
     from offheap.symbols import Symbolizer as Files
 
-    return Files(process.root(pid), pid)
+    return Files(recorded_process.root(pid), pid)

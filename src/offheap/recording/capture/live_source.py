@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.probe.contract import State
+from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
-from offheap.recording import process, stored_recording
-from offheap.recording.assembly import Stacks, assemble
-from offheap.recording.contract import State
+from offheap.recording.build_recording import Stacks, assemble
+from offheap.recording.capture.live_recording import symbolizer
+from offheap.recording.capture.snapshots import Snapshots
 from offheap.recording.info import describe, elapsed
-from offheap.recording.layout import META
-from offheap.recording.live_file import LiveFile
-from offheap.recording.live_recording import symbolizer
-from offheap.recording.look import Look
+from offheap.recording.live_update import Look
 from offheap.recording.model import Chain, OwnersOverTime, Recording
 from offheap.recording.naming import Naming
-from offheap.recording.snapshots import Snapshots
+from offheap.recording.storage import reader
+from offheap.recording.storage.layout import META
 
 # A directory is read whole each time: at most so much of one CPU goes into it.
 _SHARE_OF_CPU = 0.01
@@ -43,7 +44,7 @@ class FollowedLiveFile:
         self._gauges = gauges
         self._counted: list[tuple[float, Mapping[str, float]]] = []
         self._file = LiveFile(path)
-        self._pid = process.find(self._file.header)
+        self._pid = recorded_process.find(self._file.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
         self._naming = Naming(self._file, symbolizer(self._pid))
         self._snapshots = Snapshots(self._file, self._naming)
@@ -62,7 +63,7 @@ class FollowedLiveFile:
         if self._over:
             return None
         header = self._file.refresh()
-        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         # Asked before the file is read: what the process wrote before it ended is then read below.
         self._over = not alive or header.state in (State.STOPPED, State.EXITED)
         # A killed process's heartbeat lies before our last look.
@@ -142,7 +143,7 @@ class FollowedDirectory:
         if self._recording is not None and (written == self._written or began < self._due):
             return None
         used = time.process_time()
-        self._recording = stored_recording.load(self._path, self._symbolizer)
+        self._recording = reader.load(self._path, self._symbolizer)
         self._written = written
         self._due = began + (time.process_time() - used) / _SHARE_OF_CPU
         its = self._recording

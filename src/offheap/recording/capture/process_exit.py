@@ -7,7 +7,7 @@ import os
 import select
 import time
 
-from offheap.recording import process
+from offheap.probe.live_files import recorded_process
 
 
 class Life:
@@ -28,7 +28,7 @@ class Life:
                 self._fd = os.pidfd_open(pid)
                 self._ends.register(self._fd, select.POLLIN)
             # Asked after: what was opened is that process if it still lives now, and no later one.
-            self._over = not process.alive(pid, process_start)
+            self._over = not recorded_process.alive(pid, process_start)
 
     def __enter__(self) -> Life:
         return self
@@ -50,5 +50,5 @@ class Life:
             else:
                 time.sleep(seconds)
                 assert self._pid is not None
-                self._over = not process.alive(self._pid, self._start)
+                self._over = not recorded_process.alive(self._pid, self._start)
         return self._over

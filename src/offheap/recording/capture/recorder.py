@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Protocol
 
 from offheap.errors import UserError
+from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
-from offheap.recording import process
+from offheap.recording.capture.live_recording import symbolizer
+from offheap.recording.capture.process_exit import Life
+from offheap.recording.capture.snapshots import Snapshot, Snapshots
 from offheap.recording.info import Ended, describe, elapsed, ended
-from offheap.recording.layout import COUNTED
-from offheap.recording.life import Life
-from offheap.recording.live_file import LiveFile
-from offheap.recording.live_recording import symbolizer
 from offheap.recording.model import RecorderCost
 from offheap.recording.naming import Naming
-from offheap.recording.snapshots import Snapshot, Snapshots
-from offheap.recording.store import RecordingWriter, writer
+from offheap.recording.storage.layout import COUNTED
+from offheap.recording.storage.writer import RecordingWriter, writer
 
 # How often to look whether it is over, and whether modules have come: the process is waited for, and two
 # numbers of the file are read.  Early on libraries are loaded, and some are deleted at once.
@@ -145,10 +145,10 @@ class _Recorder:
         self._target = target
         self._every = every
         self._share = _SHARE if every is None else _SHARE_WHEN_ASKED
-        self._pid = process.find(source.header)
+        self._pid = recorded_process.find(source.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
         # As it begins: at the end the process, and its cgroup with it, may be gone.
-        self._memory_limit = process.memory_limit(self._pid)
+        self._memory_limit = recorded_process.memory_limit(self._pid)
         self._naming = Naming(source, symbolizer(self._pid))
         self._snapshots = Snapshots(source, self._naming, native_at_end=True)
         self._modules = 0  # whose images are open
@@ -239,7 +239,7 @@ class _Recorder:
         if not final:  # the last one names native frames, and the tables are written after it
             self._peak = _peak_bytes()
         header = self._source.refresh()
-        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         now = elapsed(header, alive)
         # A killed process's heartbeat lies before its last blocks, and maybe before our last look.
         self._time = max(self._time, now)
@@ -320,7 +320,7 @@ class _Recorder:
     def _finish(self, snapshot: Snapshot) -> Outcome:
         self._target.finish()
         header = self._source.header
-        alive = self._pid is not None and process.alive(self._pid, header.process_start)
+        alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         how = ended(header, alive)
         removed = how != "recording" and self._source.remove()
         properties = self._source.properties()

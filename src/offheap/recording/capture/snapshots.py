@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording import process
-from offheap.recording.assembly import Stacks
-from offheap.recording.contract import FRAME_KIND_SHIFT, FrameKind, Section, StackKind
-from offheap.recording.live_file import LiveFile
-from offheap.recording.live_set import sums_by_stack
+from offheap.probe.contract import FRAME_KIND_SHIFT, FrameKind, Section, StackKind
+from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.live_file import LiveFile
+from offheap.probe.live_files.live_set import sums_by_stack
+from offheap.recording.build_recording import Stacks
 from offheap.recording.model import PROCESS, SERIES, Chain
 from offheap.recording.naming import Naming
 
@@ -50,7 +50,7 @@ class Snapshots:
     _unnamed: dict[int, int] = field(default_factory=dict)  # raw frame -> number
     _mapping: list[NDArray[np.bool_]] = field(default_factory=list)  # stack after stack: of mmap?
     _latest: Rows = field(default_factory=lambda: np.zeros(0, SERIES))
-    _size: process.Size = field(default_factory=lambda: process.Size(0, 0))
+    _size: recorded_process.Size = field(default_factory=lambda: recorded_process.Size(0, 0))
 
     def take(self, time: float, *, pid: int | None, final: bool = False) -> Snapshot:
         """Reads the file; `final`: nobody writes it any more.
@@ -76,7 +76,7 @@ class Snapshots:
         # A process that is gone keeps the size it had last, and so does one that the probe has left: tens of
         # megabytes of an exact recording's tables left with it.
         if pid is not None and not (self._size.rss_bytes and self.live_file.ended()):
-            self._size = process.size(pid) or self._size
+            self._size = recorded_process.size(pid) or self._size
         row = np.zeros(1, PROCESS)
         row["time"], row["rss_bytes"], row["threads"] = time, self._size.rss_bytes, self._size.threads
         for name in ("live_bytes", "live_blocks", "allocated_bytes"):

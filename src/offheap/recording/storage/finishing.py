@@ -14,9 +14,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from offheap.recording.journal import Columns, JournalTables
-from offheap.recording.layout import APPENDED, REPLACED
-from offheap.recording.parts import connect, reason, write_parquet
+from offheap.recording.storage.journal import Columns, JournalTables
+from offheap.recording.storage.layout import APPENDED, REPLACED
+from offheap.recording.storage.parquet_parts import connect, reason, write_parquet
 
 # Rows of a part: 44 MB of the widest table's in memory.
 _PART_ROWS = 500_000

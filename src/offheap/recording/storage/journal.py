@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 
 from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance
-from offheap.recording.assembly import Stacks
-from offheap.recording.layout import APPENDED, JOURNALED, REPLACED
+from offheap.recording.build_recording import Stacks
+from offheap.recording.storage.layout import APPENDED, JOURNALED, REPLACED
 
 Columns = dict[str, NDArray[Any]]
 

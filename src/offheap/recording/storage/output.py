@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.output_name import refuse_other_format
-from offheap.recording.layout import META
+from offheap.recording.storage.layout import META
+from offheap.recording.storage.output_name import refuse_other_format
 
 
 def check_output(output: Path) -> None:

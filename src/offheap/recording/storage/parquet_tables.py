@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance, too_large
-from offheap.recording.assembly import Stacks
-from offheap.recording.layout import APPENDED, REPLACED
-from offheap.recording.parts import connect, literal, parts, reason
+from offheap.recording.build_recording import Stacks
+from offheap.recording.storage.layout import APPENDED, REPLACED
+from offheap.recording.storage.parquet_parts import connect, literal, parts, reason
 
 # Bytes in memory while a table is read, at the peak: as DuckDB has them, as numpy does, as rows.
 _VALUE_BYTES = 24

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
+from offheap.probe import contract
+from offheap.probe.contract import FrameKind
 from offheap.proc import opening
-from offheap.recording import contract
 from offheap.recording.allowance import too_large
-from offheap.recording.assembly import Named, Stacks, assemble, looks
-from offheap.recording.contract import FrameKind
+from offheap.recording.build_recording import Named, Stacks, assemble, looks
+from offheap.recording.capture.live_recording import symbolizer as its_symbolizer
 from offheap.recording.info import masked
-from offheap.recording.journal import JournalTables, in_writing
-from offheap.recording.layout import APPENDED, COUNTED, META, SCHEMA
-from offheap.recording.live_recording import symbolizer as its_symbolizer
 from offheap.recording.model import (
     LIVE,
     NOT_STORED,
@@ -40,7 +38,9 @@ from offheap.recording.model import (
     Recording,
 )
 from offheap.recording.naming import Symbolizer, native_chains, problems
-from offheap.recording.parquet_tables import ParquetTables, damaged
+from offheap.recording.storage.journal import JournalTables, in_writing
+from offheap.recording.storage.layout import APPENDED, COUNTED, META, SCHEMA
+from offheap.recording.storage.parquet_tables import ParquetTables, damaged
 
 # Keys of meta.json that older recordings lack.
 _LATER = {

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.recording.assembly import Stacks
-from offheap.recording.journal import Journal, Values
-from offheap.recording.layout import META, SCHEMA
+from offheap.recording.build_recording import Stacks
 from offheap.recording.model import NOT_STORED, Chain, Info, Module
-from offheap.recording.output import taken
+from offheap.recording.storage.journal import Journal, Values
+from offheap.recording.storage.layout import META, SCHEMA
+from offheap.recording.storage.output import taken
 
 Rows = NDArray[Any]
 
@@ -148,7 +148,9 @@ class RecordingWriter:
 
     def finish(self) -> None:
         """Makes Parquet of the tables, once nothing more is to come."""
-        from offheap.recording.finishing import write_tables  # DuckDB: too much memory to have it earlier
+        from offheap.recording.storage.finishing import (
+            write_tables,  # DuckDB: too much memory to have it earlier
+        )
 
         write_tables(self.path)
         self._journal.remove()

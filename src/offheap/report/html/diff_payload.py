@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from offheap import __version__
-from offheap.analysis.namesakes import apart
-from offheap.analysis.results_diff import Diff, Difference, Side
-from offheap.report.diff import grows_text, headline, hint, leaks_now
-from offheap.report.payload import Frames, estimate, folded, info
+from offheap.analysis.diff.results import Diff, Difference, Side
+from offheap.analysis.stacks.namesakes import apart
+from offheap.report.html.payload import Frames, estimate, folded, info
+from offheap.report.terminal.diff import grows_text, headline, hint, leaks_now
 
 SCHEMA = "offheap.diff-page/3"
 

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from offheap.analysis.results import Estimate, Suspect
-from offheap.analysis.results_diff import Diff
+from offheap.analysis.diff.results import Diff
+from offheap.analysis.sites.results import Estimate, Suspect
 from offheap.errors import UserError
 from offheap.recording.model import Recording
-from offheap.report import diff_payload
-from offheap.report.output import put
-from offheap.report.payload import payload
+from offheap.report.html import diff_payload
+from offheap.report.html.payload import payload
+from offheap.report.text.output import put
 
-TEMPLATE = Path(__file__).parent / "_web" / "report.html"
+TEMPLATE = Path(__file__).parents[1] / "_web" / "report.html"
 _ELEMENT = 'data-encoding="json">@OFFHEAP_PAYLOAD@<'
 MARK = '<meta name="generator" content="offheap"'  # in the template
 

@@ -13,23 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap import __version__, masking
-from offheap.analysis import totals as whole
-from offheap.analysis.accounts import TITLES
-from offheap.analysis.answer import triggered
-from offheap.analysis.blame import short
-from offheap.analysis.callbacks import callback
-from offheap.analysis.conclusion import advice, also, conclude, without_suspect
-from offheap.analysis.courses import site_courses
-from offheap.analysis.folding import folds
-from offheap.analysis.leaks import Ranking, ranking
-from offheap.analysis.namesakes import apart
-from offheap.analysis.results import Estimate, Suspect
-from offheap.analysis.rss_beside_leak import rss_note
-from offheap.analysis.stacks import StackTotals, stack_totals, thread_shares
+from offheap import __version__
+from offheap.analysis.leaks.answer import triggered
+from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.rss_beside_leak import rss_note
+from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.sites.results import Estimate, Suspect
+from offheap.analysis.stacks.blame import short
+from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.folding import folds
+from offheap.analysis.stacks.namesakes import apart
+from offheap.analysis.totals import totals as whole
+from offheap.analysis.totals.downsampled_series import site_courses
+from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
+from offheap.recording import masking
 from offheap.recording.model import MMAP, Frame, Info, OwnersOverTime, Recording
-from offheap.report.payload_series import series
+from offheap.report.html.payload_series import series
 
 SCHEMA = "offheap.report-page/3"
 

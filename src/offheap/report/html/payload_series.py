@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.courses import courses
+from offheap.analysis.totals.downsampled_series import courses
 from offheap.recording.model import Recording
 
 _LEVELS = 4096

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from offheap.analysis.block_sizes import known_as
-from offheap.analysis.results_native_heap import BlockSize, NativeHeap, Trimmed, Use
-from offheap.report.json import Value
+from offheap.analysis.native_heap.block_sizes import known_as
+from offheap.analysis.native_heap.results import BlockSize, NativeHeap, Trimmed, Use
+from offheap.report.json.schemas import Value
 
 
 def native_heap(heap: NativeHeap) -> Value:

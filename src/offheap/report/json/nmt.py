@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from offheap.analysis.results_nmt import Site, Tracked
+from offheap.analysis.nmt.results import Site, Tracked
 from offheap.jvm.nmt import Category
-from offheap.report.json import Value
+from offheap.report.json.schemas import Value
 
 _COUNTS = ("malloc_count", "malloc_peak_count")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from offheap.analysis.accounts import TITLES
-from offheap.analysis.power import DEFAULT_LIMIT, PROBABILITY
-from offheap.analysis.results import Estimate
-from offheap.analysis.results_owners import OwnersGrowth, WhereVerdict
+from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.owners.results import OwnersGrowth, WhereVerdict
+from offheap.analysis.sites.results import Estimate
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT, PROBABILITY
 from offheap.recording.model import Info, OwnersOverTime
-from offheap.report.json import Value
+from offheap.report.json.schemas import Value
 
 
 def recorded(info: Info, found: OwnersGrowth) -> Value:

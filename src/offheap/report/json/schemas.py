@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, get_args
 
-from offheap.analysis.answer import headline
-from offheap.analysis.conclusion import Conclusion
-from offheap.analysis.power import BLOCK_BYTES, PROBABILITY
-from offheap.analysis.results import Estimate, Live, Site, Suspect, Verdict
-from offheap.analysis.stats import Stats, lost_samples
-from offheap.analysis.summary import Summary
-from offheap.analysis.tree import Node, Tree
+from offheap.analysis.leaks.answer import headline
+from offheap.analysis.leaks.conclusion import Conclusion
+from offheap.analysis.sites.results import Estimate, Live, Site, Suspect, Verdict
+from offheap.analysis.totals.stats import Stats, lost_samples
+from offheap.analysis.totals.summary import Summary
+from offheap.analysis.totals.tree import Node, Tree
+from offheap.analysis.verdicts.power import BLOCK_BYTES, PROBABILITY
 from offheap.recording.model import Budget, Frame, Info
 
 Value = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offheap.analysis.accounts import TITLES, Accounts, Part
+from offheap.analysis.owners.accounts import TITLES, Accounts, Part
 from offheap.proc.cgroup import Cgroup
-from offheap.report import native_heap_json
-from offheap.report.json import Value
+from offheap.report.json import native_heap
+from offheap.report.json.schemas import Value
 
 
 def where(accounts: Accounts) -> Value:
@@ -35,7 +35,7 @@ def where(accounts: Accounts) -> Value:
         "unattributed_bytes": accounts.unattributed_bytes,
         "unattributed": _parts(accounts.unattributed),
         "cgroup": _cgroup(accounts.cgroup),
-        "malloc": native_heap_json.native_heap(accounts.native_heap) if accounts.native_heap else None,
+        "malloc": native_heap.native_heap(accounts.native_heap) if accounts.native_heap else None,
         "ranges": [
             {
                 "start": f"{one.start:#x}",

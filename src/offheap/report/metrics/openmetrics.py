@@ -11,9 +11,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from offheap.errors import UserError
-from offheap.look_all import Looked
-from offheap.report.bounded_server import BoundedServer
-from offheap.report.text import printable
+from offheap.inspect.all_jvms import Looked
+from offheap.report.metrics.bounded_server import BoundedServer
+from offheap.report.text.printable import printable
 
 _PROCESS = ("pid", "name")
 # Whoever reaches the address may scrape it: all JVMs are asked at most so often.

@@ -7,15 +7,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis import frames
-from offheap.analysis.answer import headline
-from offheap.analysis.blame import entry, position, short
-from offheap.analysis.folding import folds
-from offheap.analysis.results import Suspect
-from offheap.analysis.results_gate import Gate, Outcome
+from offheap.analysis.gate.results import Gate, Outcome
+from offheap.analysis.leaks.answer import headline
+from offheap.analysis.sites.results import Suspect
+from offheap.analysis.stacks import frames
+from offheap.analysis.stacks.blame import entry, position, short
+from offheap.analysis.stacks.folding import folds
 from offheap.quantities import PER_MINUTE, format_size
-from offheap.report import json
-from offheap.report.text import place, printable
+from offheap.report.json import schemas
+from offheap.report.text.printable import place, printable
 
 LINES = 10
 
@@ -72,9 +72,9 @@ def value(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[str, A
         "outcome": outcome,
         "recordings": [
             {
-                "recording": json.recording(gate.info),
+                "recording": schemas.recording(gate.info),
                 "outcome": gate.outcome,
-                "power": json.power(gate.found),
+                "power": schemas.power(gate.found),
                 "ignored_sites": gate.ignored,
                 "checks": [
                     {
@@ -85,11 +85,13 @@ def value(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[str, A
                             {
                                 "verdict": suspect.verdict,
                                 "confidence": round(suspect.confidence, 3),
-                                "live_bytes": json.quantity(suspect.site.live_bytes),
-                                "growth_bytes_per_second": json.quantity(suspect.growth_bytes_per_second, 3),
+                                "live_bytes": schemas.quantity(suspect.site.live_bytes),
+                                "growth_bytes_per_second": schemas.quantity(
+                                    suspect.growth_bytes_per_second, 3
+                                ),
                                 "headline": headline(suspect),
-                                "blamed": json.frame(suspect.blamed),
-                                "stack": json.stack(suspect.site),
+                                "blamed": schemas.frame(suspect.blamed),
+                                "stack": schemas.stack(suspect.site),
                             }
                             for suspect in check.suspects
                         ],

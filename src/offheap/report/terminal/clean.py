@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from offheap.quantities import format_duration, format_size
-from offheap.report.json import Value
-from offheap.report.lines import put
-from offheap.report.text import printable
-from offheap.report.width import width, wrapped
-from offheap.report.wording import plural
+from offheap.report.json.schemas import Value
+from offheap.report.text.lines import put
+from offheap.report.text.printable import printable
+from offheap.report.text.width import width, wrapped
+from offheap.report.text.wording import plural
 
 if TYPE_CHECKING:
-    from offheap.recording.stale_files import LiveFileFound
+    from offheap.probe.live_files.stale_files import LiveFileFound
 
 _MOST = 5  # in `offheap ps`
 

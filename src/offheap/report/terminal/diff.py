@@ -8,13 +8,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.blame import short, through
-from offheap.analysis.results_diff import Change, Diff, Difference, Growth, GrowthChange, Side, SiteChange
+from offheap.analysis.diff.results import Change, Diff, Difference, Growth, GrowthChange, Side, SiteChange
+from offheap.analysis.stacks.blame import short, through
 from offheap.quantities import PER_SECOND, format_count, format_duration, format_size
 from offheap.recording.model import Frame
-from offheap.report import json, wording
-from offheap.report.text import place, printable
-from offheap.report.width import width
+from offheap.report.json import schemas
+from offheap.report.text import wording
+from offheap.report.text.printable import place, printable
+from offheap.report.text.width import width
 
 _STYLES: dict[Change, str] = {
     "new": "bold red",
@@ -99,8 +100,8 @@ def value(diff: Diff) -> dict[str, Any]:
                 "live_blocks": _difference(site.live_blocks),
                 "allocated_bytes": _difference(site.allocated_bytes),
                 "growth": _growth(site.growth),
-                "blamed": json.frame(site.blamed),
-                "stack": [json.frame(frame) for frame in site.stack],
+                "blamed": schemas.frame(site.blamed),
+                "stack": [schemas.frame(frame) for frame in site.stack],
             }
             for site in diff.sites
         ],
@@ -109,7 +110,7 @@ def value(diff: Diff) -> dict[str, Any]:
                 "rank": function.rank,
                 "change": function.change,
                 "significant": function.significant,
-                "function": json.frame(function.function),
+                "function": schemas.frame(function.function),
                 "others": function.others,
                 "live_bytes": _difference(function.live_bytes),
             }
@@ -239,14 +240,14 @@ def _side(side: Side) -> str:
 
 
 def _side_value(side: Side) -> dict[str, Any]:
-    return {"time": side.time, "seconds": round(side.seconds, 3), "recording": json.recording(side.info)}
+    return {"time": side.time, "seconds": round(side.seconds, 3), "recording": schemas.recording(side.info)}
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
     return {
-        "old": json.quantity(difference.old, 3),
-        "new": json.quantity(difference.new, 3),
-        "change": json.quantity(difference.change, 3),
+        "old": schemas.quantity(difference.old, 3),
+        "new": schemas.quantity(difference.new, 3),
+        "change": schemas.quantity(difference.change, 3),
     }
 
 

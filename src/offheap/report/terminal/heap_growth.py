@@ -7,10 +7,10 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.heap_growth import HeapGrowth
+from offheap.analysis.owners.heap_growth import HeapGrowth
 from offheap.quantities import format_duration, format_size
-from offheap.report.json import Value
-from offheap.report.text import printable
+from offheap.report.json.schemas import Value
+from offheap.report.text.printable import printable
 
 _MOST = 12
 

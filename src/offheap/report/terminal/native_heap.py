@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.block_sizes import known_as
-from offheap.analysis.results_native_heap import NativeHeap, Trimmed
+from offheap.analysis.native_heap.block_sizes import known_as
+from offheap.analysis.native_heap.results import NativeHeap, Trimmed
 from offheap.quantities import format_duration, format_size
-from offheap.report.text import printable
-from offheap.report.width import width
-from offheap.report.wording import plural
+from offheap.report.text.printable import printable
+from offheap.report.text.width import width
+from offheap.report.text.wording import plural
 
 _MOST_SIZES, _MOST_ARENAS = 12, 12
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from offheap.analysis.results_nmt import External, Site, Tracked
+from offheap.analysis.nmt.results import External, Site, Tracked
 from offheap.jvm.nmt import Category
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _INDENT = " " * 28

@@ -8,11 +8,11 @@ import textwrap
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.accounts import TITLES
-from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
+from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.owners.results import OwnerGrowth, OwnersGrowth
 from offheap.quantities import PER_SECOND, format_duration, format_size
-from offheap.report.text import printable
-from offheap.report.width import NARROW, width
+from offheap.report.text.printable import printable
+from offheap.report.text.width import NARROW, width
 
 _TITLE, _LABEL = 30, 11
 _STYLES = {"stable": "green", "cannot tell yet": "yellow"}

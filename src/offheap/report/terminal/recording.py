@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from offheap.analysis.blame import position
-from offheap.analysis.folding import folds
-from offheap.analysis.namesakes import Mark
-from offheap.analysis.results import Live, Suspect, Verdict
-from offheap.analysis.stats import Stats
-from offheap.analysis.summary import Summary
-from offheap.analysis.tree import Node, Tree
+from offheap.analysis.sites.results import Live, Suspect, Verdict
+from offheap.analysis.stacks.blame import position
+from offheap.analysis.stacks.folding import folds
+from offheap.analysis.stacks.namesakes import Mark
+from offheap.analysis.totals.stats import Stats
+from offheap.analysis.totals.summary import Summary
+from offheap.analysis.totals.tree import Node, Tree
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame
-from offheap.report import wording
-from offheap.report.lines import Piece, put
-from offheap.report.namesakes_text import beside
-from offheap.report.text import printable
-from offheap.report.width import output, width
+from offheap.report.text import wording
+from offheap.report.text.lines import Piece, put
+from offheap.report.text.namesakes import beside
+from offheap.report.text.printable import printable
+from offheap.report.text.width import output, width
 
 _LABEL = 11  # columns
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from offheap.analysis.accounts import TITLES, Accounts, Owner, Part
+from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Part
 from offheap.proc.cgroup import Cgroup
 from offheap.quantities import format_duration, format_size
-from offheap.report import native_heap_text
-from offheap.report.text import printable
-from offheap.report.width import NARROW, width
+from offheap.report.terminal import native_heap
+from offheap.report.text.printable import printable
+from offheap.report.text.width import NARROW, width
 
 _BAR, _TITLE, _LABEL = 28, 30, 11
 _MOST_PARTS = 40
@@ -66,14 +66,14 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
     elif counted:
         _print_fact(out, "malloc", "direct buffers are what the JDK counts of them, taken off its blocks")
     if accounts.native_heap:
-        for sentence in native_heap_text.sentences(accounts.native_heap):
+        for sentence in native_heap.sentences(accounts.native_heap):
             _print_fact(out, "malloc", sentence)
     for sentence in accounts.missing:
         _print_fact(out, "not told", sentence)
     cost = f"; the JVM's answers cost it {format_size(accounts.cost_bytes)}" if accounts.cost_bytes else ""
     _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{cost}")
     if full and accounts.native_heap:
-        native_heap_text.print_tables(out, accounts.native_heap)
+        native_heap.print_tables(out, accounts.native_heap)
 
 
 def _print_line(out: Console, title: str, size: int, whole: int, largest: int, style: str) -> None:

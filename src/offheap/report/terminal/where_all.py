@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offheap.analysis.accounts import Accounts, Owner
-from offheap.look_all import Looked
-from offheap.report import accounts_json
-from offheap.report.json import Value
-from offheap.report.text import printable
+from offheap.analysis.owners.accounts import Accounts, Owner
+from offheap.inspect.all_jvms import Looked
+from offheap.report.json import where
+from offheap.report.json.schemas import Value
+from offheap.report.text.printable import printable
 
 _MIB = 1 << 20
 # The owners that differ most between JVMs; the rest is in one column, so that a line sums to RSS.
@@ -48,7 +48,7 @@ def as_json(looked: Sequence[Looked]) -> Value:
     return {
         "schema": "offheap.where-all/1",
         "jvms": [
-            accounts_json.where(one.accounts)
+            where.where(one.accounts)
             if one.accounts
             else {"pid": one.pid, "name": one.name or None, "error": one.error}
             for one in looked

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from offheap.analysis.accounts import TITLES, Accounts, Owner, Placed
+from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Placed
 from offheap.quantities import format_size
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
 
 _MOST_NAMES, _MOST_RANGES = 20, 10
 

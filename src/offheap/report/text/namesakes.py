@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from offheap.analysis.blame import short
-from offheap.analysis.namesakes import Mark, brief
+from offheap.analysis.stacks.blame import short
+from offheap.analysis.stacks.namesakes import Mark, brief
 from offheap.recording.model import Frame
-from offheap.report.text import place
+from offheap.report.text.printable import place
 
 
 def beside(marks: Sequence[Mark], name: Callable[[Frame], str] = short) -> str:

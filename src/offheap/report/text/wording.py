@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from offheap import cxx_names
-from offheap.analysis.results import Estimate, Live, Site
+from offheap.analysis.sites.results import Estimate, Live, Site
+from offheap.analysis.stacks import cxx_names
 from offheap.quantities import RateUnit, format_count, format_duration, format_share, format_size
 from offheap.recording.model import Budget, Frame, Info
-from offheap.report.text import place
+from offheap.report.text.printable import place
 
 _SIZES = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB")))
 

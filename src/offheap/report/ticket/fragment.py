@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
+from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 
 # Figures to the right, names to the left: Jupyter sets every cell to the right.
 _LEFT, _RIGHT = ' style="text-align:left"', ' style="text-align:right"'

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
+from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 
 # Also "$": between two of them GitHub sets mathematics, and nested Java classes have one each.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~$&#])")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from offheap.report.document import Block, Facts, Heading, Listing, Paragraph, Table
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
+from offheap.report.ticket.document import Block, Facts, Heading, Listing, Paragraph, Table
 
 _WIDTH = 80
 

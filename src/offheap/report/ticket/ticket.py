@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from offheap.analysis.accounts import TITLES
-from offheap.analysis.blame import position
-from offheap.analysis.folding import folds
-from offheap.analysis.results import Suspect
-from offheap.analysis.results_owners import OwnerGrowth
-from offheap.analysis.stats import Stats
-from offheap.analysis.ticket import Ticket
+from offheap.analysis.leaks.ticket import Ticket
+from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.owners.results import OwnerGrowth
+from offheap.analysis.sites.results import Suspect
+from offheap.analysis.stacks.blame import position
+from offheap.analysis.stacks.folding import folds
+from offheap.analysis.totals.stats import Stats
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
-from offheap.report import json, wording
-from offheap.report.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
-from offheap.report.namesakes_text import beside
-from offheap.report.text import printable
+from offheap.report.json import schemas
+from offheap.report.text import wording
+from offheap.report.text.namesakes import beside
+from offheap.report.text.printable import printable
+from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
 
 SCHEMA = "offheap.ticket/1"
 TITLE = "Native memory: offheap report"
@@ -94,32 +95,32 @@ def value(ticket: Ticket) -> dict[str, Any]:
     first, last = ticket.stats.rss_bytes
     return {
         "schema": SCHEMA,
-        "recording": json.recording(ticket.info),
+        "recording": schemas.recording(ticket.info),
         "answer": ticket.answer,
         "rss_note": ticket.rss_note,
-        "power": json.power(ticket.found),
-        "verdicts": json.verdicts(ticket.verdicts),
+        "power": schemas.power(ticket.found),
+        "verdicts": schemas.verdicts(ticket.verdicts),
         "rss_bytes": {"first": first, "last": last} if first or last else None,
         "owners": [
             {
                 "owner": one.owner,
                 "first_bytes": round(one.first_bytes),
                 "bytes": round(one.bytes),
-                "growth_bytes_per_second": json.quantity(one.growth) if one.growth else None,
+                "growth_bytes_per_second": schemas.quantity(one.growth) if one.growth else None,
             }
             for one in ticket.owners
         ],
         "owners_verdict": {"kind": ticket.grows.kind, "why": ticket.grows.why} if ticket.grows else None,
         "limit_bytes": ticket.limit_bytes,
-        "seconds_to_limit": json.seconds(ticket.seconds_to_limit),
-        **json.by_kind(ticket.stats.live),
-        "suspects": [json.suspect(suspect) for suspect in ticket.suspects],
+        "seconds_to_limit": schemas.seconds(ticket.seconds_to_limit),
+        **schemas.by_kind(ticket.stats.live),
+        "suspects": [schemas.suspect(suspect) for suspect in ticket.suspects],
         "held": [
             {
                 "share": round(held.share, 4),
-                "live_bytes": json.quantity(held.site.live_bytes),
-                "live_blocks": json.quantity(held.site.live_blocks),
-                "blamed": json.frame(held.blamed),
+                "live_bytes": schemas.quantity(held.site.live_bytes),
+                "live_blocks": schemas.quantity(held.site.live_blocks),
+                "blamed": schemas.frame(held.blamed),
             }
             for held in ticket.held
         ],

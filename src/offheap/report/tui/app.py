@@ -15,15 +15,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from offheap.analysis.watched import SORTS, View
-from offheap.analysis.watching import Watch
+from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.view import SORTS, View
 from offheap.errors import UserError
-from offheap.report import live_text
-from offheap.report.live_owners import Owners, OwnersScreen
-from offheap.report.live_screens import HelpScreen, SiteScreen
-from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
-from offheap.report.output import private
-from offheap.report.text import printable
+from offheap.report.text.output import private
+from offheap.report.text.printable import printable
+from offheap.report.tui import live_text
+from offheap.report.tui.owners_screen import Owners, OwnersScreen
+from offheap.report.tui.screens import HelpScreen, SiteScreen
+from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
 
 _POLL_SECONDS = 0.5  # how long a signal may wait
 _COVERED_SECONDS = 5.0  # between looks at a recording while nobody sees the table

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from offheap.analysis import folding
-from offheap.analysis.blame import position
-from offheap.analysis.namesakes import brief
-from offheap.analysis.results import Estimate, Suspect, Verdict
-from offheap.analysis.watched import Row, Sort, View
+from offheap.analysis.live.view import Row, Sort, View
+from offheap.analysis.sites.results import Estimate, Suspect, Verdict
+from offheap.analysis.stacks import folding
+from offheap.analysis.stacks.blame import position
+from offheap.analysis.stacks.namesakes import brief
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
-from offheap.report import wording
-from offheap.report.namesakes_text import beside, fitted
-from offheap.report.text import printable
+from offheap.report.text import wording
+from offheap.report.text.namesakes import beside, fitted
+from offheap.report.text.printable import printable
 
 _BARS = "▁▂▃▄▅▆▇█"
 

@@ -10,15 +10,15 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from offheap.analysis.accounts import TITLES
-from offheap.analysis.results_owners import OwnerGrowth, OwnersGrowth
+from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.owners.results import OwnerGrowth, OwnersGrowth
 from offheap.errors import UserError
 from offheap.quantities import PER_SECOND, format_duration
 from offheap.recording.model import OwnersOverTime
-from offheap.report import live_text
-from offheap.report.live_screens import Overlay
-from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
-from offheap.report.text import printable
+from offheap.report.text.printable import printable
+from offheap.report.tui import live_text
+from offheap.report.tui.screens import Overlay
+from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
 
 # A look walks the page tables of the whole process: for a large one it is taken more rarely.
 _EVERY = 3.0  # seconds

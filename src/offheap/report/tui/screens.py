@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from offheap.analysis.watched import View
-from offheap.report import live_text
-from offheap.report.live_widgets import BOLD, DIM, PLAIN, Line, Lines, Pager, fitting
-from offheap.report.text import printable
+from offheap.analysis.live.view import View
+from offheap.report.text.printable import printable
+from offheap.report.tui import live_text
+from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, Pager, fitting
 
 HELP = """keys
   up down pgup pgdn home end   move (also k j g G)

@@ -20,8 +20,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from offheap.analysis.watched import Sort, View
-from offheap.report import live_text
+from offheap.analysis.live.view import Sort, View
+from offheap.report.tui import live_text
 
 PLAIN = Style()
 BOLD = Style(bold=True)
