@@ -28,8 +28,8 @@ from peer_reports import Held, Reader
 from variants import Variant
 
 from offheap import recording
-from offheap.analysis.sites.results import Estimate
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe import checkout
 from offheap.recording.model import Recording
 

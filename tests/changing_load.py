@@ -12,8 +12,8 @@ from pathlib import Path
 
 from native import PROBE, compile_c
 from offheap import recording
-from offheap.analysis.sites.results import Estimate
 from offheap.analysis.sites.sites import sites
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import Info
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offheap.analysis.leaks.leaks import Ranking, ranking
-from offheap.analysis.sites.results import Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,

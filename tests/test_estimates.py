@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from offheap.analysis.sites.results import Estimate
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 
 INTERVAL = 512 * 1024
 RUNS = 400

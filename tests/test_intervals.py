@@ -12,8 +12,9 @@ import pytest
 
 from native import PROBE, compile_c
 from offheap import recording
-from offheap.analysis.sites.results import Estimate, Site
+from offheap.analysis.sites.results import Site
 from offheap.analysis.sites.sites import sites
+from offheap.analysis.statistics.estimate import Estimate
 
 RUNS = 100
 

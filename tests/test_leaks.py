@@ -14,7 +14,7 @@ import pytest
 
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking, suspects
-from offheap.analysis.sites.results import Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Frame
 from recordings import (
     MALLOC,

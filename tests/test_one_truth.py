@@ -28,7 +28,7 @@ from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.live.follower import Watch
 from offheap.analysis.live.view import View
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import stats
 from offheap.analysis.totals.summary import summary
 from offheap.analysis.totals.totals import live_by_kind

@@ -29,10 +29,10 @@ from offheap.analysis.verdicts.power import (
     bytes_per_sample,
     interval_for,
     precision,
-    round_up_seconds,
     samples_needed,
 )
 from offheap.analysis.verdicts.power import reported as probability
+from offheap.quantities import round_up_seconds
 from recordings import (
     INTERVAL,
     Cache,

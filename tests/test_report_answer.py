@@ -15,7 +15,7 @@ import recordings
 import zoo as zoo_programs
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking, suspects
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
 from offheap.report.html import page as html

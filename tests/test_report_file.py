@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import needs
 from offheap.analysis.leaks.leaks import suspects
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
 from offheap.recording.model import Info, Recording
 from offheap.report.html import page as html

@@ -11,7 +11,7 @@ import pytest
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
-from offheap.analysis.sites.results import Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Frame, OwnersOverTime, Recording
 from recordings import Leak, Process, inflater, native_stack
 

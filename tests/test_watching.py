@@ -17,7 +17,7 @@ from live_file_writer import LiveFileWriter, hook, native
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.live.follower import Watch
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe.contract import Mode, State
 from offheap.quantities import rate_unit
 from offheap.recording.capture.live_source import FollowedLiveFile

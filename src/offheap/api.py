@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.ticket import Ticket, ticket
-from offheap.analysis.sites.results import Site, Suspect
+from offheap.analysis.sites.results import Site
 from offheap.errors import UserError
 from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
 from offheap.report.text.printable import printable

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from offheap.analysis.diff.results import GrowthChange
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.sites.grouping import Grouping
-from offheap.analysis.sites.results import Verdict
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimates import Estimates, Floats
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.recording.model import Recording
 
 _FALSE_DISCOVERIES = 0.01  # beside the 5 % of the end states: both tests are asked of each site

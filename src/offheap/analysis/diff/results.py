@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.sites.results import Estimate, Verdict
+from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.recording.model import Frame, Info
 
 Change = Literal["new", "grown", "shrunk", "gone", "same"]

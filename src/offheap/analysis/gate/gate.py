@@ -33,13 +33,15 @@ from offheap.analysis.leaks.conclusion import (
 )
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.reconcile import Level, grew
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.sites.matching import match
-from offheap.analysis.sites.results import Estimate, Suspect, Verdict
 from offheap.analysis.stacks import frames
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import stack_totals_at, totals
 from offheap.analysis.totals.stats import lost_samples
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.analysis.verdicts.verdict_rules import SHORTEST
 from offheap.quantities import PER_MINUTE, format_duration, format_size
 from offheap.recording.model import Frame, Info, Recording

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from offheap.analysis.leaks.conclusion import Conclusion
-from offheap.analysis.sites.results import Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Info
 
 Outcome = Literal["passed", "failed", "cannot tell"]

@@ -14,7 +14,7 @@ from offheap.quantities import RateUnit, format_duration, format_size
 if TYPE_CHECKING:
     # The diff names frames as the answer does, and need not load what judges leaks.
     from offheap.analysis.leaks.leaks import Ranking
-    from offheap.analysis.sites.results import Suspect
+    from offheap.analysis.leaks.results import Suspect
 
 
 _WAITS = "Java objects may own it: a garbage collection might still free it."

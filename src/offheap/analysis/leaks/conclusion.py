@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from offheap.analysis.leaks.reconcile import Level, beside, grew, why_no_site
-from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for, round_up_seconds
-from offheap.quantities import PER_MINUTE, RateUnit, format_duration
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT, Power, interval_for
+from offheap.quantities import PER_MINUTE, RateUnit, format_duration, round_up_seconds
 
 if TYPE_CHECKING:
     from offheap.analysis.leaks.leaks import Ranking

@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from offheap.analysis.leaks.capacities import advice
 from offheap.analysis.leaks.reconcile import Level, level
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.time_to_limit import Room, room
 from offheap.analysis.owners.results import OwnersGrowth
 from offheap.analysis.owners.verdict import judge as judge_owners
 from offheap.analysis.sites.grouping import Grouping
-from offheap.analysis.sites.results import Estimate, Suspect, Verdict
 from offheap.analysis.sites.sites import SiteTable, table
 from offheap.analysis.stacks.blame import blamed, called, nobody_called
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.origins import origins
 from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates
 from offheap.analysis.totals import totals
 from offheap.analysis.totals.stats import lost_samples
@@ -31,7 +32,7 @@ from offheap.analysis.verdicts.power import Power, growth_limits, new_site_limit
 from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
 from offheap.analysis.verdicts.survival import Survival, survival
-from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason
+from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason, Verdict
 from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
 from offheap.recording.model import Frame, Recording
 

@@ -9,8 +9,8 @@ from offheap.analysis.leaks.answer import describe
 from offheap.analysis.leaks.conclusion import Conclusion, conclude
 from offheap.analysis.leaks.leaks import Ranking
 from offheap.analysis.leaks.reconcile import PAGES, QUIET, why_no_site
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
-from offheap.analysis.sites.results import Suspect
 from offheap.quantities import PER_SECOND
 
 # What the JVM counts as direct buffers.

@@ -21,7 +21,7 @@ import numpy as np
 
 from offheap.analysis.owners.growth import Standing, State, standings
 from offheap.analysis.owners.results import Kind, OwnersGrowth
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
 from offheap.analysis.totals import totals
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration

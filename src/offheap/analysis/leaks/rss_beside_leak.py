@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.touched_bytes import requested_and_touched
 from offheap.analysis.owners.accounts import TITLES
-from offheap.analysis.sites.results import Suspect
 from offheap.quantities import format_size, rate_unit
 from offheap.recording.model import OwnersOverTime, Recording
 

@@ -13,15 +13,17 @@ from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import Conclusion, conclude
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.rss_beside_leak import rss_note
 from offheap.analysis.owners.results import OwnerGrowth, WhereVerdict
-from offheap.analysis.sites.results import Estimate, Suspect, Verdict
 from offheap.analysis.stacks.blame import blamed
 from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import Stats, stats
 from offheap.analysis.totals.summary import Held, share
 from offheap.analysis.totals.totals import live_by_kind
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offheap.analysis.sites.results import Estimate
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import Recording
 
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offheap.analysis.sites.results import Estimate, Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
 from offheap.quantities import RateUnit, format_size
 from offheap.recording.model import Recording

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offheap.analysis.sites.results import Verdict
-from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason
+from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason, Verdict
 
 LOOKS = 2  # in a row: one look may be chance
 

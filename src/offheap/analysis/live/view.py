@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.sites.results import Estimate, Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.sites.sites import holdings, unmet_paths
 from offheap.analysis.stacks.namesakes import Mark, apart, brief
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates
 from offheap.quantities import PER_MINUTE, RateUnit
 from offheap.recording.model import Info

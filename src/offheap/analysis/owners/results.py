@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 
 Kind = Literal[
     "java-heap",

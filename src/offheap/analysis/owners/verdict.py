@@ -11,10 +11,10 @@ import numpy as np
 from offheap.analysis.owners import heap_collections, warm_up
 from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Standing, growth, standings
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import seconds_needed
-from offheap.analysis.verdicts.power import DEFAULT_LIMIT, round_up_seconds
-from offheap.quantities import PER_SECOND, format_duration, format_size
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT
+from offheap.quantities import PER_SECOND, format_duration, format_size, round_up_seconds
 from offheap.recording.model import OwnersOverTime
 
 _SHORTEST = 10.0  # seconds

@@ -5,18 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import Frame
-
-Verdict = Literal["leak", "growing", "steady", "startup", "freed", "cannot tell yet"]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A quantity with its 95 % interval; low == estimate == high when it is exact."""
-
-    estimate: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +61,3 @@ class Site:
     def part_shown(self) -> CallPath | None:
         """What the stack shown holds; None where it holds all that is live of the site."""
         return self.paths[0] if len(self.paths) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A site with its verdict.  `why` is one sentence with the figures behind the verdict.
-
-    called    the library's outermost method that `blamed` called, None where it called none
-    triggers  of an agent's callback: the Java methods that ran when it was called, most live bytes first
-    """
-
-    rank: int
-    verdict: Verdict
-    confidence: float  # 0..1
-    site: Site
-    blamed: Frame  # the frame a person should look at: the application's, not the allocator's wrapper
-    growth_bytes_per_second: Estimate
-    # What the recording saw it grow by, where it freed nothing: without the chance by which births come.
-    grown_bytes_per_second: Estimate
-    old_bytes: Estimate  # live bytes born before the last fifth of the recording
-    why: str
-    # A Java object may own it, and no collection is known to have run that would have freed it.
-    waits_for_gc: bool = False
-    called: Frame | None = None
-    triggers: tuple[Frame, ...] = ()
-    seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth
-    next: str = ""  # what would tell, or bounds it; "" where nothing is known

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from offheap.analysis.sites.born_together import joined
 from offheap.analysis.sites.grouping import Grouping, Traits, by_frames
-from offheap.analysis.sites.results import CallPath, Estimate, Site
+from offheap.analysis.sites.results import CallPath, Site
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import MMAP, Recording
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.sites.results import Estimate
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import Recording
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offheap.analysis.sites.grouping import Grouping
-from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.sites.results import Live
 from offheap.analysis.sites.sites import group
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals
 from offheap.quantities import format_count
 from offheap.recording.model import Info, Recording

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offheap.analysis.sites.results import Estimate, Live, Site
+from offheap.analysis.sites.results import Live, Site
 from offheap.analysis.sites.sites import sites
 from offheap.analysis.stacks.blame import blamed
 from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.analysis.stacks.packages import Application
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals
 from offheap.recording.model import Frame, Info, Recording
 

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.sites import sites
-from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.sites.results import Live
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import MMAP, Recording
 
 

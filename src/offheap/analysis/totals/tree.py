@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from offheap.analysis.sites.results import Estimate, Live
+from offheap.analysis.sites.results import Live
 from offheap.analysis.stacks import frames
 from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Parts
 from offheap.analysis.totals import totals
 from offheap.analysis.totals.summary import share_of

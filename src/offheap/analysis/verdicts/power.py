@@ -27,7 +27,7 @@ from offheap.analysis.sites.sites import SiteTable, latest_rows
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.verdicts.site_history import Histories
 from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
-from offheap.quantities import format_duration, format_size
+from offheap.quantities import format_duration, format_size, round_up_seconds
 
 PROBABILITY = 0.95  # with which a leak of X is reported
 # Bytes a second, where nobody gave a limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of a
@@ -162,14 +162,6 @@ def precision(limit: float, seconds: float | None = None) -> Precision:
         how = "recording every block, as --exact does"
     gate = f"a leak of {format_size(limit * 60)}/min within {format_duration(expected)}"
     return Precision(interval, f"{how}: to show or exclude {gate}")
-
-
-def round_up_seconds(seconds: float) -> float:
-    """A time that people would choose: whole 5 s below a minute, 10 s below two, then minutes."""
-    if math.isinf(seconds):
-        return seconds
-    step = 5.0 if seconds <= 60 else 10.0 if seconds <= 120 else 60.0
-    return math.ceil(seconds / step) * step
 
 
 def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Floats:

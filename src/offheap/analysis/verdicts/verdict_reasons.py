@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.sites.results import Verdict
 from offheap.analysis.statistics.estimates import Estimates, Floats
 
+Verdict = Literal["leak", "growing", "steady", "startup", "freed", "cannot tell yet"]
 Bools = NDArray[np.bool_]
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from offheap.analysis.diff.results import Diff
-from offheap.analysis.sites.results import Estimate, Suspect
+from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
 from offheap.recording.model import Recording
 from offheap.report.html import diff_payload

@@ -17,13 +17,14 @@ from offheap import __version__
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
 from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.rss_beside_leak import rss_note
 from offheap.analysis.owners.accounts import TITLES
-from offheap.analysis.sites.results import Estimate, Suspect
 from offheap.analysis.stacks.blame import short
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.namesakes import apart
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals as whole
 from offheap.analysis.totals.downsampled_series import site_courses
 from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares

@@ -6,7 +6,7 @@ import math
 
 from offheap.analysis.owners.accounts import TITLES
 from offheap.analysis.owners.results import OwnersGrowth, WhereVerdict
-from offheap.analysis.sites.results import Estimate
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT, PROBABILITY
 from offheap.recording.model import Info, OwnersOverTime
 from offheap.report.json.schemas import Value

@@ -13,11 +13,14 @@ from typing import Any, get_args
 
 from offheap.analysis.leaks.answer import headline
 from offheap.analysis.leaks.conclusion import Conclusion
-from offheap.analysis.sites.results import Estimate, Live, Site, Suspect, Verdict
+from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.sites.results import Live, Site
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import Stats, lost_samples
 from offheap.analysis.totals.summary import Summary
 from offheap.analysis.totals.tree import Node, Tree
 from offheap.analysis.verdicts.power import BLOCK_BYTES, PROBABILITY
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.recording.model import Budget, Frame, Info
 
 Value = dict[str, Any]

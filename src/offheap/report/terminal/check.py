@@ -9,7 +9,7 @@ from rich.text import Text
 
 from offheap.analysis.gate.results import Gate, Outcome
 from offheap.analysis.leaks.answer import headline
-from offheap.analysis.sites.results import Suspect
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.stacks import frames
 from offheap.analysis.stacks.blame import entry, position, short
 from offheap.analysis.stacks.folding import folds

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from offheap.analysis.sites.results import Live, Suspect, Verdict
+from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.sites.results import Live
 from offheap.analysis.stacks.blame import position
 from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.namesakes import Mark
 from offheap.analysis.totals.stats import Stats
 from offheap.analysis.totals.summary import Summary
 from offheap.analysis.totals.tree import Node, Tree
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame
 from offheap.report.text import wording

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from offheap.analysis.sites.results import Estimate, Live, Site
+from offheap.analysis.sites.results import Live, Site
 from offheap.analysis.stacks import cxx_names
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.quantities import RateUnit, format_count, format_duration, format_share, format_size
 from offheap.recording.model import Budget, Frame, Info
 from offheap.report.text.printable import place

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.ticket import Ticket
 from offheap.analysis.owners.accounts import TITLES
 from offheap.analysis.owners.results import OwnerGrowth
-from offheap.analysis.sites.results import Suspect
 from offheap.analysis.stacks.blame import position
 from offheap.analysis.stacks.folding import folds
 from offheap.analysis.totals.stats import Stats

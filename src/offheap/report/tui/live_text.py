@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.live.view import Row, Sort, View
-from offheap.analysis.sites.results import Estimate, Suspect, Verdict
 from offheap.analysis.stacks import folding
 from offheap.analysis.stacks.blame import position
 from offheap.analysis.stacks.namesakes import brief
+from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.recording.model import Frame, Info
 from offheap.report.text import wording
