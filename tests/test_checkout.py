@@ -13,7 +13,7 @@ import pytest
 import needs
 from offheap.probe import checkout
 
-PACKAGE = Path(checkout.__file__).parent
+PACKAGE = Path(checkout.__file__).parent.parent
 ROOT = Path(__file__).resolve().parent.parent
 REFRESH = "from offheap.probe import checkout; print(checkout.__file__); checkout.refresh_probe()"
 

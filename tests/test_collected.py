@@ -13,7 +13,7 @@ import pytest
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
-from offheap.recording.info import Ended
+from offheap.recording.capture.info import Ended
 from offheap.recording.model import CollectionKind, Recording
 from recordings import Behaviour, Churn, Leak, Owned, Process, library, native_stack
 

@@ -20,7 +20,7 @@ from offheap.probe import control
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
 from offheap.recording import load
-from offheap.recording.naming import Naming
+from offheap.recording.names.naming import Naming
 from offheap.symbols import Symbolizer, images
 from waiting_jvm import NOBODY
 from zoo import ROOT

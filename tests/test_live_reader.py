@@ -25,8 +25,8 @@ from offheap.probe.live_files import search
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.live_files.modified_utf8 import decode
 from offheap.recording import load
-from offheap.recording.java_names import bytecode_index, class_name, method_name
 from offheap.recording.model import Frame
+from offheap.recording.names.java_names import bytecode_index, class_name, method_name
 from offheap.symbols import Symbolizer
 
 

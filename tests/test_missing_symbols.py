@@ -12,7 +12,7 @@ from offheap.probe.live_files import search
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording import load
 from offheap.recording.capture.recorder import record
-from offheap.recording.naming import Naming
+from offheap.recording.names.naming import Naming
 from offheap.symbols import Symbolizer
 
 SOURCE = Path(__file__).parent / "images" / "nameless.c"

@@ -287,7 +287,7 @@ def test_lost_samples_are_summed(shop: Recording) -> None:
 
 
 def test_docs_name_every_schema_that_is_printed() -> None:
-    source = Path(schemas.__file__).parent.parent
+    source = Path(schemas.__file__).parents[2]
     printed = {
         schema
         for path in source.rglob("*.py")

@@ -121,7 +121,7 @@ def owners_of(path: Path, watch: Watch) -> Owners | None:
     from offheap.inspect.over_time import Looking
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find
-    from offheap.recording.info import elapsed
+    from offheap.recording.capture.info import elapsed
 
     if path.is_dir():
         return watch.owners

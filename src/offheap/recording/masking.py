@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from offheap.recording.model import Info
 
 MASK = "***"
 
@@ -97,3 +100,13 @@ def _masked_pair(match: re.Match[str]) -> str:
         return f"{name}{sign}{MASK}"
     # The value may be a pair itself: -Dopts=password=x.
     return f"{name}{sign}{_PAIR.sub(_masked_pair, value)}"
+
+
+def masked(info: Info) -> Info:
+    """Without the values of arguments and properties that look like secrets."""
+    return replace(
+        info,
+        command_line=arguments(info.command_line),
+        jvm_flags=arguments(info.jvm_flags),
+        properties=properties(info.properties),
+    )

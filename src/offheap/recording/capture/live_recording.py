@@ -9,10 +9,10 @@ from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
 from offheap.recording.build_recording import assemble
+from offheap.recording.capture.info import describe, elapsed
 from offheap.recording.capture.snapshots import Snapshots
-from offheap.recording.info import describe, elapsed
 from offheap.recording.model import Recording
-from offheap.recording.naming import Naming, Symbolizer
+from offheap.recording.names.naming import Naming, symbolizer
 
 
 def load(path: Path) -> Recording:
@@ -45,10 +45,3 @@ def load(path: Path) -> Recording:
             snapshot.series,
             snapshot.process,
         )
-
-
-def symbolizer(pid: int | None) -> Symbolizer:
-    """Finds files as the process sees them while it lives, as we see them afterwards."""
-    from offheap.symbols import Symbolizer as Files
-
-    return Files(recorded_process.root(pid), pid)

@@ -16,12 +16,11 @@ from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
 from offheap.recording.build_recording import Stacks, assemble
-from offheap.recording.capture.live_recording import symbolizer
+from offheap.recording.capture.info import describe, elapsed
 from offheap.recording.capture.snapshots import Snapshots
-from offheap.recording.info import describe, elapsed
 from offheap.recording.live_update import Look
 from offheap.recording.model import Chain, OwnersOverTime, Recording
-from offheap.recording.naming import Naming
+from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage import reader
 from offheap.recording.storage.layout import META
 

@@ -14,12 +14,11 @@ from offheap.errors import UserError
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
-from offheap.recording.capture.live_recording import symbolizer
+from offheap.recording.capture.info import Ended, describe, elapsed, ended
 from offheap.recording.capture.process_exit import Life
 from offheap.recording.capture.snapshots import Snapshot, Snapshots
-from offheap.recording.info import Ended, describe, elapsed, ended
 from offheap.recording.model import RecorderCost
-from offheap.recording.naming import Naming
+from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage.layout import COUNTED
 from offheap.recording.storage.writer import RecordingWriter, writer
 

@@ -17,7 +17,7 @@ from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.live_files.live_set import sums_by_stack
 from offheap.recording.build_recording import Stacks
 from offheap.recording.model import PROCESS, SERIES, Chain
-from offheap.recording.naming import Naming
+from offheap.recording.names.naming import Naming
 
 Rows = NDArray[Any]
 

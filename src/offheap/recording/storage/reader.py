@@ -19,8 +19,7 @@ from offheap.probe.contract import FrameKind
 from offheap.proc import opening
 from offheap.recording.allowance import too_large
 from offheap.recording.build_recording import Named, Stacks, assemble, looks
-from offheap.recording.capture.live_recording import symbolizer as its_symbolizer
-from offheap.recording.info import masked
+from offheap.recording.masking import masked
 from offheap.recording.model import (
     LIVE,
     NOT_STORED,
@@ -37,7 +36,8 @@ from offheap.recording.model import (
     RecorderCost,
     Recording,
 )
-from offheap.recording.naming import Symbolizer, native_chains, problems
+from offheap.recording.names.naming import Symbolizer, native_chains, problems
+from offheap.recording.names.naming import symbolizer as its_symbolizer
 from offheap.recording.storage.journal import JournalTables, in_writing
 from offheap.recording.storage.layout import APPENDED, COUNTED, META, SCHEMA
 from offheap.recording.storage.parquet_tables import ParquetTables, damaged

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from offheap.probe import contract
 from offheap.probe.contract import FrameKind, MethodState, Section
+from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.header import damaged
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
-from offheap.recording.java_names import INEXACT, bytecode_index, method_name
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
+from offheap.recording.names.java_names import INEXACT, bytecode_index, method_name
 
 _PROBE = "liboffheap.so"
 # The compiled method is on the stack; which method inlined into it made the call is not in its debug records.
@@ -244,3 +245,10 @@ def _module(live_file: LiveFile, row: Any) -> Module:
     return Module(
         live_file.string(int(row["path"])), build_id, int(row["start"]), int(row["end"]), int(row["bias"])
     )
+
+
+def symbolizer(pid: int | None) -> Symbolizer:
+    """Finds files as the process sees them while it lives, as we see them afterwards."""
+    from offheap.symbols import Symbolizer as Files
+
+    return Files(recorded_process.root(pid), pid)

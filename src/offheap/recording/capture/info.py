@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from offheap.probe.contract import Coverage, Entry, Mode, State
 from offheap.probe.live_files.header import Header
-from offheap.recording import masking
+from offheap.recording.masking import masked
 from offheap.recording.model import Info
 
 Ended = Literal["recording", "detached", "exited", "killed"]
@@ -128,16 +127,6 @@ def describe(
         arguments_kept=keep_arguments,
     )
     return described if keep_arguments else masked(described)
-
-
-def masked(info: Info) -> Info:
-    """Without the values of arguments and properties that look like secrets."""
-    return replace(
-        info,
-        command_line=masking.arguments(info.command_line),
-        jvm_flags=masking.arguments(info.jvm_flags),
-        properties=masking.properties(info.properties),
-    )
 
 
 def _age(header: Header) -> float:
