@@ -28,7 +28,9 @@ from offheap.formats.suppressions import parse
 from offheap.quantities import QuantityError, parse_rate
 from offheap.recording import load
 from offheap.recording.model import Frame, Recording
+from offheap.report.json.check import check_json
 from offheap.report.terminal import check as report
+from offheap.report.text.site_lines import site_lines
 from recordings import Cache, Churn, JustInTime, Leak, Process, compiler, inflater, java, native, native_stack
 from zoo import Zoo, offheap, programs
 
@@ -225,7 +227,7 @@ def test_junit_says_what_the_gate_says() -> None:
             for child in case:
                 assert child.get("message") == check.why
                 for suspect in check.suspects:
-                    assert report.site_lines(suspect, 40)[1] in (child.text or "")
+                    assert site_lines(suspect, 40)[1] in (child.text or "")
 
 
 def test_annotations_point_at_the_source_and_keep_to_a_line(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_a_source_file_may_have_a_name_that_no_file_has(tmp_path: Path) -> None:
 
 
 def test_json_has_what_the_document_says() -> None:
-    value = report.value([gate(recording(1, "leak"), Limits())], "failed", ["x:2: leak:^nobody$"])
+    value = check_json([gate(recording(1, "leak"), Limits())], "failed", ["x:2: leak:^nobody$"])
     assert json.loads(json.dumps(value, allow_nan=False)) == value
     part = DOCUMENT.read_text().split("## offheap.check/1")[1].split("\n## ")[0]
     shown = json.loads(part.split("```json\n")[1].split("```")[0].replace("{...}", "{}"))

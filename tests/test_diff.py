@@ -25,6 +25,7 @@ from offheap.analysis.stacks.packages import with_application
 from offheap.errors import UserError
 from offheap.recording import load
 from offheap.recording.model import Frame, Module, Recording
+from offheap.report.json.diff import diff_json
 from offheap.report.terminal import diff as report
 from recordings import (
     MALLOC,
@@ -347,7 +348,7 @@ def test_a_hostile_name_does_not_steer_the_terminal() -> None:
 
 
 def test_json_has_what_the_document_says() -> None:
-    value = report.value(diff(release(1, "before"), release(2, "after"), most=1))
+    value = diff_json(diff(release(1, "before"), release(2, "after"), most=1))
     assert standard_json.loads(standard_json.dumps(value, allow_nan=False)) == value
     document = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
     part = document[document.index("## offheap.diff/1") :].split("\n## ")[0]

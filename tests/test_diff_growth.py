@@ -18,7 +18,9 @@ from offheap.analysis.diff.results import Diff
 from offheap.analysis.leaks.leaks import ranking
 from offheap.recording import load
 from offheap.recording.model import MMAP, Recording
+from offheap.report.json.diff import diff_json
 from offheap.report.terminal import diff as report
+from offheap.report.text.diff import headline
 from recordings import (
     Cache,
     Churn,
@@ -166,7 +168,7 @@ def test_verdicts_are_those_of_leaks() -> None:
 
 def test_json_and_moments_of_one_recording() -> None:
     old, new = build(11), build(12, leak=150_000)
-    value = report.value(diff(old, new))
+    value = diff_json(diff(old, new))
     assert value["grows"] == {"leaks": 1, "leaks no more": 0, "faster": 0, "slower": 0}
     growth = value["sites"][0]["growth"]
     assert growth["change"] == "leaks"
@@ -174,7 +176,7 @@ def test_json_and_moments_of_one_recording() -> None:
     assert growth["bytes"]["change"]["low"] > 0
     within = diff_in_time(new, 20.0)
     assert within.grows == {}
-    assert report.value(within)["sites"][0]["growth"] is None
+    assert diff_json(within)["sites"][0]["growth"] is None
 
 
 def test_the_headline_tells_malloc_from_mapped_address_space() -> None:
@@ -185,10 +187,10 @@ def test_the_headline_tells_malloc_from_mapped_address_space() -> None:
         process.add((native("mmap", ""), native("reserve")), Leak(1, mapped << 20), kind=MMAP)
         recordings.append(process.record(exact=True))
     result = diff(*recordings)
-    head = report.headline(result)
+    head = headline(result)
     assert head.startswith("Live malloc memory: no change beyond chance (")
     assert "Mapped address space grew by " in head
-    value = report.value(result)
+    value = diff_json(result)
     for side in ("old", "new", "change"):
         whole = value["live_bytes"][side]["estimate"]
         parts = [value[kind][side]["estimate"] for kind in ("malloc_bytes", "mapped_bytes")]

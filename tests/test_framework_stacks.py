@@ -14,7 +14,7 @@ from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Frame
 from offheap.report.json import schemas as json_report
-from offheap.report.terminal.check import site_lines
+from offheap.report.text.site_lines import site_lines
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui.live_text import stack_lines
 from recordings import Leak, Process

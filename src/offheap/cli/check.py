@@ -173,12 +173,13 @@ def _report(
         from offheap.formats import junit
 
         junit.write(gates, args.junit)
+    from offheap.report.json.check import check_json
     from offheap.report.terminal import check as report
 
     if args.json:
         from offheap.report.json import schemas
 
-        print(schemas.dumps(report.value(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
+        print(schemas.dumps(check_json(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
     else:
         from offheap.report.terminal import recording
 

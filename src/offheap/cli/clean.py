@@ -33,12 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.probe.live_files.stale_files import Wish, survey
+    from offheap.report.json.clean import clean_json
     from offheap.report.json.schemas import dumps
     from offheap.report.terminal import clean, recording
 
     found = survey(Wish(remove=not args.dry_run, everybody=args.all_users, seconds=args.older_than))
     if args.json:
-        print(dumps(clean.value(found, dry_run=args.dry_run)))
+        print(dumps(clean_json(found, dry_run=args.dry_run)))
     else:
         clean.print_files(recording.console(), found, dry_run=args.dry_run)
     return 0

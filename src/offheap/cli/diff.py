@@ -118,12 +118,13 @@ def run(args: argparse.Namespace) -> int:
         size = html.write_diff(result, args.output)
         print(f"wrote {printable(str(args.output))} ({format_size(size)}): open it in a browser")
         return 0
+    from offheap.report.json.diff import diff_json
     from offheap.report.terminal import diff as report
 
     if args.json:
         from offheap.report.json import schemas
 
-        print(schemas.dumps(report.value(result)))
+        print(schemas.dumps(diff_json(result)))
         return 0
     from offheap.report.terminal import recording
 

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.probe.live_files import stale_files
+    from offheap.report.json.clean import file_value
     from offheap.report.terminal import clean, recording
     from offheap.report.text.lines import put
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         rows = {
             "jvms": [as_json(jvm) for jvm in jvms],
-            "stale_files": [clean.file_value(file) for file in stale],
+            "stale_files": [file_value(file) for file in stale],
         }
         print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
         return 0

@@ -143,11 +143,11 @@ def _look(args: argparse.Namespace, pid: int) -> int:
     accounts = look(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
     if args.json:
         from offheap.report.json import where as accounts_json
+        from offheap.report.json.heap_growth import heap_growth_json
         from offheap.report.json.schemas import dumps
-        from offheap.report.terminal import heap_growth
 
         document = accounts_json.where(accounts)
-        print(dumps({**document, "histogram": heap_growth.as_json(growth)} if growth else document))
+        print(dumps({**document, "histogram": heap_growth_json(growth)} if growth else document))
         return 0
     from offheap.report.terminal import heap_growth, where_tree
     from offheap.report.terminal import recording as terminal

@@ -39,13 +39,14 @@ def _look(args: argparse.Namespace) -> Iterator[Looked]:
 
 
 def _print(args: argparse.Namespace) -> int:
+    from offheap.report.json.where_all import where_all_json
     from offheap.report.terminal import where_all
 
     looked = list(_look(args))
     if args.json:
         from offheap.report.json.schemas import dumps
 
-        print(dumps(where_all.as_json(looked)))
+        print(dumps(where_all_json(looked)))
     elif looked:
         from offheap.report.terminal import recording
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from offheap.analysis.gate.results import Gate
 from offheap.analysis.leaks.answer import headline
 from offheap.recording.model import Frame
-from offheap.report.terminal.check import site_lines
 from offheap.report.text.printable import printable
+from offheap.report.text.site_lines import site_lines
 
 _MOST = 10  # annotations that GitHub shows of a kind and step
 _ROOTS = (

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from offheap.analysis.gate.results import Check, Gate
 from offheap.errors import UserError
-from offheap.report.terminal.check import site_lines
 from offheap.report.text.printable import printable
+from offheap.report.text.site_lines import site_lines
 
 _SITES, _FRAMES = 10, 40
 

@@ -8,7 +8,7 @@ from offheap import __version__
 from offheap.analysis.diff.results import Diff, Difference, Side
 from offheap.analysis.stacks.namesakes import apart
 from offheap.report.html.payload import Frames, estimate, folded, info
-from offheap.report.terminal.diff import grows_text, headline, hint, leaks_now
+from offheap.report.text.diff import grows_text, headline, hint, leaks_now
 
 SCHEMA = "offheap.diff-page/3"
 

@@ -1,4 +1,4 @@
-"""Live files that were removed and those that were kept, for people and as offheap.clean/1."""
+"""Live files that were removed and those that were kept, for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from offheap.quantities import format_duration, format_size
-from offheap.report.json.schemas import Value
 from offheap.report.text.lines import put
 from offheap.report.text.printable import printable
 from offheap.report.text.width import width, wrapped
@@ -18,28 +17,6 @@ if TYPE_CHECKING:
     from offheap.probe.live_files.stale_files import LiveFileFound
 
 _MOST = 5  # in `offheap ps`
-
-
-def file_value(file: LiveFileFound) -> Value:
-    """What there is to know of a live file, whatever becomes of it."""
-    return {
-        "path": str(file.path),
-        "user": file.user,
-        "pid": file.pid,
-        "bytes": file.bytes,
-        "age_seconds": round(file.seconds, 1),
-    }
-
-
-def value(found: Sequence[LiveFileFound], *, dry_run: bool) -> Value:
-    """offheap.clean/1."""
-    return {
-        "schema": "offheap.clean/1",
-        "dry_run": dry_run,
-        "files": [{**file_value(file), "removed": file.removed, "kept": file.kept or None} for file in found],
-        "freed_bytes": sum(file.bytes for file in found if file.removed),
-        "stale_bytes": sum(file.bytes for file in found if not file.kept),
-    }
 
 
 def print_files(out: Console, found: Sequence[LiveFileFound], *, dry_run: bool) -> None:

@@ -1,33 +1,15 @@
-"""The Java heap's growth by class, for people and as `histogram` in offheap.where/1."""
+"""The Java heap's growth by class, for people."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
 
 from rich.console import Console
 from rich.text import Text
 
 from offheap.analysis.owners.heap_growth import HeapGrowth
 from offheap.quantities import format_duration, format_size
-from offheap.report.json.schemas import Value
 from offheap.report.text.printable import printable
 
 _MOST = 12
-
-
-def as_json(found: HeapGrowth) -> Value:
-    """All classes that grew."""
-    return {
-        "seconds": round(found.seconds, 3),
-        "live_bytes": found.live,
-        "growth_bytes": found.growth,
-        "classes": [asdict(one) for one in found.classes],
-        "direct_buffers": asdict(found.direct),
-        "native_holders": [asdict(one) for one in found.holders],
-        "pause_seconds": round(found.pause, 3),
-        "heap_dump_next": found.dump,
-        "why": found.why,
-    }
 
 
 def print_growth(out: Console, found: HeapGrowth, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""`offheap where --all`: a line for each JVM, and offheap.where-all/1."""
+"""`offheap where --all`: a line for each JVM."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from rich.text import Text
 
 from offheap.analysis.owners.accounts import Accounts, Owner
 from offheap.inspect.all_jvms import Looked
-from offheap.report.json import where
-from offheap.report.json.schemas import Value
 from offheap.report.text.printable import printable
 
 _MIB = 1 << 20
@@ -41,19 +39,6 @@ def print_all(out: Console, looked: Sequence[Looked]) -> None:
         table.add_row(str(one.pid), *(f"{size / _MIB:,.0f}" for size in sizes), name)
     out.print(table)
     out.print(Text("in MiB; META is metaspace, class space and CDS, FREE what malloc keeps free", "dim"))
-
-
-def as_json(looked: Sequence[Looked]) -> Value:
-    """offheap.where-all/1: docs/json.md describes it."""
-    return {
-        "schema": "offheap.where-all/1",
-        "jvms": [
-            where.where(one.accounts)
-            if one.accounts
-            else {"pid": one.pid, "name": one.name or None, "error": one.error}
-            for one in looked
-        ],
-    }
 
 
 def _sizes(accounts: Accounts) -> list[int]:

@@ -1,0 +1,33 @@
+"""offheap.clean/1: docs/json.md describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from offheap.report.json.schemas import Value
+
+if TYPE_CHECKING:
+    from offheap.probe.live_files.stale_files import LiveFileFound
+
+
+def file_value(file: LiveFileFound) -> Value:
+    """What there is to know of a live file, whatever becomes of it."""
+    return {
+        "path": str(file.path),
+        "user": file.user,
+        "pid": file.pid,
+        "bytes": file.bytes,
+        "age_seconds": round(file.seconds, 1),
+    }
+
+
+def clean_json(found: Sequence[LiveFileFound], *, dry_run: bool) -> Value:
+    """offheap.clean/1."""
+    return {
+        "schema": "offheap.clean/1",
+        "dry_run": dry_run,
+        "files": [{**file_value(file), "removed": file.removed, "kept": file.kept or None} for file in found],
+        "freed_bytes": sum(file.bytes for file in found if file.removed),
+        "stale_bytes": sum(file.bytes for file in found if not file.kept),
+    }

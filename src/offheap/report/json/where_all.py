@@ -1,0 +1,22 @@
+"""offheap.where-all/1: docs/json.md describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offheap.inspect.all_jvms import Looked
+from offheap.report.json import where
+from offheap.report.json.schemas import Value
+
+
+def where_all_json(looked: Sequence[Looked]) -> Value:
+    """offheap.where-all/1: docs/json.md describes it."""
+    return {
+        "schema": "offheap.where-all/1",
+        "jvms": [
+            where.where(one.accounts)
+            if one.accounts
+            else {"pid": one.pid, "name": one.name or None, "error": one.error}
+            for one in looked
+        ],
+    }
