@@ -39,8 +39,9 @@ from offheap.recording.capture.live_source import follow
 from offheap.recording.model import MMAP, Recording
 from offheap.report.html.payload import payload
 from offheap.report.json import schemas
-from offheap.report.terminal import check, recording
+from offheap.report.terminal import check
 from offheap.report.terminal import diff as diff_report
+from offheap.report.terminal.leaks import print_leaks
 from offheap.report.ticket import fragment, markdown, plain
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui import live_text
@@ -125,9 +126,7 @@ def near(value: Estimate | dict[str, float | None]) -> Any:
 def leaks_text(its: Recording, found: Ranking) -> str:
     counts = found.counts()
     shown = found[: counts["leak"] + counts["growing"]]
-    return printed(
-        lambda out: recording.print_leaks(out, shown, answer(found), stats(its), counts, found.rate_unit)
-    )
+    return printed(lambda out: print_leaks(out, shown, answer(found), stats(its), counts, found.rate_unit))
 
 
 def in_words(value: Estimate, write: Callable[[float], str]) -> str:

@@ -29,7 +29,10 @@ from offheap.analysis.totals.tree import tree
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, OwnersOverTime, Recording
 from offheap.report.json import schemas
-from offheap.report.terminal import recording as terminal
+from offheap.report.terminal.leaks import print_leaks
+from offheap.report.terminal.stats import print_stats
+from offheap.report.terminal.summary import print_summary
+from offheap.report.terminal.tree import print_tree
 from offheap.report.text.printable import place, printable
 from offheap.report.ticket import markdown
 from offheap.report.ticket import ticket as ticket_report
@@ -70,7 +73,7 @@ def written(
             shown = [s for s in found if everything or s.verdict in ("leak", "growing")][:top]
             names = apart([s.site for s in shown], [s.blamed for s in shown])
             counts = found.counts()
-            terminal.print_leaks(
+            print_leaks(
                 out,
                 shown,
                 words,
@@ -82,11 +85,11 @@ def written(
                 **options,
             )
         case "summary":
-            terminal.print_summary(out, summary(recording), figures, top=top, **options)
+            print_summary(out, summary(recording), figures, top=top, **options)
         case "tree":
-            terminal.print_tree(out, tree(recording), figures, **options)
+            print_tree(out, tree(recording), figures, **options)
         case "stats":
-            terminal.print_stats(out, figures)
+            print_stats(out, figures)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
@@ -364,7 +367,7 @@ def test_colours_change_no_character(shop: Recording) -> None:
             file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False, **options
         )
         found = ranking(shop)
-        terminal.print_leaks(out, found[:], answer(found), stats(shop), found.counts(), found.rate_unit)
+        print_leaks(out, found[:], answer(found), stats(shop), found.counts(), found.rate_unit)
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 
@@ -393,9 +396,7 @@ def test_a_long_list_costs_little_more_than_finding_it() -> None:
     listed = found[:]
     printing = min(
         seconds(
-            lambda: terminal.print_leaks(
-                out, listed, "", figures, found.counts(), found.rate_unit, everything=True
-            )
+            lambda: print_leaks(out, listed, "", figures, found.counts(), found.rate_unit, everything=True)
         )
         for _ in range(3)
     )

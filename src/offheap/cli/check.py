@@ -181,9 +181,9 @@ def _report(
 
         print(schemas.dumps(check_json(gates, outcome, [f"{s.path}:{s.line}: {s}" for s in unused])))
     else:
-        from offheap.report.terminal import recording
+        from offheap.report.terminal.console import console
 
-        out = recording.console()
+        out = console()
         for result in gates:
             report.print_gate(out, result)
     from offheap.report.text.printable import printable

@@ -126,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
 
         print(schemas.dumps(diff_json(result)))
         return 0
-    from offheap.report.terminal import recording
+    from offheap.report.terminal.console import console
 
-    report.print_diff(recording.console(), result, top=args.top or 10, everything=args.all, full=args.full)
+    report.print_diff(console(), result, top=args.top or 10, everything=args.all, full=args.full)
     return 0
 
 

@@ -86,12 +86,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from offheap.analysis.stacks.namesakes import apart
     from offheap.analysis.totals.stats import stats
-    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal.console import console
+    from offheap.report.terminal.leaks import print_leaks
 
     most = args.top or (len(found) if args.all else 10)
     shown = found[: most if args.all else min(most, suspicious)]
-    terminal.print_leaks(
-        terminal.console(),
+    print_leaks(
+        console(),
         shown,
         words,
         stats(recording, found.sites.grouping),

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.probe.live_files import stale_files
     from offheap.report.json.clean import file_value
-    from offheap.report.terminal import clean, recording
+    from offheap.report.terminal import clean
+    from offheap.report.terminal.console import console
     from offheap.report.text.lines import put
 
     stale_files.sweep()
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps({"schema": "offheap.ps/1", **rows}, indent=2))
         return 0
-    out = recording.console()
+    out = console()
     if jvms:
         _print_table(out, jvms)
     else:

@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(schemas.dumps(schemas.stats(result)))
         return 0
-    from offheap.report.terminal import recording
+    from offheap.report.terminal.console import console
+    from offheap.report.terminal.stats import print_stats
 
-    recording.print_stats(recording.console(), result)
+    print_stats(console(), result)
     return 0

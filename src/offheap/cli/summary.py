@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         print(schemas.dumps(schemas.summary(result, args.top)))
         return 0
     from offheap.analysis.totals.stats import stats
-    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal.console import console
+    from offheap.report.terminal.summary import print_summary
 
-    terminal.print_summary(terminal.console(), result, stats(recording), top=args.top or 20, full=args.full)
+    print_summary(console(), result, stats(recording), top=args.top or 20, full=args.full)
     return 0

@@ -36,9 +36,10 @@ def run(args: argparse.Namespace) -> int:
         print(schemas.dumps(schemas.tree(result)))
         return 0
     from offheap.analysis.totals.stats import stats
-    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal.console import console
+    from offheap.report.terminal.tree import print_tree
 
-    terminal.print_tree(terminal.console(), result, stats(recording), full=args.full)
+    print_tree(console(), result, stats(recording), full=args.full)
     return 0
 
 

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         print(dumps(native_heap_json.trim(trimmed)))
         return 0
     from offheap.report.terminal import native_heap as native_heap_text
-    from offheap.report.terminal import recording
+    from offheap.report.terminal.console import console
 
-    native_heap_text.print_trim(recording.console(), trimmed)
+    native_heap_text.print_trim(console(), trimmed)
     return 0

@@ -150,10 +150,10 @@ def _look(args: argparse.Namespace, pid: int) -> int:
         print(dumps({**document, "histogram": heap_growth_json(growth)} if growth else document))
         return 0
     from offheap.report.terminal import heap_growth, where_tree
-    from offheap.report.terminal import recording as terminal
     from offheap.report.terminal import where as accounts_text
+    from offheap.report.terminal.console import console
 
-    out = terminal.console()
+    out = console()
     accounts_text.print_where(out, accounts, full=args.full)
     if args.tree:
         where_tree.print_tree(out, accounts)
@@ -214,10 +214,10 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
         )
         return 0
     from offheap.report.terminal import owners as owners_text
-    from offheap.report.terminal import recording as terminal
     from offheap.report.terminal import where as accounts_text
+    from offheap.report.terminal.console import console
 
-    out = terminal.console()
+    out = console()
     if args.full:
         accounts_text.print_where(out, accounts, full=True)
         out.print()
@@ -254,8 +254,8 @@ def _recording(args: argparse.Namespace) -> int:
         print(dumps(owners_json.with_growth(owners_json.recorded(info, found), found, over, info.ended)))
         return 0
     from offheap.report.terminal import owners as owners_text
-    from offheap.report.terminal import recording as terminal
+    from offheap.report.terminal.console import console
 
     version = f", Java {info.java_version}" if info.java_version else ""
-    owners_text.print_growth(terminal.console(), found, f"{info.main_class} (pid {info.pid}{version})")
+    owners_text.print_growth(console(), found, f"{info.main_class} (pid {info.pid}{version})")
     return 0

@@ -48,9 +48,9 @@ def _print(args: argparse.Namespace) -> int:
 
         print(dumps(where_all_json(looked)))
     elif looked:
-        from offheap.report.terminal import recording
+        from offheap.report.terminal.console import console
 
-        where_all.print_all(recording.console(), looked)
+        where_all.print_all(console(), looked)
     else:
         print("no JVM runs here")
     return 0
