@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.cli import where_all
-from offheap.inspect.all_jvms import Looked
 from offheap.report.metrics import openmetrics
 from waiting_jvm import read_line, waiting_jvm
 
@@ -82,7 +82,7 @@ def test_a_hostile_name_is_a_label_like_others() -> None:
     class One(Collector):
         def collect(self) -> Iterator[Metric]:
             name = 'evil"} 1\n\\\x1b[2J\r\u202e\udcff'
-            yield from openmetrics.families([Looked(1, name, None), Looked(2, "Main", None)])
+            yield from openmetrics.families([JVMAccounts(1, name, None), JVMAccounts(2, "Main", None)])
 
     registry = CollectorRegistry()
     registry.register(One())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from offheap.errors import UserError
 
 if TYPE_CHECKING:
-    from offheap.inspect.all_jvms import Looked
+    from offheap.analysis.owners.accounts import JVMAccounts
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     return _serve(args) if args.serve else _print(args)
 
 
-def _look(args: argparse.Namespace) -> Iterator[Looked]:
+def _look(args: argparse.Namespace) -> Iterator[JVMAccounts]:
     from offheap.inspect import discovery
     from offheap.inspect.all_jvms import look_all
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
-from offheap.analysis.owners.accounts import Accounts
+from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.inspect.process import look
@@ -16,17 +15,7 @@ from offheap.proc.time_limit import within
 _SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """A JVM with its accounts, or with the reason why there are none."""
-
-    pid: int
-    name: str
-    accounts: Accounts | None
-    error: str = ""
-
-
-def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = False) -> Iterator[Looked]:
+def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = False) -> Iterator[JVMAccounts]:
     """Every JVM of this machine that can be seen, or the one with that PID."""
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
@@ -36,8 +25,8 @@ def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = Fals
                 _DETAIL_SECONDS if detail else _SECONDS, partial(look, number, attach=attach, detail=detail)
             )
         except UserError as error:
-            yield Looked(number, name, None, str(error))
+            yield JVMAccounts(number, name, None, str(error))
         except TimeoutError as error:
-            yield Looked(number, name, None, f"PID {number} {error.strerror}")
+            yield JVMAccounts(number, name, None, f"PID {number} {error.strerror}")
         else:
-            yield Looked(number, accounts.name or name, accounts)
+            yield JVMAccounts(number, accounts.name or name, accounts)

@@ -125,3 +125,13 @@ class Accounts:
     @property
     def unattributed_bytes(self) -> int:
         return sum(part.bytes for part in self.unattributed)
+
+
+@dataclass(frozen=True, slots=True)
+class JVMAccounts:
+    """A JVM with its accounts, or with the reason why there are none."""
+
+    pid: int
+    name: str
+    accounts: Accounts | None
+    error: str = ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offheap.inspect.all_jvms import Looked
+from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.report.json import where
 from offheap.report.json.schemas import Value
 
 
-def where_all_json(looked: Sequence[Looked]) -> Value:
+def where_all_json(looked: Sequence[JVMAccounts]) -> Value:
     """offheap.where-all/1: docs/json.md describes it."""
     return {
         "schema": "offheap.where-all/1",

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.errors import UserError
-from offheap.inspect.all_jvms import Looked
 from offheap.report.metrics.bounded_server import BoundedServer
 from offheap.report.text.printable import printable
 
@@ -23,10 +23,10 @@ _FRESH_SECONDS = 1.0
 class Owners(Collector):
     """Looks anew at every scrape, unless the last look is fresh; two at once wait for each other."""
 
-    def __init__(self, look: Callable[[], Iterable[Looked]]) -> None:
+    def __init__(self, look: Callable[[], Iterable[JVMAccounts]]) -> None:
         self._look = look
         self._lock = threading.Lock()
-        self._last: tuple[float, list[Looked]] | None = None
+        self._last: tuple[float, list[JVMAccounts]] | None = None
 
     def describe(self) -> Iterable[Metric]:
         # Without it, registering would take a look.
@@ -41,7 +41,7 @@ class Owners(Collector):
         yield from families(looked)
 
 
-def families(looked: Iterable[Looked]) -> Iterator[Metric]:
+def families(looked: Iterable[JVMAccounts]) -> Iterator[Metric]:
     """The metrics of one scrape, all in bytes but offheap_up."""
     up = GaugeMetricFamily("offheap_up", "1 if the JVM could be looked at, else 0", labels=_PROCESS)
     rss = GaugeMetricFamily("offheap_rss_bytes", "resident memory", labels=_PROCESS)
@@ -75,7 +75,7 @@ def families(looked: Iterable[Looked]) -> Iterator[Metric]:
     yield from (up, rss, owner, external, trimmable)
 
 
-def serve(host: str, port: int, look: Callable[[], Iterable[Looked]]) -> BoundedServer:
+def serve(host: str, port: int, look: Callable[[], Iterable[JVMAccounts]]) -> BoundedServer:
     """Serves until it is closed, on threads of its own; UserError when the address is taken."""
     registry = CollectorRegistry()
     registry.register(Owners(look))

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offheap.analysis.owners.accounts import Accounts, Owner
-from offheap.inspect.all_jvms import Looked
+from offheap.analysis.owners.accounts import Accounts, JVMAccounts, Owner
 from offheap.report.text.printable import printable
 
 _MIB = 1 << 20
@@ -23,7 +22,7 @@ _COLUMNS: tuple[tuple[str, tuple[Owner, ...]], ...] = (
 )
 
 
-def print_all(out: Console, looked: Sequence[Looked]) -> None:
+def print_all(out: Console, looked: Sequence[JVMAccounts]) -> None:
     """The largest first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("PID", "RSS", *(heading for heading, _ in _COLUMNS), "REST"):
