@@ -1,6 +1,6 @@
 /** Numbers and names written for people; the same figures as src/offheap/quantities.py gives. */
 
-import type { Estimate, Frame } from "./payload.ts";
+import type { Estimate, Frame, RateUnit } from "./payload.ts";
 
 const PREFIXES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const UNKNOWN = "unknown";
@@ -50,12 +50,6 @@ export function formatDuration(seconds: number): string {
   const ratio = size / smallerSize;
   const rest = smaller % ratio;
   return [`${Math.floor(smaller / ratio)}`, name, ...(rest ? [rest, smallerName] : [])].join(SPACE);
-}
-
-/** A unit of time, and how many seconds it has. */
-export interface RateUnit {
-  seconds: number;
-  name: string;
 }
 
 let rateUnit: RateUnit = { seconds: 1, name: "s" };

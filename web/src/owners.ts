@@ -1,7 +1,7 @@
 /** Who holds RSS: stacked over time, and as a bar at the end of the range. */
 
 import uPlot from "uplot";
-import { axes, band, brush, HEIGHT } from "./charts.ts";
+import { axes, band, brush, HEIGHT } from "./chart-parts.ts";
 import { h } from "./dom.ts";
 import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
 import type { Model } from "./model.ts";

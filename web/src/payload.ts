@@ -1,9 +1,12 @@
-/** The JSON that src/offheap/report/html/payload.py writes into the page: what it holds and how to read it. */
-
-import { DIFF_SCHEMA, type DiffPayload } from "./diff-payload.ts";
-import type { RateUnit } from "./format.ts";
+/** The JSON that src/offheap/report/html/payload.py writes into the page: what it holds. */
 
 export const SCHEMA = "offheap.report-page/3";
+
+/** A unit of time, and how many seconds it has. */
+export interface RateUnit {
+  seconds: number;
+  name: string;
+}
 
 export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
 export type Verdict = "leak" | "growing" | "steady" | "startup" | "freed" | "cannot tell yet";
@@ -214,28 +217,6 @@ export function frameAt(frames: FrameColumns, index: number): Frame {
     line: frames.line[index] ?? 0,
     inlined: frames.inlined[index] === 1,
   };
-}
-
-/** Reads the payload element; large payloads are gzip in base64, which every browser unpacks by itself. */
-export async function readPayload(element: HTMLElement): Promise<Payload | DiffPayload> {
-  const text = element.textContent ?? "";
-  const json = element.dataset["encoding"] === "gzip-base64" ? await unzip(text.trim()) : text;
-  return parsePayload(json);
-}
-
-export function parsePayload(json: string): Payload | DiffPayload {
-  const value: unknown = JSON.parse(json);
-  const schema = typeof value === "object" && value !== null && "schema" in value ? value.schema : undefined;
-  if (schema !== SCHEMA && schema !== DIFF_SCHEMA) {
-    throw new Error(`the data in this page is ${String(schema)}, its script reads ${SCHEMA} and ${DIFF_SCHEMA}`);
-  }
-  return value as Payload | DiffPayload;
-}
-
-export async function unzip(base64: string): Promise<string> {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
 }
 
 /** Whether two frames are the same place; a suspect's blamed frame may be judged of another kind. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { headline } from "../src/answer.ts";
-import { byteRange, liveLines, tickLabels } from "../src/charts.ts";
+import { byteRange, tickLabels } from "../src/chart-parts.ts";
+import { liveLines } from "../src/charts.ts";
 import type { Conclusion, Payload, Suspect, Verdict } from "../src/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });

@@ -2,7 +2,8 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { matches, mergeFrames, stackPaths } from "../src/functions.ts";
 import { compileSearch, type Matcher } from "../src/search.ts";
-import { frameAt, parsePayload, samePlace, SCHEMA, unzip, type FrameColumns } from "../src/payload.ts";
+import { frameAt, samePlace, SCHEMA, type FrameColumns } from "../src/payload.ts";
+import { parsePayload, unzip } from "../src/read-payload.ts";
 
 const frames: FrameColumns = {
   strings: ["", "libz.so", "A.java"],
