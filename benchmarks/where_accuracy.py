@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import zoo as zoo_programs  # noqa: E402
 from footprint import COLLECTORS, compile_footprint, footprint_jvm  # noqa: E402
-from offheap.inspect.process import look  # noqa: E402
+from offheap.inspect.process import inspect_process  # noqa: E402
 from offheap.jvm.attach import AttachedVM  # noqa: E402
 
 
@@ -26,9 +26,9 @@ def shares(version: int, collector: str, classes: Path, options: list[str]) -> l
     """% of RSS that is nobody's, of both looks of one run."""
     options = ["-XX:+ExplicitGCInvokesConcurrent", *options]
     with footprint_jvm(zoo_programs.java(version), classes, collector, *options) as jvm:
-        first = look(jvm.pid)
+        first = inspect_process(jvm.pid)
         AttachedVM(jvm.pid).jcmd("GC.run")
-        return [100 * one.unattributed_bytes / one.memory.rss for one in (first, look(jvm.pid))]
+        return [100 * one.unattributed_bytes / one.memory.rss for one in (first, inspect_process(jvm.pid))]
 
 
 def main() -> int:

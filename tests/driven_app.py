@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
 from offheap.report.tui.app import LiveApp
 from offheap.report.tui.owners_screen import Owners
@@ -53,7 +53,7 @@ class Driven:
 
 
 def drive(
-    watch: Watch,
+    watch: Follower,
     view: View,
     steps: Callable[[Driven], Awaitable[None]],
     folder: Path,

@@ -18,7 +18,7 @@ from typing import Literal
 from native import PROBE, compile_c
 from offheap import recording
 from offheap.errors import UserError
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control, library
@@ -221,7 +221,7 @@ def _memory(pid: int) -> Memory:
     vm, found = AttachedVM(pid), []
     for _ in range(_TRIES):
         time.sleep(_PAUSE_SECONDS)
-        heap = look(pid, exact=True).native_heap
+        heap = inspect_process(pid, exact=True).native_heap
         report = nmt.parse(vm.jcmd("VM.native_memory summary scale=B"))
         assert heap
         assert heap.told_apart

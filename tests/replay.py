@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
-from offheap.recording.live_update import Look
+from offheap.recording.live_update import LiveUpdate
 from offheap.recording.model import Recording
 from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
 
@@ -31,14 +31,14 @@ class Replay:
     exact: bool = True
     _now: Recording | None = None
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         if not self.times:
             return None
         self._now = until(self.process, self.times.pop(0)).record(exact=self.exact, snapshots=1)
         its = self._now
         over = not self.times
         info = replace(its.info, ended="exited" if over else "recording")
-        return Look(info, False, over, its.live, its.series, its.process)
+        return LiveUpdate(info, False, over, its.live, its.series, its.process)
 
     def recording(self) -> Recording:
         assert self._now
@@ -52,19 +52,19 @@ class Whole:
     recorded: Recording
     looked: bool = False
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         if self.looked:
             return None
         self.looked = True
         its = self.recorded
-        return Look(its.info, True, True, its.live, its.series, its.process)
+        return LiveUpdate(its.info, True, True, its.live, its.series, its.process)
 
     def recording(self) -> Recording:
         return self.recorded
 
 
-def watched(process: Process, times: list[float], *, exact: bool = True) -> tuple[Watch, View]:
-    watch = Watch(Replay(process, list(times), exact))
+def watched(process: Process, times: list[float], *, exact: bool = True) -> tuple[Follower, View]:
+    watch = Follower(Replay(process, list(times), exact))
     views = [watch.advance() for _ in times]
     assert views[-1]
     return watch, views[-1]
@@ -84,9 +84,9 @@ def leaky(duration: float = 30.0, seed: int = 1) -> tuple[Process, int]:
     return process, leak
 
 
-def unfinished(process: Process) -> tuple[Watch, View]:
+def unfinished(process: Process) -> tuple[Follower, View]:
     """Watched for 30 s of many."""
-    watch = Watch(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
+    watch = Follower(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
     views = [watch.advance() for _ in range(3)]
     assert views[-1]
     return watch, views[-1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import Row
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.collection import collect
@@ -116,7 +116,7 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
     with buffers(jre(21), classes) as pid:
         live_file = control.start(pid, "interval=65536").live_file
         with closing(follow(live_file, jvm_counters)) as source, closing(follow(live_file)) as blind:
-            watches = Watch(source), Watch(blind)
+            watches = Follower(source), Follower(blind)
             deadline = time.monotonic() + 90
             # On a machine that lets nobody run evenly, the first verdict may be another.
             while True:
@@ -140,7 +140,7 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
         live_file.unlink()
 
 
-def _dropped(watch: Watch) -> list[Row]:
+def _dropped(watch: Follower) -> list[Row]:
     """The sites of the buffers that are dropped, who allocated most first; none before there are names."""
     view = watch.view()
     rows = map(view.row, range(len(view.names.suspects)))

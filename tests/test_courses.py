@@ -11,7 +11,7 @@ import recordings
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.totals import downsampled_series as courses_module
 from offheap.analysis.totals import stack_totals_at
-from offheap.analysis.totals.downsampled_series import courses, site_courses
+from offheap.analysis.totals.downsampled_series import downsampled_series, downsampled_site_series
 from offheap.analysis.totals.stack_totals import thread_shares
 from offheap.recording.model import Recording
 from offheap.report.html.payload_series import series
@@ -28,7 +28,7 @@ def sampled() -> Recording:
 
 def table(recording: Recording, name: str) -> np.ndarray:
     """The values of every stack and time, by carrying each cell on to the next."""
-    found = courses(recording)
+    found = downsampled_series(recording)
     result = np.zeros((len(recording.stack_offsets) - 1, len(found.times)))
     for stack, time, value in zip(found.stack, found.time, getattr(found, name), strict=True):
         result[stack, time:] = value
@@ -36,7 +36,7 @@ def table(recording: Recording, name: str) -> np.ndarray:
 
 
 def test_levels_are_those_of_the_snapshots(sampled: Recording) -> None:
-    found = courses(sampled)
+    found = downsampled_series(sampled)
     assert found.times[0] == 0
     live, allocated = table(sampled, "live_bytes"), table(sampled, "allocated_blocks")
     for column, time in enumerate(found.times):
@@ -46,7 +46,7 @@ def test_levels_are_those_of_the_snapshots(sampled: Recording) -> None:
 
 def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courses_module, "_MOST_CELLS", 60)
-    found = courses(sampled)
+    found = downsampled_series(sampled)
     assert len(found.stack) <= 60
     assert found.times[-1] == sampled.process["time"][-1]
     for column, time in enumerate(found.times):
@@ -58,14 +58,14 @@ def test_many_changing_stacks_get_fewer_times(sampled: Recording, monkeypatch: p
 def test_one_snapshot_has_no_course(sampled: Recording) -> None:
     first = sampled.series[sampled.series["time"] <= sampled.process["time"][0]]
     once = dataclasses.replace(sampled, series=first, process=sampled.process[:1])
-    assert len(courses(once).times) == 0
-    assert site_courses(once, [each.site for each in ranking(once)]).live_variance.shape[1] == 0
+    assert len(downsampled_series(once).times) == 0
+    assert downsampled_site_series(once, [each.site for each in ranking(once)]).live_variance.shape[1] == 0
 
 
 def test_sites_add_up_their_stacks(sampled: Recording) -> None:
     sites = [suspect.site for suspect in ranking(sampled)]
-    found = site_courses(sampled, sites)
-    times = courses(sampled).times
+    found = downsampled_site_series(sampled, sites)
+    times = downsampled_series(sampled).times
     for row, site in enumerate(sites):
         stacks = list(site.stacks)
         for column, time in enumerate(times):

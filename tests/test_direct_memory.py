@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from footprint import COLLECTORS, DIRECT, compile_footprint, footprint_jvm
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import direct_memory
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.direct_memory import DirectMemory
@@ -35,7 +35,7 @@ def test_what_a_jvm_holds(version: int, collector: str, jre: Callable[[int], Pat
         assert direct_memory.read(jvm.pid, maps.read(jvm.pid)) == HELD
         AttachedVM(jvm.pid).jcmd("GC.run")  # which moves them
         assert direct_memory.read(jvm.pid, maps.read(jvm.pid)) == HELD
-        owners = {holding.owner: holding for holding in look(jvm.pid).holdings}
+        owners = {holding.owner: holding for holding in inspect_process(jvm.pid).holdings}
         assert owners["direct-buffers"].bytes == DIRECT
         assert owners["direct-buffers"].counted
         assert jvm.answers()

@@ -17,7 +17,7 @@ import pytest
 
 from offheap.probe.live_files import recorded_process
 from offheap.proc import status
-from offheap.recording.capture.process_exit import Life
+from offheap.recording.capture.process_exit import ProcessExit
 from seccomp import forbid
 
 PIDFD_OPEN = 434  # of all architectures
@@ -32,7 +32,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 def seen_to_end(pid: int, start_ticks: int) -> tuple[bool, bool, bool]:
     """Over at first; over when waited for a moment; over within 30 s of being killed."""
-    with Life(pid, start_ticks) as life:
+    with ProcessExit(pid, start_ticks) as life:
         first, moment = life.over, life.over_within(0.05)
         os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 30
@@ -88,5 +88,5 @@ def _alive_without_descriptors(pid: int, start_ticks: int) -> bool | int | None:
 def test_who_is_gone_or_another_is_over_at_once(sleeper: subprocess.Popen[bytes]) -> None:
     start = status.read(sleeper.pid).start_ticks
     for pid, start_ticks in ((None, 0), (sleeper.pid, start - 1), (2**22 + 1, start)):
-        with Life(pid, start_ticks) as life:
+        with ProcessExit(pid, start_ticks) as life:
             assert life.over

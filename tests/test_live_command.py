@@ -15,7 +15,7 @@ import pytest
 
 import zoo as zoo_programs
 from driven_app import Driven, drive
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
 from offheap.cli.live import owners_of
 from offheap.probe import control
@@ -39,7 +39,7 @@ def leaking_jvm(
 def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp_path: Path) -> None:
     (found,) = search.inside(tmp_path)
     with contextlib.closing(follow(found.path)) as source:
-        watch = Watch(source)
+        watch = Follower(source)
         view = watch.advance()
         assert view
 
@@ -77,7 +77,7 @@ def test_a_recording_is_watched_while_it_is_written(
     with zoo_programs.Running([*recorder, *program]) as running:
         running.truths(1)
         source = FollowedDirectory(output)
-        watch = Watch(source)
+        watch = Follower(source)
         deadline = time.monotonic() + 60
         views: list[View] = []
         while len(views) < 2 or views[-1].now.time < views[0].now.time + 1:

@@ -21,7 +21,7 @@ from offheap.analysis.native_heap.native_heap import native_heap
 from offheap.analysis.native_heap.remedies import remedies
 from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap
 from offheap.analysis.owners import accounting, mapping_shapes
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import malloc_header, malloc_info, nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import glibc_heap, smaps, status
@@ -55,7 +55,7 @@ def running(program: Path, **environment: str) -> Iterator[subprocess.Popen[byte
 
 
 def heap_of(pid: int) -> NativeHeap:
-    found = look(pid, attach=False).native_heap
+    found = inspect_process(pid, attach=False).native_heap
     assert found
     return found
 
@@ -139,8 +139,8 @@ def test_more_blocks_than_are_walked(tmp_path: Path) -> None:
     with subprocess.Popen([program, str(count)], stdout=subprocess.PIPE) as process:
         try:
             assert read_line(process, 60) == b"ready\n"
-            some = look(process.pid, attach=False)
-            every = look(process.pid, attach=False, exact=True).native_heap
+            some = inspect_process(process.pid, attach=False)
+            every = inspect_process(process.pid, attach=False, exact=True).native_heap
         finally:
             process.kill()
     assert every
@@ -195,7 +195,7 @@ def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo
             if rate > 1:
                 jvm.truths(2)
                 truth = jvm.stop_leaking()
-            found.append(look(jvm.pid))
+            found.append(inspect_process(jvm.pid))
     before, after = (accounts.native_heap for accounts in found)
     assert before
     assert after
@@ -212,7 +212,7 @@ def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo
 def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     classes = compile_footprint(jdk)
     with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=summary") as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         text = AttachedVM(jvm.pid).jcmd("VM.native_memory summary scale=B")
         heap = accounts.native_heap
         report = nmt.parse(text)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import needs
 from footprint import DIRECT, compile_footprint, footprint_jvm
 from offheap.analysis.nmt import external as nmt_external
-from offheap.analysis.nmt.results import External, Site, Tracked
+from offheap.analysis.nmt.results import External, ExternalSite, Tracked
 from offheap.inspect import nmt_report
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
@@ -39,7 +39,7 @@ def read(name: str) -> str:
 
 def external(malloc: int = 1000 << 10) -> External:
     category = Category("External", malloc, malloc, malloc, 7)
-    return External(category, 2 << 10, (Site(("malloc", "decode"), "malloc", malloc, 7),))
+    return External(category, 2 << 10, (ExternalSite(("malloc", "decode"), "malloc", malloc, 7),))
 
 
 def tracked(text: str) -> Tracked:

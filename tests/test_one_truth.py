@@ -26,7 +26,7 @@ from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.ticket import ticket
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import stats
@@ -101,7 +101,7 @@ def found(recorded: tuple[Recording, Path | None]) -> Ranking:
 def view(recorded: tuple[Recording, Path | None]) -> Iterator[View]:
     its, path = recorded
     with contextlib.closing(follow(path)) if path else contextlib.nullcontext(Whole(its)) as source:
-        view = Watch(source).advance()
+        view = Follower(source).advance()
         assert view
         yield view
 
@@ -275,7 +275,7 @@ def test_all_rates_of_an_output_have_one_unit_of_time(
         await app.press("enter")
         assert units("\n".join(live_text.site_lines(view.row(0), view, 0))) == {unit}
 
-    drive(Watch(Whole(its)), view, steps, tmp_path, size=(120, 40))
+    drive(Follower(Whole(its)), view, steps, tmp_path, size=(120, 40))
 
 
 def units(text: str) -> set[str]:
@@ -379,7 +379,7 @@ def test_every_report_names_the_setting_that_bounds_a_cache_that_fills(tmp_path:
         unescape(fragment.write(ticket_report.document(page))),
     ):
         assert first.next in " ".join(written.split())
-    watch = Watch(Whole(its))
+    watch = Follower(Whole(its))
     view = watch.advance()
     assert view
     assert f"next       {first.next}" in live_text.site_lines(view.row(0), view, 0)

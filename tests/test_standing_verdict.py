@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offheap.analysis.leaks.leaks import suspects
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.standing_verdict import HOLD_MOST, LOOKS, Standing, hold, settled
 from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason
 from offheap.recording.model import Recording
@@ -109,7 +109,7 @@ def sampled(seed: int, duration: float) -> tuple[Process, int]:
 def test_a_watched_leak_does_not_flicker(seed: int) -> None:
     """With these seeds the verdicts of single looks go from leak to growing and back."""
     process, _ = sampled(seed, 40)
-    watch = Watch(Sampled(process, [float(second) for second in range(1, 41)]))
+    watch = Follower(Sampled(process, [float(second) for second in range(1, 41)]))
     verdicts: list[str] = []
     answers: list[str] = []
     for _ in range(40):
@@ -135,7 +135,7 @@ def test_a_watched_leak_does_not_flicker(seed: int) -> None:
 def test_the_last_look_says_what_leaks_says() -> None:
     process, _ = sampled(1, 30)  # at 30 s this one is judged to be growing
     source = Sampled(process, [float(second) for second in range(1, 31)])
-    watch = Watch(source)
+    watch = Follower(source)
     for _ in range(30):
         watch._due = 0.0
         view = watch.advance()
@@ -146,6 +146,6 @@ def test_the_last_look_says_what_leaks_says() -> None:
     assert not any("by this look alone" in s.why for s in view.names.suspects)
 
 
-def watch_recording(watch: Watch, source: Sampled) -> Recording:
+def watch_recording(watch: Follower, source: Sampled) -> Recording:
     recording = source.recording()
     return replace(recording, series=watch._series(), process=watch._process(recording.process))

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from offheap.errors import UserError
 from offheap.recording import load
-from offheap.recording.build_recording import Stacks
+from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.model import LIVE, NOT_STORED, PROCESS, SERIES, Chain, Frame, Info, Module
 from offheap.recording.storage import finishing
 from offheap.recording.storage.layout import APPENDED, REPLACED, SCHEMA
@@ -86,8 +86,8 @@ def process(time: float) -> np.ndarray:
     return rows
 
 
-def stacks(first: int, *frames: list[int]) -> Stacks:
-    return Stacks(
+def stacks(first: int, *frames: list[int]) -> NumberedStacks:
+    return NumberedStacks(
         np.arange(first, first + len(frames), dtype=np.int64),
         np.ones(len(frames), np.uint8),
         np.array([len(its) for its in frames], np.int64),
@@ -102,7 +102,7 @@ def fill(target: RecordingWriter, snapshots: int = 3) -> None:
         target.replace_threads(["other threads", "main"])
         chains = {0: {0: FRAMES[0], 1: FRAMES[1]}, 1: {2: FRAMES[2]}}.get(n, {})
         target.append_frames(chains, {number: number + 1000 for number in chains})
-        target.append_stacks({0: stacks(0, [], [0, 1]), 1: stacks(2, [0, 2, 3, 1])}.get(n, Stacks()))
+        target.append_stacks({0: stacks(0, [], [0, 1]), 1: stacks(2, [0, 2, 3, 1])}.get(n, NumberedStacks()))
         target.replace_live(live([1, 1, 2][: n + 1]))
         target.append_rows("series", series(n, min(n + 1, 2), 100.0 * n))
         target.append_rows("process", process(n))
@@ -490,7 +490,7 @@ def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
     widths = np.geomspace(frames, 1, depth)
     members = (random.random((count, depth)) * widths).astype(np.int64)
     target.append_stacks(
-        Stacks(np.arange(count), np.ones(count, np.uint8), np.full(count, depth), members.ravel())
+        NumberedStacks(np.arange(count), np.ones(count, np.uint8), np.full(count, depth), members.ravel())
     )
     random = np.random.default_rng(seed)
     live = np.zeros(blocks, LIVE)

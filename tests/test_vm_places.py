@@ -12,7 +12,7 @@ import pytest
 import needs
 import zoo as zoo_programs
 from footprint import compile_footprint, footprint_jvm
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import nmt, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import maps
@@ -74,14 +74,16 @@ def test_many_nodes_of_metaspace(jre: Callable[[int], Path], zoo: Zoo) -> None:
                 break
             time.sleep(0.2)
         assert len(nodes) > 2
-        accounts = look(running.pid)
+        accounts = inspect_process(running.pid)
         owners = {holding.owner: holding.bytes for holding in accounts.holdings}
         usage = vm_info.metaspace_usage(AttachedVM(running.pid).jcmd("GC.heap_info"))
         assert usage
         assert owners["metaspace"] == pytest.approx(usage.non_class.committed, rel=0.05)
         assert accounts.unattributed_bytes <= 0.005 * accounts.memory.rss, accounts.unattributed
         # Without asking the JVM, too.
-        quiet = {holding.owner: holding.bytes for holding in look(running.pid, attach=False).holdings}
+        quiet = {
+            holding.owner: holding.bytes for holding in inspect_process(running.pid, attach=False).holdings
+        }
         assert quiet["metaspace"] >= owners["metaspace"]
 
 

@@ -13,7 +13,7 @@ from driven_app import Driven, drive
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.live_owners import with_owners
 from offheap.recording.model import OwnersOverTime
 from offheap.report.tui.widgets import Pager
@@ -34,7 +34,7 @@ def until(over: OwnersOverTime, time: float) -> OwnersOverTime:
 def test_live_says_of_a_recording_what_leaks_and_where_say(blocks: str, level: str) -> None:
     recording = recorded(blocks, level)
     ranked = ranking(recording)
-    watch = Watch(Whole(recording))
+    watch = Follower(Whole(recording))
     view = watch.advance()
     assert view
     assert view.names.answer == answer(ranked)
@@ -46,7 +46,7 @@ def test_live_says_of_a_recording_what_leaks_and_where_say(blocks: str, level: s
 
 def test_a_leak_of_blocks_is_one_in_the_panel_whatever_the_pages_did() -> None:
     process, _ = leaky(60.0)
-    watch = Watch(Replay(process, [20.0, 40.0, 60.0]))
+    watch = Follower(Replay(process, [20.0, 40.0, 60.0]))
     flat, found = owners("malloc", 0.0), None
     for time in (20.0, 40.0, 60.0):
         watch.advance()
@@ -64,7 +64,7 @@ def quiet() -> Process:
 
 
 def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
-    watch = Watch(Replay(quiet(), [20.0, 59.0, 60.0, 61.0, 63.0, 119.0, 120.0]))
+    watch = Follower(Replay(quiet(), [20.0, 59.0, 60.0, 61.0, 63.0, 119.0, 120.0]))
     watch.advance()
     before = watch.advance()
     assert before
@@ -96,14 +96,14 @@ def test_what_is_counted_beside_owners_says_nothing_about_their_pages() -> None:
     gauges = {"metaspace-used": 2e7 + 1000 * times, "old-collections": np.floor(times / 10)}
     nothing = np.zeros((len(times), 0))
     recording = replace(recording, owners=OwnersOverTime(times, [], nothing, nothing.sum(axis=1), gauges))
-    view = Watch(Whole(recording)).advance()
+    view = Follower(Whole(recording)).advance()
     assert view
     assert "metaspace" not in view.names.answer
     assert view.names.answer == answer(with_owners(ranking(recording), None))
 
 
 def test_the_panel_shows_the_verdict_of_both(tmp_path: Path) -> None:
-    watch = Watch(Whole(recorded("leak", "flat")))
+    watch = Follower(Whole(recorded("leak", "flat")))
     view = watch.advance()
     assert view
 
@@ -122,7 +122,7 @@ def test_the_panel_shows_the_verdict_of_both(tmp_path: Path) -> None:
 
 
 def test_the_screen_says_how_old_the_looks_are(tmp_path: Path) -> None:
-    watch = Watch(Replay(quiet(), [20.0, 59.0, 70.0, 120.0]))
+    watch = Follower(Replay(quiet(), [20.0, 59.0, 70.0, 120.0]))
     watch.advance()
     watch.advance()
     watch.see(until(owners("malloc", 4.0 * MIB), 59.0), PID)

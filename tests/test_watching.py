@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from live_file_writer import LiveFileWriter, hook, native
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe.contract import Mode, State
 from offheap.quantities import rate_unit
 from offheap.recording.capture.live_source import FollowedLiveFile
-from offheap.recording.live_update import Look
+from offheap.recording.live_update import LiveUpdate
 from offheap.report.tui import live_text
 from recordings import Blocks, Churn, Leak, Process, inflater, native_stack
 from replay import Replay, leaky, site, until, watched
@@ -56,7 +56,7 @@ def test_figures_of_an_exact_recording_are_exact() -> None:
 
 def test_the_baseline_is_where_growth_counts_from() -> None:
     process, leak = leaky()
-    watch = Watch(Replay(process, [5.0, 10.0, 12.0, 20.0]))
+    watch = Follower(Replay(process, [5.0, 10.0, 12.0, 20.0]))
     watch.advance()
     at_ten = watch.advance()
     watch.mark(at_ten)
@@ -90,7 +90,7 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
         truth = Process(duration=30.0, seed=seed)
         truth.add(inflater("com.example.Foo.leak"), Leak(rate=200, size=7160))
         truth.add(native_stack("churn"), Churn(rate=400, size=20000, lifetime=2.0))
-        watch = Watch(Sampled(process, [10.0, 30.0]))
+        watch = Follower(Sampled(process, [10.0, 30.0]))
         first = watch.advance()
         watch.mark(first)
         view = watch.advance()
@@ -106,7 +106,7 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
 class Sampled(Replay):
     """A process that has sampled blocks only: each with the probability it was sampled with."""
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         look = super().look()
         if look is None or self._now is None:
             return look
@@ -164,7 +164,7 @@ def test_order_and_filter() -> None:
 def test_call_paths_newer_than_the_names_are_counted_until_they_have_some() -> None:
     process, _ = leaky()
     late = process.add(native_stack("late_comer"), Leak(rate=10, size=1 << 20, start=12.0))
-    watch = Watch(Replay(process, [10.0, 13.0, 30.0]))
+    watch = Follower(Replay(process, [10.0, 13.0, 30.0]))
     watch.advance()
     watch._due = float("inf")  # no time for names
     view = watch.advance()
@@ -189,7 +189,7 @@ def writer_with_blocks(count: int) -> LiveFileWriter:
 def test_a_live_file_is_followed_until_its_process_has_ended(tmp_path: Path) -> None:
     path = writer_with_blocks(10).write(tmp_path / "offheap-1-0123456789abcdef.live")
     with contextlib.closing(FollowedLiveFile(path)) as source:
-        watch = Watch(source)
+        watch = Follower(source)
         first = watch.advance()
         assert first
         assert not first.over
@@ -217,7 +217,7 @@ def test_a_bare_live_file_has_the_growth_that_leaks_has_of_it(tmp_path: Path) ->
     ended.state, ended.stop_monotonic_ns = State.EXITED, time.monotonic_ns()
     path = ended.write(tmp_path / "offheap-1-0123456789abcdef.live")
     with contextlib.closing(FollowedLiveFile(path)) as source:
-        view = Watch(source).advance()
+        view = Follower(source).advance()
     assert view
     (suspect,) = ranking(recording.load(path))
     row = view.row(0)

@@ -21,7 +21,7 @@ from native import compile_c
 from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.inspect.process import _ANSWERING as ANSWERING
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
@@ -70,7 +70,7 @@ def check_program(accounts: Accounts) -> None:
 @pytest.mark.parametrize(("version", "collector"), by_day(VERSIONS, COLLECTORS))
 def test_without_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:+ExplicitGCInvokesConcurrent") as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         check_books(accounts)
         check_program(accounts)
         assert accounts.unattributed_bytes <= CLOSED * accounts.memory.rss, accounts.unattributed
@@ -86,7 +86,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
         AttachedVM(jvm.pid).jcmd("GC.run")
         # Now the collector's tables are in memory.
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         assert accounts.cost_bytes < MIB
         assert accounts.unattributed_bytes <= CLOSED * accounts.memory.rss, accounts.unattributed
         if collector in ("g1", "parallel"):
@@ -98,7 +98,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
 @pytest.mark.parametrize(("version", "collector"), by_day((21, 25), COLLECTORS))
 def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:NativeMemoryTracking=summary") as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         check_books(accounts)
         check_program(accounts)
         owners = held(accounts)
@@ -115,7 +115,7 @@ def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path],
 @pytest.mark.parametrize("version", [11, 17])
 def test_with_tracking_in_detail(version: int, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=detail") as jvm:
-        accounts = look(jvm.pid, detail=True)
+        accounts = inspect_process(jvm.pid, detail=True)
         check_books(accounts)
         check_program(accounts)
         owners = held(accounts)
@@ -139,7 +139,7 @@ def test_what_the_jvm_said_before_it_fell_silent(
     monkeypatch.setattr(AttachedVM, "jcmd", jcmd)
     monkeypatch.setattr("offheap.inspect.process._DETAIL_SECONDS", 0.5)
     with footprint_jvm(jre(17), classes, "serial", "-XX:NativeMemoryTracking=detail") as jvm:
-        accounts = look(jvm.pid, detail=True)
+        accounts = inspect_process(jvm.pid, detail=True)
         check_books(accounts)
         check_program(accounts)
         assert held(accounts)["direct-buffers"].bytes == DIRECT + 24 * PAGE
@@ -163,13 +163,13 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
             deadline = time.monotonic() + 60
             while not looks and time.monotonic() < deadline:
                 with contextlib.suppress(UserError):  # it has no memory yet, or takes no questions
-                    looks.append(look(process.pid, walk=False))
+                    looks.append(inspect_process(process.pid, walk=False))
             # It grows by 100 MiB.
             process.stdin.write(b"\n")
             process.stdin.flush()
             while not select.select([process.stdout], [], [], 0.05)[0]:
-                looks.append(look(process.pid, walk=False))
-            looks.append(look(process.pid, walk=False))
+                looks.append(inspect_process(process.pid, walk=False))
+            looks.append(inspect_process(process.pid, walk=False))
         finally:
             process.kill()
     assert any(one.sources for one in looks)
@@ -185,7 +185,7 @@ def test_another_allocator(
     library = needs.shared_library(allocator)
     monkeypatch.setenv("LD_PRELOAD", library)
     with footprint_jvm(jre(21), classes, "serial") as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         monkeypatch.delenv("LD_PRELOAD")
         check_books(accounts)
         check_program(accounts)
@@ -209,7 +209,7 @@ def test_an_allocator_that_is_merely_loaded(tmp_path: Path) -> None:
         try:
             assert process.stdout
             assert process.stdout.readline() == b"ready\n"
-            accounts = look(process.pid)
+            accounts = inspect_process(process.pid)
         finally:
             process.kill()
     assert accounts.allocator == ""
@@ -218,7 +218,7 @@ def test_an_allocator_that_is_merely_loaded(tmp_path: Path) -> None:
 
 def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:
     with footprint_jvm(jdk / "bin" / "java", classes, "serial") as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         check_books(accounts)
         if "cds" not in held(accounts):
             needs.skip(f"a CDS archive in {jdk}", f"{jdk}/bin/java -Xshare:dump")
@@ -278,7 +278,7 @@ def test_attach_disabled_is_said(jre: Callable[[int], Path], waiting_classes: Pa
 
 
 def test_a_program_without_a_jvm() -> None:
-    accounts = look(os.getpid())
+    accounts = inspect_process(os.getpid())
     check_books(accounts)
     assert accounts.java_version == ""
     assert held(accounts)["shared-libraries"].bytes > MIB
@@ -326,7 +326,7 @@ def test_bad_input() -> None:
 def test_the_jvm_of_another_user(jdk: Path, jre: Callable[[int], Path], waiting_classes: Path) -> None:
     # The JDK's own java: this checkout may lie in a folder that is closed to others.
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
-        accounts = look(jvm.pid)
+        accounts = inspect_process(jvm.pid)
         check_books(accounts)
         assert "GC.heap_info" in accounts.sources
     needs.readable_by(NOBODY, sys.executable, "-c", "import offheap")

@@ -28,7 +28,7 @@ Columns = dict[str, NDArray[Any]]
 _KINDS = np.array(["", "malloc", "mmap"], object)
 
 
-class Stacks(Sequence[tuple[Frame, ...]]):
+class StackSequence(Sequence[tuple[Frame, ...]]):
     """Call stacks by number, as `live["stack"]` and `series["stack"]` have them; number 0 is empty."""
 
     def __init__(self, recording: Recording) -> None:
@@ -75,9 +75,9 @@ class OpenedRecording:
         return [table.site(number) for number in order.tolist()]
 
     @property
-    def stacks(self) -> Stacks:
+    def stacks(self) -> StackSequence:
         """Frames by stack number, innermost first."""
-        return Stacks(self._recording)
+        return StackSequence(self._recording)
 
     @property
     def live(self) -> NDArray[np.void]:

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
-    from offheap.inspect.over_time import glance
+    from offheap.inspect.over_time import owners_reader
     from offheap.jvm.collection_log import CollectionLog
     from offheap.probe import control
     from offheap.probe.live_files import stale_files
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
                     stop=ending.due,
                     collected=lambda: ending.collected,
                     on_progress=progress,
-                    owners=glance(),
+                    owners=owners_reader(),
                     collections=CollectionLog,
                     keep_arguments=args.keep_arguments,
                 )

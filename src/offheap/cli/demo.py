@@ -121,7 +121,7 @@ def compile_demo(home: Path, classes: Path) -> None:
 def record(command: list[str], output: Path, seconds: float) -> Launched:
     """Runs the command to its end under the probe, with a bar that shows how far it is."""
     from offheap.cli import env, sampling_options
-    from offheap.inspect.over_time import glance
+    from offheap.inspect.over_time import owners_reader
     from offheap.jvm.collection_log import CollectionLog
     from offheap.launch.launch import Settings, launch
     from offheap.probe.library import probe_library
@@ -138,7 +138,7 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
             output=output,
             every=0.5,
             on_progress=advance,
-            owners=glance(),
+            owners=owners_reader(),
             collections=CollectionLog,
         )
         return launch(command, settings)

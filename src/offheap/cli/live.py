@@ -19,7 +19,7 @@ from offheap.quantities import parse_duration
 from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
-    from offheap.analysis.live.follower import Watch
+    from offheap.analysis.live.follower import Follower
     from offheap.analysis.owners.results import OwnersGrowth
     from offheap.probe.control import Started
     from offheap.recording.model import OwnersOverTime
@@ -93,13 +93,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None = None) -> None:
-    from offheap.analysis.live.follower import Watch
+    from offheap.analysis.live.follower import Follower
     from offheap.inspect.over_time import jvm_counters
     from offheap.recording.capture.live_source import follow
 
     with closing(follow(path, jvm_counters)) as source:
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
-        watch = Watch(source, args.app or ())
+        watch = Follower(source, args.app or ())
         view = watch.advance()
         print(" " * 40, end="\r", file=sys.stderr, flush=True)
         assert view is not None, "the first look always finds something"
@@ -116,9 +116,9 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
             gc.unfreeze()  # else DuckDB's bindings complain at exit, on the terminal, of what was not freed
 
 
-def owners_of(path: Path, watch: Watch) -> Owners | None:
+def owners_of(path: Path, watch: Follower) -> Owners | None:
     """Looks at the process of a live file, or has what a recorder saw; None when there is no process."""
-    from offheap.inspect.over_time import Looking
+    from offheap.inspect.over_time import RepeatedReading
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find
     from offheap.recording.capture.info import elapsed
@@ -129,7 +129,7 @@ def owners_of(path: Path, watch: Watch) -> Owners | None:
         pid, header = find(live_file.header), live_file.header
     if pid is None:
         return None
-    looking, began = Looking(pid), elapsed(header, alive=True)
+    looking, began = RepeatedReading(pid), elapsed(header, alive=True)
 
     def look() -> tuple[OwnersOverTime, OwnersGrowth]:
         seen = looking()

@@ -97,7 +97,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
 
         words = ",".join(word for word in (words, admission.admit(os.getpid(), starting=True).words) if word)
     with held():
-        from offheap.inspect.over_time import glance
+        from offheap.inspect.over_time import owners_reader
         from offheap.launch.launch import Settings, launch
 
     library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
@@ -116,7 +116,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             follow=args.follow,
             duration=args.duration,
             every=args.every,
-            owners=glance(),
+            owners=owners_reader(),
             collections=CollectionLog,
             say=_say,
             keep_arguments=args.keep_arguments,

@@ -24,15 +24,15 @@ def run(args: argparse.Namespace) -> int:
 
     from offheap.analysis.native_heap.results import Trimmed
     from offheap.inspect import discovery
-    from offheap.inspect.process import look
+    from offheap.inspect.process import inspect_process
     from offheap.probe.trim import trim
 
     pid = discovery.resolve(args.process)
-    before = look(pid, attach=False)
+    before = inspect_process(pid, attach=False)
     began = time.monotonic()
     how = trim(pid)
     seconds = time.monotonic() - began
-    after = look(pid, attach=False)
+    after = inspect_process(pid, attach=False)
     rss = before.memory.rss, after.memory.rss
     trimmed = Trimmed(pid, before.name, how, seconds, *rss, before.native_heap, after.native_heap)
     if args.json:

@@ -137,10 +137,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(args: argparse.Namespace, pid: int) -> int:
-    from offheap.inspect.process import look
+    from offheap.inspect.process import inspect_process
 
     growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
-    accounts = look(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
+    accounts = inspect_process(pid, attach=not args.no_attach, detail=args.detail, exact=args.exact)
     if args.json:
         from offheap.report.json import where as accounts_json
         from offheap.report.json.heap_growth import heap_growth_json
@@ -183,15 +183,15 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
     from offheap.analysis.owners.verdict import judge
     from offheap.cli.attach import interruptible
     from offheap.cli.progress import ProgressLine
-    from offheap.inspect.over_time import Moment, watch
+    from offheap.inspect.over_time import RssReading, inspect_over_time
 
     with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
 
-        def on_look(age: float, now: Moment) -> None:
+        def on_look(age: float, now: RssReading) -> None:
             whole = f"{format_duration(age)} of {format_duration(args.watch)}"
             progress.say(f"{whole}, RSS {format_size(now.accounts.memory.rss)}")
 
-        watched = watch(
+        watched = inspect_over_time(
             pid,
             args.watch,
             every=args.every,

@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _look(args: argparse.Namespace) -> Iterator[JVMAccounts]:
     from offheap.inspect import discovery
-    from offheap.inspect.all_jvms import look_all
+    from offheap.inspect.all_jvms import inspect_all_jvms
 
     # Resolved each time: a name stays, a PID does not.
     pid = discovery.resolve(args.process) if args.process else None
-    return look_all(pid, attach=not args.no_attach, detail=args.detail)
+    return inspect_all_jvms(pid, attach=not args.no_attach, detail=args.detail)
 
 
 def _print(args: argparse.Namespace) -> int:

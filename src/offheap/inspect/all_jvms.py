@@ -8,21 +8,24 @@ from functools import partial
 from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.errors import UserError
 from offheap.inspect import discovery
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.proc.time_limit import within
 
 # For one process; a JVM that does not answer is given up after 10, or 60 for its details.
 _SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
-def look_all(pid: int | None = None, *, attach: bool = True, detail: bool = False) -> Iterator[JVMAccounts]:
+def inspect_all_jvms(
+    pid: int | None = None, *, attach: bool = True, detail: bool = False
+) -> Iterator[JVMAccounts]:
     """Every JVM of this machine that can be seen, or the one with that PID."""
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
         try:
             # One whose memory or files do not answer must not hide the others.
             accounts = within(
-                _DETAIL_SECONDS if detail else _SECONDS, partial(look, number, attach=attach, detail=detail)
+                _DETAIL_SECONDS if detail else _SECONDS,
+                partial(inspect_process, number, attach=attach, detail=detail),
             )
         except UserError as error:
             yield JVMAccounts(number, name, None, str(error))

@@ -10,7 +10,7 @@ from typing import Any
 from offheap.analysis.nmt import external as nmt_external
 from offheap.analysis.nmt.results import External, Tracked
 from offheap.errors import UserError
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.nmt import Category
@@ -34,7 +34,7 @@ def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:
             f"Native Memory Tracking of PID {pid} has no details: {' '.join(text.split())[:80]}",
             "start it with -XX:NativeMemoryTracking=detail, or leave out --detail",
         )
-    accounts = look(pid)
+    accounts = inspect_process(pid)
     return Tracked(pid, accounts.name, report.categories, nmt_external.of_process(accounts), text)
 
 

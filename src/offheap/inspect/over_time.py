@@ -26,7 +26,7 @@ from offheap.analysis.owners.growth import (
 from offheap.analysis.owners.results import Grown
 from offheap.analysis.owners.warm_up import AGE
 from offheap.errors import UserError
-from offheap.inspect.process import look
+from offheap.inspect.process import inspect_process
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.attach_listener import NoProcess, TargetGone
 from offheap.jvm.class_loaders import Loaders
@@ -44,7 +44,7 @@ _MORE_CLASSES = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RssReading:
     """One look.  `owners`: bytes by name, "unattributed" too, together the RSS; `gauges` by name."""
 
     accounts: Accounts
@@ -53,7 +53,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class InspectedOverTime:
     """ended    "time": as long as wanted; "stopped": by us; "exited": the process has ended
     loaders  classes of class loaders of which there were more at the end, if it was asked for
     """
@@ -66,31 +66,31 @@ class Watched:
 
 
 @dataclass
-class Looks:
+class RssReadings:
     """Moments as they come, and what they come to."""
 
     times: list[float] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[RssReading] = field(default_factory=list)
 
     def over(self) -> OwnersOverTime:
-        owners, held = _table([moment.owners for moment in self.moments], 0.0)
-        names, values = _table([moment.gauges for moment in self.moments], np.nan)
+        owners, held = _table([read_rss.owners for read_rss in self.moments], 0.0)
+        names, values = _table([read_rss.gauges for read_rss in self.moments], np.nan)
         return OwnersOverTime(
             np.array(self.times), owners, held, held.sum(axis=1), dict(zip(names, values.T, strict=True))
         )
 
 
-class Looking:
+class RepeatedReading:
     """Looks at a process whenever it is called, and gives all looks so far; the oldest grow sparse."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._began = time.monotonic()
-        self._looks = Looks()
+        self._looks = RssReadings()
 
     def __call__(self) -> OwnersOverTime:
         """Errors as of `look`."""
-        now, looks = moment(self._pid), self._looks
+        now, looks = read_rss(self._pid), self._looks
         looks.times.append(time.monotonic() - self._began)
         looks.moments.append(now)
         if len(looks.times) > _MOST_LOOKS:
@@ -98,9 +98,9 @@ class Looking:
         return looks.over()
 
 
-def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> Moment:
+def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> RssReading:
     """Errors and options as of `look`."""
-    accounts = look(pid, attach=attach, detail=detail, walk=walk)
+    accounts = inspect_process(pid, attach=attach, detail=detail, walk=walk)
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
     try:
@@ -116,7 +116,7 @@ def moment(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = 
         counted[DIRECT_BUFFERS] = accounts.direct.count
     if accounts.allocator:
         counted[f"{ALLOCATOR}{accounts.allocator}"] = 1.0
-    return Moment(accounts, owners, counted)
+    return RssReading(accounts, owners, counted)
 
 
 def jvm_counters(pid: int) -> dict[str, float]:
@@ -132,7 +132,7 @@ def _jvm_counters(pid: int) -> dict[str, float]:
     return gauges.read(performance) if performance else {}
 
 
-def glance() -> OwnersLook:
+def owners_reader() -> OwnersLook:
     """For a recorder: who holds the RSS now, asking the JVM only if it listens already.
 
     The attach listener's first start costs a JVM memory of its own; one that listens answers in
@@ -143,7 +143,7 @@ def glance() -> OwnersLook:
     def now(pid: int) -> tuple[Mapping[str, float], Mapping[str, float]] | None:
         nonlocal silent
         try:
-            one = moment(pid, attach=not silent and _LISTENER in _thread_names(pid), walk=False)
+            one = read_rss(pid, attach=not silent and _LISTENER in _thread_names(pid), walk=False)
         except (UserError, OSError):
             return None
         silent = silent or any("did not answer" in sentence for sentence in one.accounts.missing)
@@ -152,7 +152,7 @@ def glance() -> OwnersLook:
     return now
 
 
-def watch(
+def inspect_over_time(
     pid: int,
     seconds: float,
     *,
@@ -160,22 +160,22 @@ def watch(
     attach: bool = True,
     detail: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    on_look: Callable[[float, Moment], None] | None = None,
-) -> Watched:
+    on_look: Callable[[float, RssReading], None] | None = None,
+) -> InspectedOverTime:
     """Looks until `seconds` are over, stop() says so, or the process ends.
 
     Sixty looks unless `every` says otherwise, but none sooner than a second and none later than half a
     minute after the one before.  UserError when not even the first look can be taken.
     """
     every = every or min(max(seconds / 60, 1.0), 30.0)
-    looks = Looks()
+    looks = RssReadings()
     began = time.monotonic()
     before: dict[str, Loaders] | None = None
     ended: Literal["time", "stopped", "exited"] = "time"
     while True:
         due = time.monotonic() + every
         try:
-            now = moment(pid, attach=attach, detail=detail)
+            now = read_rss(pid, attach=attach, detail=detail)
         except (TargetGone, NoProcess):
             if not looks.moments:
                 raise
@@ -195,10 +195,10 @@ def watch(
             break
     after = class_loaders.ask(pid) if before is not None and ended != "exited" else None
     grown = loaders_grown(before, after) if before is not None and after is not None else ()
-    return Watched(looks.moments[-1].accounts, looks.over(), grown, ended, every)
+    return InspectedOverTime(looks.moments[-1].accounts, looks.over(), grown, ended, every)
 
 
-def _more_classes(looks: Looks) -> bool:
+def _more_classes(looks: RssReadings) -> bool:
     first, last = (looks.moments[at].gauges.get("classes", 0.0) for at in (0, -1))
     return last > first * (1 + _MORE_CLASSES)
 

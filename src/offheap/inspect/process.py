@@ -69,7 +69,7 @@ class _Answers:
     missing: list[str] = field(default_factory=list)
 
 
-def look(
+def inspect_process(
     pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True, exact: bool = False
 ) -> Accounts:
     """The accounts of one process, a JVM or not.

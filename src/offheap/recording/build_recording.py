@@ -35,7 +35,7 @@ _MOST_CELLS = 1 << 25
 
 
 @dataclass
-class Stacks:
+class NumberedStacks:
     """Stacks by number; `frames` are frame numbers, stack after stack, innermost first.
 
     A frame number stands for a chain: one function, or several where the compiler inlined.
@@ -49,7 +49,7 @@ class Stacks:
 
 def assemble(
     info: Info,
-    stacks: Stacks,
+    stacks: NumberedStacks,
     chains: Iterable[tuple[int, Chain]],
     threads: Sequence[str],
     modules: list[Module],
@@ -156,7 +156,7 @@ def _chain_table(
     return list(distinct), _ChainTable(starts, lengths, np.array(indices, np.int32))
 
 
-def _sorted(stacks: Stacks) -> Stacks:
+def _sorted(stacks: NumberedStacks) -> NumberedStacks:
     """By number, each number once."""
     numbers, order = np.unique(stacks.numbers, return_index=True)
     if len(numbers) and int(numbers[0]) < 0:
@@ -167,4 +167,4 @@ def _sorted(stacks: Stacks) -> Stacks:
     depths = stacks.depths[order]
     within = np.arange(int(depths.sum())) - np.repeat(np.cumsum(depths) - depths, depths)
     frames = stacks.frames[np.repeat(starts[order], depths) + within]
-    return Stacks(numbers, stacks.kinds[order], depths, frames)
+    return NumberedStacks(numbers, stacks.kinds[order], depths, frames)

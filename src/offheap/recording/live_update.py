@@ -11,7 +11,7 @@ from offheap.recording.model import Info
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LiveUpdate:
     """Everything that is new since the look before.
 
     whole    the rows are all there are, not only the new ones: forget those seen before

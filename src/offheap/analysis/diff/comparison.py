@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Moment:
+class ComparedSide:
     """One side; sums are by stack.
 
     sites, functions  their numbers in both recordings, by stack and by frame (`matching.Matching`)
@@ -105,8 +105,8 @@ class Comparison:
     growth  by site; None at two moments of one recording
     """
 
-    old: Moment
-    new: Moment
+    old: ComparedSide
+    new: ComparedSide
     site_count: int
     function_count: int
     kept: Sums | None
@@ -357,7 +357,7 @@ def _largest(held: Floats, members: Members, count: int) -> Integers:
     return result
 
 
-def _functions_of(moment: Moment, held: Floats) -> Members:
+def _functions_of(moment: ComparedSide, held: Floats) -> Members:
     """Each stack that holds memory with each function that is in it, once; without the allocator's own."""
     recording = moment.recording
     depths = np.diff(recording.stack_offsets)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from offheap.analysis.diff.comparison import Comparison, Moment
+from offheap.analysis.diff.comparison import ComparedSide, Comparison
 from offheap.analysis.diff.growth_changes import growth_changes, growths
 from offheap.analysis.diff.results import Diff, Side
 from offheap.analysis.diff.stack_changes import stack_changes
@@ -36,7 +36,7 @@ def diff(
     divisors = list(requests) if requests else seconds if per_second else [1.0, 1.0]
     matching = match((old, new))
     before, after = (
-        Moment(
+        ComparedSide(
             recording,
             Side(recording.info, None, duration),
             matching.sites[index],
@@ -112,7 +112,7 @@ def diff_in_time(
     matching = match((recording,))
     near = (stop - start) / 4
     before, after = (
-        Moment(
+        ComparedSide(
             recording,
             Side(recording.info, moment, moment),
             matching.sites[0],

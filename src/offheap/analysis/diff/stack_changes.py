@@ -6,14 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from offheap.analysis.diff.comparison import Moment
+from offheap.analysis.diff.comparison import ComparedSide
 from offheap.analysis.diff.results import StackChanges
 from offheap.recording.model import MMAP, Frame
 
 _Kind = Literal["malloc", "mmap"]
 
 
-def stack_changes(old: Moment, new: Moment, function_count: int) -> StackChanges:
+def stack_changes(old: ComparedSide, new: ComparedSide, function_count: int) -> StackChanges:
     """Stacks that hold memory in either; `function_count`: of the matching that numbered both's."""
     # The last frame met of a function stands for it: NEW's, whose lines are today's.
     shown = [Frame("?", "unknown")] * function_count

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis.owners.growth import Standing, State, standings
+from offheap.analysis.owners.growth import Candidate, State, standings
 from offheap.analysis.owners.results import Kind, OwnersGrowth
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
@@ -80,7 +80,7 @@ class Level:
         return self.blocks >= _EXPLAINS * self.rate.estimate
 
 
-def grows(over: OwnersOverTime, found: OwnersGrowth | None) -> list[Standing]:
+def grows(over: OwnersOverTime, found: OwnersGrowth | None) -> list[Candidate]:
     """The pages of blocks that grow, by `found`, the judgement over these looks, the surest first."""
     if found is None or found.verdict.kind in QUIET:
         return []

@@ -26,13 +26,13 @@ from offheap.analysis.leaks import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.live.live_owners import owners_now, still_count, with_owners
 from offheap.analysis.live.standing_verdict import Standings
-from offheap.analysis.live.view import Moment, Names, View
+from offheap.analysis.live.view import LiveSnapshot, Names, View
 from offheap.analysis.owners.results import OwnersGrowth
 from offheap.analysis.stacks.packages import with_application
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimates import Estimates
 from offheap.analysis.verdicts.site_history import by_snapshots
-from offheap.recording.live_update import Look
+from offheap.recording.live_update import LiveUpdate
 from offheap.recording.model import SERIES, OwnersOverTime, Recording
 
 Rows = NDArray[Any]
@@ -51,14 +51,14 @@ _SHORTEST_WINDOW = 3.0  # seconds
 class Source(Protocol):
     """What recording.following offers here."""
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         """What is new; None when nothing is."""
 
     def recording(self) -> Recording:
         """All that the last look knew; its series may be of that look alone."""
 
 
-class Watch:
+class Follower:
     """Follows a source.  Not for two threads at once; a View never changes.
 
     `application`: packages that the reader says are the application's.
@@ -68,13 +68,13 @@ class Watch:
         self._source = source
         self._application = application
         self._names = Names((), np.zeros(1, np.int64), "")
-        self._moments: list[Moment] = []
+        self._moments: list[LiveSnapshot] = []
         self._spacing = 0.0
         self._latest: Rows = np.zeros(0, SERIES)
-        self._baseline: Moment | None = None
+        self._baseline: LiveSnapshot | None = None
         self._standings = Standings()
         self._due = 0.0  # time.monotonic() from which names may be renewed
-        self._look: Look | None = None
+        self._look: LiveUpdate | None = None
         self._ranked: Ranking | None = None  # as of the names
         self._concluded: Ranking | None = None  # the same, with the owners that count
         self._owners: OwnersOverTime | None = None  # that somebody looked at; replaced, never changed
@@ -149,7 +149,7 @@ class Watch:
             live=live,
         )
 
-    def _window_start(self) -> Moment | None:
+    def _window_start(self) -> LiveSnapshot | None:
         """Where growth is measured from; None when too little was watched."""
         first, now = self._moments[0].time, self._moments[-1].time
         if self._baseline:
@@ -159,7 +159,7 @@ class Watch:
         third = first + (now - first) / 3
         return min(self._moments, key=lambda moment: abs(moment.time - third))
 
-    def _new_moments(self, look: Look) -> list[Moment]:
+    def _new_moments(self, look: LiveUpdate) -> list[LiveSnapshot]:
         process, series = look.process, look.series
         taken = np.unique(np.concatenate((process["time"], series["time"])))
         if not len(taken):
@@ -173,7 +173,7 @@ class Watch:
             start = end
             row = process[max(int(np.searchsorted(process["time"], at, "right")) - 1, 0) :][:1]
             moments.append(
-                Moment(
+                LiveSnapshot(
                     time=at,
                     rss_bytes=int(row["rss_bytes"].sum()),
                     live_bytes=float(self._latest["live_bytes"].sum()),
@@ -183,7 +183,7 @@ class Watch:
             )
         return moments
 
-    def _keep(self, moment: Moment) -> None:
+    def _keep(self, moment: LiveSnapshot) -> None:
         """Adds a moment; the last is always now, those before lie ever further apart."""
         moment = self._names.place(moment)
         if len(self._moments) >= 2 and moment.time - self._moments[-2].time < self._spacing:
@@ -197,7 +197,7 @@ class Watch:
             span = last.time - self._moments[0].time
             self._spacing = 0.99 * span / (len(self._moments) - 1)
 
-    def _learn(self, look: Look) -> None:
+    def _learn(self, look: LiveUpdate) -> None:
         """Names, sites and verdicts anew."""
         began = time.thread_time()
         recording = with_application(self._source.recording(), self._application)
@@ -235,7 +235,7 @@ class Watch:
     def _owners_time(self) -> float | None:
         return None if self._taken is None else self._taken.times.item(-1)
 
-    def _judged(self) -> list[Moment]:
+    def _judged(self) -> list[LiveSnapshot]:
         """The moments that verdicts rest on: only now, if most of the recording's time was not watched."""
         late = self._moments[0].time > self._moments[-1].time / 2
         return self._moments[-1:] if late else self._moments
@@ -274,7 +274,7 @@ def _renewed(latest: Rows, rows: Rows) -> Rows:
     return renewed
 
 
-def _growth(look: Look, names: Names, start: Moment, seconds: float) -> Estimates:
+def _growth(look: LiveUpdate, names: Names, start: LiveSnapshot, seconds: float) -> Estimates:
     """Bytes per second by site, from a moment to the look."""
     live = look.live
     size, probability = live["size"].astype(np.float64), live["probability"]

@@ -25,7 +25,7 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class LiveSnapshot:
     """The recording at one time.  `rows`: model.SERIES by stack, each with the time it last changed."""
 
     time: float
@@ -73,7 +73,7 @@ class Names:
         of = np.where(stacks < len(self.of_stack), self.of_stack[known], sites)
         return np.bincount(of, weights=weights, minlength=sites + 1).astype(np.float64)
 
-    def place(self, moment: Moment) -> Moment:
+    def place(self, moment: LiveSnapshot) -> LiveSnapshot:
         return replace(moment, by_site=self.sum(moment.rows["stack"], moment.rows["live_bytes"]))
 
 
@@ -112,7 +112,7 @@ class View:
 
     info: Info
     names: Names
-    moments: tuple[Moment, ...]
+    moments: tuple[LiveSnapshot, ...]
     live_bytes: Floats  # by site, and one more
     live_blocks: Floats
     allocated: Floats
@@ -124,7 +124,7 @@ class View:
     live: Rows
 
     @property
-    def now(self) -> Moment:
+    def now(self) -> LiveSnapshot:
         return self.moments[-1]
 
     @cached_property

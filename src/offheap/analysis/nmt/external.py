@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis.nmt.results import External, Site
+from offheap.analysis.nmt.results import External, ExternalSite
 from offheap.analysis.owners.accounts import Accounts
 from offheap.analysis.stacks import frames
 from offheap.jvm.nmt import Category
@@ -47,7 +47,7 @@ def of_recording(recording: Recording) -> External:
     for number in np.flatnonzero(own & (sizes > 0)).tolist():
         kind = "malloc" if recording.stack_kinds[number] == MALLOC else "mmap"
         names = tuple(frame.name for frame in recording.stack(number))
-        site = Site(names, kind, round(float(sizes[number])), max(round(float(blocks[number])), 1))
+        site = ExternalSite(names, kind, round(float(sizes[number])), max(round(float(blocks[number])), 1))
         sums[kind][0] += site.bytes
         sums[kind][1] += site.blocks
         sites.append(site)

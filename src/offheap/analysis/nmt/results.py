@@ -8,7 +8,7 @@ from offheap.jvm.nmt import Category
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ExternalSite:
     """One call path: names of its frames, innermost first, and what is live of it."""
 
     frames: tuple[str, ...]
@@ -30,7 +30,7 @@ class External:
 
     category: Category
     retained: int | None = None
-    sites: tuple[Site, ...] = ()
+    sites: tuple[ExternalSite, ...] = ()
     missing: tuple[str, ...] = ()
 
 

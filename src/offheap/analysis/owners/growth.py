@@ -70,7 +70,7 @@ State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", 
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Candidate:
     """How one candidate stands; `bytes` as of the last look.
 
     open         its interval holds both nothing and much
@@ -98,7 +98,7 @@ def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
     return _growth("rss", over.times, over.rss), tuple(sorted(owners, key=lambda one: -one.bytes))
 
 
-def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Standing] | None:
+def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candidate] | None:
     """None where there are too few looks to judge anyone.  `loaders` as `loaders_grown` tells them."""
     whole = trend(over.times, over.rss)
     if whole is None:
@@ -128,15 +128,15 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Stand
             (kind == "metaspace" and not _unloading(over))
             or (kind == "native-mmap" and _may_be_metaspace(over))
         ):
-            found.append(Standing(kind, "unjudged", one, last, one))
+            found.append(Candidate(kind, "unjudged", one, last, one))
         elif state == "grows" and warm_up.warms(over, kind, owners, one.gained.estimate, loaders):
-            found.append(Standing(kind, "warming", one, last, one))
+            found.append(Candidate(kind, "warming", one, last, one))
         elif owners in _HELD_BY_OBJECTS and state in ("grows", "open", "slows"):
             found.append(
-                _held_by_objects(over, Standing(kind, state, one, last, one), held, share, whole.level)
+                _held_by_objects(over, Candidate(kind, state, one, last, one), held, share, whole.level)
             )
         else:
-            found.append(Standing(kind, state, one, last, one))
+            found.append(Candidate(kind, state, one, last, one))
     if warm_up.may_fill(over):
         return [
             replace(one, state="filling") if one.state == "grows" and one.kind in warm_up.FILLED else one
@@ -191,7 +191,7 @@ def _state(one: Trend, share: float, rss: float, material: float = MATERIAL) -> 
 
 def _heap(
     over: OwnersOverTime, rss: Trend, state: State, share: float, whole: float, last: float
-) -> Standing:
+) -> Candidate:
     for gauge in ("old-collections", "collections"):
         after = heap_collections.trend_of_floors(over, *after_collections(over, gauge))
         if after is None:
@@ -199,11 +199,11 @@ def _heap(
         judged = _state(after, share, whole)
         # What collections of the young generation leave may be garbage in the old one, if it grows.
         if gauge == "old-collections" or judged == "flat":
-            return Standing("java-heap", judged, after, last, rss)
+            return Candidate("java-heap", judged, after, last, rss)
     # Heap that is touched for the first time may be garbage.
     if state in ("grows", "slows"):
         state = "unjudged" if rss.rate.low > 0 else "open"
-    return Standing("java-heap", state, rss, last, rss)
+    return Candidate("java-heap", state, rss, last, rss)
 
 
 def _pages_grow(over: OwnersOverTime) -> bool:
@@ -213,8 +213,8 @@ def _pages_grow(over: OwnersOverTime) -> bool:
 
 
 def _held_by_objects(
-    over: OwnersOverTime, one: Standing, held: Floats, share: float, whole: float
-) -> Standing:
+    over: OwnersOverTime, one: Candidate, held: Floats, share: float, whole: float
+) -> Candidate:
     """The same judged on its floors, the least between two collections."""
     count = heap_collections.ran(over)
     one = replace(
@@ -232,7 +232,7 @@ def _held_by_objects(
     return replace(one, state="uncollected") if one.state == "grows" else one
 
 
-def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last: float) -> Standing:
+def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last: float) -> Candidate:
     groups = []
     for name, counts in over.gauges.items():
         if not name.startswith(THREADS):
@@ -245,9 +245,9 @@ def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last:
     if groups:
         one = groups[0][0]
         how: State = "slows" if one.slows(share) else "grows"
-        return Standing("threads", how, one, last, rss, tuple(g for _, g in groups[:_MOST_NAMED]))
+        return Candidate("threads", how, one, last, rss, tuple(g for _, g in groups[:_MOST_NAMED]))
     # Without more threads, stacks grow as deep calls touch them for the first time.
-    return Standing("threads", "slows" if state == "grows" else state, rss, last, rss)
+    return Candidate("threads", "slows" if state == "grows" else state, rss, last, rss)
 
 
 def _grown(over: OwnersOverTime, prefix: str, unit: Literal["bytes"]) -> tuple[Grown, ...]:

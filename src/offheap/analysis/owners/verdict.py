@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from offheap.analysis.owners import heap_collections, warm_up
-from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Standing, growth, standings
+from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Candidate, growth, standings
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import seconds_needed
@@ -70,7 +70,7 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
     return _undecided(over, doubt, pid, seconds) if doubt else _blame(over, cause, found, pid, loaders)
 
 
-def _in_doubt(cause: Standing, found: Sequence[Standing]) -> Standing | None:
+def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
     """Who grew by more than the one to be blamed, and whose growth may fade or be garbage.
 
     What malloc keeps free follows its blocks: it is nobody's fault while these are not cleared.
@@ -86,7 +86,7 @@ def _in_doubt(cause: Standing, found: Sequence[Standing]) -> Standing | None:
     return None
 
 
-def _cause(growing: Sequence[Standing]) -> Standing:
+def _cause(growing: Sequence[Candidate]) -> Candidate:
     """Threads and classes grow by count and draw other memory with them; else who surely grows most.
 
     NIO keeps a direct buffer for each thread that writes from the heap: where these grow by more than the
@@ -105,7 +105,7 @@ def _cause(growing: Sequence[Standing]) -> Standing:
 
 
 def _blame(
-    over: OwnersOverTime, one: Standing, found: Sequence[Standing], pid: str, loaders: Sequence[Grown]
+    over: OwnersOverTime, one: Candidate, found: Sequence[Candidate], pid: str, loaders: Sequence[Grown]
 ) -> WhereVerdict:
     span = format_duration(one.trend.seconds)
     threads = next((other for other in found if other.kind == "threads" and other.grown), None)
@@ -144,7 +144,7 @@ def _blame(
     return WhereVerdict(one.kind, why, _next(one.kind, pid, _split(over)), grown)
 
 
-def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: float) -> WhereVerdict:
+def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds: float) -> WhereVerdict:
     rss = float(over.rss[-1])
     most = _most(found)
     kept = next((one.bytes for one in found if one.kind == "allocator-retention"), 0.0)
@@ -189,7 +189,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Standing], pid: str, seconds: 
     return WhereVerdict("stable", why, commands, excluded=excluded)
 
 
-def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) -> WhereVerdict:
+def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -> WhereVerdict:
     """Why nobody can be blamed although this one may grow, and what would tell."""
     name = _name(over, one)
     grew = f"{name} grew by {_rate(one.trend.rate)}"
@@ -240,7 +240,7 @@ def _undecided(over: OwnersOverTime, one: Standing, pid: str, seconds: float) ->
     return _open(f"{grew}: too uncertain", pid, seconds_needed(one.trend))
 
 
-def _name(over: OwnersOverTime, one: Standing) -> str:
+def _name(over: OwnersOverTime, one: Candidate) -> str:
     return "direct buffers" if one.kind == "direct-buffers" and not _split(over) else _NAMES[one.kind]
 
 
@@ -260,7 +260,7 @@ def _buffers(over: OwnersOverTime) -> str:
     )
 
 
-def _more_threads(one: Standing, span: str) -> str:
+def _more_threads(one: Candidate, span: str) -> str:
     named = one.grown[0]
     return (
         f"the threads {named.name} grew from {named.before:.0f} to {named.after:.0f}, "
@@ -268,7 +268,7 @@ def _more_threads(one: Standing, span: str) -> str:
     )
 
 
-def _most(found: Sequence[Standing]) -> dict[Standing, float]:
+def _most(found: Sequence[Candidate]) -> dict[Candidate, float]:
     """The upper end of each owner's growth, bytes a second.
 
     Free memory that malloc keeps is nobody's: it wanders, and has a verdict of its own.
@@ -276,7 +276,7 @@ def _most(found: Sequence[Standing]) -> dict[Standing, float]:
     return {one: _upper_end(one) for one in found if one.kind != "allocator-retention"}
 
 
-def _upper_end(one: Standing) -> float:
+def _upper_end(one: Candidate) -> float:
     trend = one.rss if one.kind == "threads" else one.trend  # threads are counted
     reach = _SURER * (trend.rate.high - trend.rate.estimate)
     upper = max(trend.rate.estimate, 0.0) + reach

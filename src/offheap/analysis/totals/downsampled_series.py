@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Courses:
+class DownsampledSeries:
     """A cell is the state of one stack at one of the times, where it differs from the time before.
 
     times  seconds since the start, the first 0, when nothing was known to be held; empty if there are not
@@ -44,7 +44,7 @@ class Courses:
 
 
 @dataclass(frozen=True)
-class SiteCourses:
+class DownsampledSiteSeries:
     """A row a site.
 
     live_variance       of the bytes that were live at each of the times
@@ -59,11 +59,11 @@ class SiteCourses:
     end: float
 
 
-def courses(recording: Recording) -> Courses:
+def downsampled_series(recording: Recording) -> DownsampledSeries:
     """The course of every stack."""
     times, rows, time = _cells(recording)
     cells = recording.series[rows]
-    return Courses(
+    return DownsampledSeries(
         times=times,
         stack=cells["stack"].astype(np.int64),
         time=time,
@@ -74,7 +74,7 @@ def courses(recording: Recording) -> Courses:
     )
 
 
-def site_courses(recording: Recording, sites: Sequence[Site]) -> SiteCourses:
+def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> DownsampledSiteSeries:
     """The course of each of these sites, at the times of `courses`."""
     of_stack = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
     for number, each in enumerate(sites):
@@ -105,7 +105,7 @@ def site_courses(recording: Recording, sites: Sequence[Site]) -> SiteCourses:
     births = np.bincount(
         of_block * AGES + part, weights=live["size"] / live["probability"], minlength=len(sites) * AGES
     )
-    return SiteCourses(
+    return DownsampledSiteSeries(
         live_variance=variances("live_bytes_variance"),
         allocated_variance=variances("allocated_bytes_variance"),
         births=births.astype(np.float64).reshape(len(sites), AGES),

@@ -39,7 +39,7 @@ _NEAR_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Stacks:
+class RawStacks:
     """Consecutive stacks: `first` is the number of the first, `frames` holds their raw frames in turn."""
 
     first: int
@@ -156,7 +156,7 @@ class LiveFile:
         row = self.header.sections[section]
         return int(min(row["used"], row["capacity"]))
 
-    def stacks(self, first: int, *, final: bool = False) -> Stacks:
+    def stacks(self, first: int, *, final: bool = False) -> RawStacks:
         """Stacks from number `first` on, up to the first that is still being written.
 
         `final`: the process is gone, what is incomplete stays so: such a stack has no frames.
@@ -177,7 +177,7 @@ class LiveFile:
         depths[starts + depths > frames] = 0
         if int(depths.sum()) > frames:
             raise damaged(self.path, "its stacks share their frames")
-        return Stacks(first, rows, self._frames(starts, depths), depths)
+        return RawStacks(first, rows, self._frames(starts, depths), depths)
 
     def admit_frames(self, count: int) -> None:
         """UserError when so many more distinct frames, which are to be named, need too much memory."""

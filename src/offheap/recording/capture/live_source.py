@@ -15,10 +15,10 @@ from offheap.probe.contract import State
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
-from offheap.recording.build_recording import Stacks, assemble
+from offheap.recording.build_recording import NumberedStacks, assemble
 from offheap.recording.capture.info import describe, elapsed
 from offheap.recording.capture.snapshots import Snapshots
-from offheap.recording.live_update import Look
+from offheap.recording.live_update import LiveUpdate
 from offheap.recording.model import Chain, OwnersOverTime, Recording
 from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage import reader
@@ -47,17 +47,17 @@ class FollowedLiveFile:
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
         self._naming = Naming(self._file, symbolizer(self._pid))
         self._snapshots = Snapshots(self._file, self._naming)
-        self._stacks: list[Stacks] = []
+        self._stacks: list[NumberedStacks] = []
         self._chains: dict[int, Chain] = {}
         self._over = False
         self._time = 0.0
-        self._last: Look | None = None
+        self._last: LiveUpdate | None = None
 
     def close(self) -> None:
         self._naming.close()
         self._file.close()
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         """A new snapshot; None once the last one was taken."""
         if self._over:
             return None
@@ -84,7 +84,7 @@ class FollowedLiveFile:
             command_line=self._command_line,
             problems=self._naming.problems(),
         )
-        self._last = Look(info, False, self._over, snapshot.live, snapshot.series, snapshot.process)
+        self._last = LiveUpdate(info, False, self._over, snapshot.live, snapshot.series, snapshot.process)
         return self._last
 
     def recording(self) -> Recording:
@@ -135,7 +135,7 @@ class FollowedDirectory:
     def close(self) -> None:
         self._symbolizer.close()
 
-    def look(self) -> Look | None:
+    def look(self) -> LiveUpdate | None:
         """None when nothing was written since the look before, or it is too early to read it all again."""
         began = time.monotonic()
         written = self._stamp()
@@ -146,7 +146,7 @@ class FollowedDirectory:
         self._written = written
         self._due = began + (time.process_time() - used) / _SHARE_OF_CPU
         its = self._recording
-        return Look(its.info, True, its.info.ended != "recording", its.live, its.series, its.process)
+        return LiveUpdate(its.info, True, its.info.ended != "recording", its.live, its.series, its.process)
 
     def recording(self) -> Recording:
         """The recording as of the last look."""
@@ -167,12 +167,12 @@ def follow(path: Path, gauges: Gauges | None = None) -> FollowedLiveFile | Follo
     return FollowedDirectory(path) if path.is_dir() else FollowedLiveFile(path, gauges)
 
 
-def _joined(parts: list[Stacks]) -> Stacks:
+def _joined(parts: list[NumberedStacks]) -> NumberedStacks:
     def column(name: str, empty: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts]) if parts else empty
 
-    none = Stacks()
-    return Stacks(
+    none = NumberedStacks()
+    return NumberedStacks(
         column("numbers", none.numbers),
         column("kinds", none.kinds),
         column("depths", none.depths),

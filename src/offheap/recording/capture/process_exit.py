@@ -10,7 +10,7 @@ import time
 from offheap.probe.live_files import recorded_process
 
 
-class Life:
+class ProcessExit:
     """The process with this PID (as we see it) that started then; None: one that is gone.
 
     A file descriptor of the process, which Linux has from 5.3 on, tells of its end at once and costs nothing
@@ -30,7 +30,7 @@ class Life:
             # Asked after: what was opened is that process if it still lives now, and no later one.
             self._over = not recorded_process.alive(pid, process_start)
 
-    def __enter__(self) -> Life:
+    def __enter__(self) -> ProcessExit:
         return self
 
     def __exit__(self, *_: object) -> None:

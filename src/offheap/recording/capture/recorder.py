@@ -15,7 +15,7 @@ from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
 from offheap.recording.capture.info import Ended, describe, elapsed, ended
-from offheap.recording.capture.process_exit import Life
+from offheap.recording.capture.process_exit import ProcessExit
 from offheap.recording.capture.snapshots import Snapshot, Snapshots
 from offheap.recording.model import RecorderCost
 from offheap.recording.names.naming import Naming, symbolizer
@@ -175,12 +175,12 @@ class _Recorder:
     ) -> Outcome:
         # At once, so that whatever is there when we are killed is a recording.
         self._write_info(self._pid is not None)
-        with Life(self._pid, self._source.header.process_start) as life:
+        with ProcessExit(self._pid, self._source.header.process_start) as life:
             return self._follow(life, duration, stop, on_progress)
 
     def _follow(
         self,
-        life: Life,
+        life: ProcessExit,
         duration: float | None,
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,

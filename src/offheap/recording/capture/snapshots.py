@@ -15,7 +15,7 @@ from offheap.probe.contract import FRAME_KIND_SHIFT, FrameKind, Section, StackKi
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.live_files.live_set import sums_by_stack
-from offheap.recording.build_recording import Stacks
+from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.model import PROCESS, SERIES, Chain
 from offheap.recording.names.naming import Naming
 
@@ -30,7 +30,7 @@ class Snapshot:
     live: Rows  # model.LIVE, all of it
     series: Rows  # model.SERIES of the stacks that changed
     process: Rows  # model.PROCESS, one row
-    stacks: Stacks  # the new ones
+    stacks: NumberedStacks  # the new ones
     new: dict[int, int]  # frame number -> raw frame
     chains: dict[int, Chain]  # by frame number
     raws: dict[int, int]  # the raw frames of `chains`
@@ -99,7 +99,7 @@ class Snapshots:
             return raws
         return [raw for raw in raws if raw >> FRAME_KIND_SHIFT != FrameKind.NATIVE]
 
-    def _new_stacks(self, final: bool) -> Stacks:
+    def _new_stacks(self, final: bool) -> NumberedStacks:
         new = self.live_file.stacks(self.stack_count, final=final)
         frames, depths = self.naming.without_probe(new.frames, new.depths)
         distinct, inverse = np.unique(frames, return_inverse=True)
@@ -114,7 +114,7 @@ class Snapshots:
         self._mapping.append(new.rows["kind"] == StackKind.MMAP)
         first, count = self.stack_count, len(new.rows)
         self.stack_count += count
-        return Stacks(
+        return NumberedStacks(
             numbers=np.arange(first, first + count, dtype=np.int64),
             kinds=new.rows["kind"].copy(),
             depths=depths,

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance
-from offheap.recording.build_recording import Stacks
+from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.storage.layout import APPENDED, JOURNALED, REPLACED
 
 Columns = dict[str, NDArray[Any]]
@@ -154,14 +154,14 @@ class JournalTables:
             columns = {name: values[at] for name, values in columns.items()}
         return columns
 
-    def stacks(self) -> Stacks:
+    def stacks(self) -> NumberedStacks:
         heads = self.read("heads")
         depths = heads["depth"].astype(np.int64)
         frames = self.read("members")["frame"].astype(np.int64)
         if int(depths.sum()) > len(frames):
             raise ValueError("stacks have more frames than there are")
         numbers, kinds = heads["stack"].astype(np.int64), heads["kind"].astype(np.uint8)
-        return Stacks(numbers, kinds, depths, frames[: int(depths.sum())])
+        return NumberedStacks(numbers, kinds, depths, frames[: int(depths.sum())])
 
     def blocks(self, table: str) -> Iterator[Columns]:
         """The rows as they were appended."""

@@ -47,7 +47,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Part:
+class ParquetPart:
     first: int
     last: int
     path: Path
@@ -57,9 +57,9 @@ class Part:
         return self.last - self.first + 1
 
 
-def parts(folder: Path) -> list[Part]:
+def parts(folder: Path) -> list[ParquetPart]:
     """The parts that count, in order; empty ones and those that a wider one replaces do not."""
-    found: list[Part] = []
+    found: list[ParquetPart] = []
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -72,8 +72,8 @@ def parts(folder: Path) -> list[Part]:
             # A part may go between listing and looking, when a wider one has come.
             with contextlib.suppress(FileNotFoundError):
                 if last >= first and (folder / name).stat().st_size > 0:
-                    found.append(Part(first, last, folder / name))
-    kept: list[Part] = []
+                    found.append(ParquetPart(first, last, folder / name))
+    kept: list[ParquetPart] = []
     for part in sorted(found, key=lambda part: (part.first, -part.last)):
         if not kept or part.first > kept[-1].last:
             kept.append(part)

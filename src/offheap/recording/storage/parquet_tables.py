@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from offheap.errors import UserError
 from offheap.proc import opening
 from offheap.recording.allowance import OF_TABLES, Allowance, too_large
-from offheap.recording.build_recording import Stacks
+from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.storage.layout import APPENDED, REPLACED
 from offheap.recording.storage.parquet_parts import connect, literal, parts, reason
 
@@ -50,7 +50,7 @@ class ParquetTables:
         selected = ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in types.items())
         return self._query(table, f"SELECT {selected}", f"ORDER BY {order}" if order else "", list(types))
 
-    def stacks(self) -> Stacks:
+    def stacks(self) -> NumberedStacks:
         heads = self._query(
             "stacks",
             "SELECT stack::UINTEGER AS stack, kind::UTINYINT AS kind, len(frames::UINTEGER[]) AS depth",
@@ -58,7 +58,7 @@ class ParquetTables:
             ["stack", "kind", "depth"],
         )
         flat = self._query("stacks", "SELECT unnest(frames::UINTEGER[]) AS frame", "", ["frame"])
-        return Stacks(
+        return NumberedStacks(
             heads["stack"].astype(np.int64),
             heads["kind"].astype(np.uint8),
             heads["depth"].astype(np.int64),

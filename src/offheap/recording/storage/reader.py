@@ -18,7 +18,7 @@ from offheap.probe import contract
 from offheap.probe.contract import FrameKind
 from offheap.proc import opening
 from offheap.recording.allowance import too_large
-from offheap.recording.build_recording import Named, Stacks, assemble, looks
+from offheap.recording.build_recording import Named, NumberedStacks, assemble, looks
 from offheap.recording.masking import masked
 from offheap.recording.model import (
     LIVE,
@@ -65,7 +65,7 @@ class Tables(Protocol):
     def read(self, table: str, *, order: str = "") -> Columns:
         """All columns, by the values of one; of a table that is not there (yet), none has a row."""
 
-    def stacks(self) -> Stacks: ...
+    def stacks(self) -> NumberedStacks: ...
 
     def close(self) -> None: ...
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.recording.build_recording import Stacks
+from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.model import NOT_STORED, Chain, Info, Module
 from offheap.recording.storage.journal import Journal, Values
 from offheap.recording.storage.layout import META, SCHEMA
@@ -68,7 +68,7 @@ class RecordingWriter:
                 },
             )
 
-    def append_stacks(self, stacks: Stacks) -> None:
+    def append_stacks(self, stacks: NumberedStacks) -> None:
         if len(stacks.numbers):
             self._journal.append("members", {"frame": stacks.frames})
             self._journal.append(

@@ -26,7 +26,7 @@ from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.namesakes import apart
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals as whole
-from offheap.analysis.totals.downsampled_series import site_courses
+from offheap.analysis.totals.downsampled_series import downsampled_site_series
 from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording import masking
@@ -180,7 +180,7 @@ def _threads(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
 def _suspects(
     recording: Recording, suspects: Sequence[Suspect], frames: Frames, place: NDArray[np.int64]
 ) -> list[dict[str, Any]]:
-    over_time = site_courses(recording, [suspect.site for suspect in suspects])
+    over_time = downsampled_site_series(recording, [suspect.site for suspect in suspects])
     namesakes = apart([suspect.site for suspect in suspects], [suspect.blamed for suspect in suspects])
     result = []
     for number, suspect in enumerate(suspects):

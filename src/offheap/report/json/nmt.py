@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from offheap.analysis.nmt.results import Site, Tracked
+from offheap.analysis.nmt.results import ExternalSite, Tracked
 from offheap.jvm.nmt import Category
 from offheap.report.json.schemas import Value
 
@@ -37,5 +37,5 @@ def _key(name: str) -> str:
     return name if name == "name" or name in _COUNTS else f"{name}_bytes"
 
 
-def _site(site: Site) -> Value:
+def _site(site: ExternalSite) -> Value:
     return {"kind": site.kind, "bytes": site.bytes, "blocks": site.blocks, "stack": list(site.frames)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from offheap.analysis.nmt.results import External, Site, Tracked
+from offheap.analysis.nmt.results import External, ExternalSite, Tracked
 from offheap.jvm.nmt import Category
 from offheap.report.text.printable import printable
 
@@ -120,7 +120,7 @@ def _retained(external: External, scale: str) -> Iterator[str]:
         yield f"{_INDENT}(beside it free and kept by malloc={amount(external.retained, scale)})"
 
 
-def _sites(sites: Iterable[Site], scale: str) -> Iterator[str]:
+def _sites(sites: Iterable[ExternalSite], scale: str) -> Iterator[str]:
     yield from ("", "Details:")
     for site in sites:
         yield ""

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from offheap.analysis.live.follower import Watch
+from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import SORTS, View
 from offheap.errors import UserError
 from offheap.report.text.output import private
@@ -58,7 +58,7 @@ class LiveScreen(Screen[None]):
         Binding("q", "quit", show=False),
     ]
 
-    def __init__(self, watch: Watch, view: View, folder: Path, owners: Owners | None) -> None:
+    def __init__(self, watch: Follower, view: View, folder: Path, owners: Owners | None) -> None:
         super().__init__()
         self._owners = owners
         self.seen = asyncio.Event()  # not set while the owners cover the table
@@ -273,7 +273,7 @@ class LiveApp(App[None]):
 
     def __init__(
         self,
-        watch: Watch,
+        watch: Follower,
         view: View,
         *,
         every: float = 1.0,
