@@ -11,7 +11,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import Progress
 
-from offheap.analysis.totals import stack_totals_at
+from offheap.analysis.statistics import student
 
 Variant = TypeVar("Variant")
 
@@ -48,7 +48,7 @@ def paired(own: Sequence[float], base: Sequence[float]) -> Ratio:
     mean, count = statistics.mean(logarithms), len(logarithms)
     half = math.nan
     if count > 1:
-        half = stack_totals_at.student_quantile(count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+        half = student.quantile(count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 

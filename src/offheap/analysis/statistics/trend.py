@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis.statistics import student
 from offheap.analysis.statistics.estimate import Estimate
 
 Floats = NDArray[np.float64]
@@ -34,8 +35,6 @@ _SLOW = 0.5  # share of the middle third's rate: slower than that is no noise
 _SHORTEST = 1e-9  # seconds: looks that are taken at one time have no rate
 _WALKS = 0.6  # correlation of neighbours from which on the levels of parts of the time tell more than a line
 _PARTS, _FEWEST_PARTS = 8, 5  # of the time, of which the levels are compared; each has two looks
-# 97.5 % quantiles of Student's t by degrees of freedom.
-_T = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +170,8 @@ def _halves(times: Floats, values: Floats) -> tuple[float, float]:
 
 
 def _student(freedom: int) -> float:
-    """The 97.5 % quantile."""
-    return _T[freedom] if freedom < len(_T) else _DEVIATIONS
+    """The 97.5 % quantile; of many values that of the normal distribution, as simulated."""
+    return student.quantile(freedom) if freedom < student.TABULATED else _DEVIATIONS
 
 
 def seconds_needed(one: Trend) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics import estimates, student
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.recording.model import Recording
@@ -192,7 +192,7 @@ class Levels:
         residuals = table - table.mean(axis=0) - centred[:, None] * slope
         freedom = len(times) - 2
         deviation: Floats = np.sqrt((residuals**2).sum(axis=0) / freedom)
-        return student_quantile(freedom) * deviation
+        return student.quantile(freedom) * deviation
 
 
 def levels(recording: Recording, start: float, end: float) -> Levels:
@@ -218,9 +218,3 @@ def _columns(recording: Recording, time: float) -> Callable[[str], Floats]:
         return values
 
     return column
-
-
-def student_quantile(freedom: int) -> float:
-    """97.5 % quantile of Student's t, by its expansion (Abramowitz and Stegun 26.7.5)."""
-    z = 1.959963984540054
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

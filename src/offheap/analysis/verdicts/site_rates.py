@@ -12,17 +12,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from offheap.analysis.statistics import student
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 IN_USE = 0.8  # of a site's time: what was born since may be merely in use
 NORMAL_95 = 1.96  # standard deviations, of a two-sided 95 % interval
-# 97.5 % quantiles of Student's t by degrees of freedom.
-_T = np.array(
-    (0.0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
     seconds = np.maximum(history.seconds(start, end), 1e-9)
     rate = amount.over(seconds)
     error, steps = history.scatter(start, end)
-    scatter = error * _student(steps)
+    scatter = error * np.where(steps > 1, student.quantiles(steps - 1), 0.0)  # one step has no scatter
     if history.live is not None:
         # A site that freed nothing grows by its births alone: what they vary by is known, and needs
         # neither many snapshots nor Student's wide margin for few.
@@ -111,8 +107,3 @@ def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates
         rate(Estimates(middle, middle - below, middle + above), a, b),
         rate(history.net(b), b, history.end),
     )
-
-
-def _student(steps: NDArray[np.int64]) -> Floats:
-    quantiles: Floats = _T[np.clip(steps - 1, 0, len(_T) - 1)]
-    return quantiles
