@@ -10,8 +10,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
+from offheap.live.follower import Follower
 from offheap.report.tui.app import LiveApp
 from offheap.report.tui.owners_screen import Owners
 from offheap.report.tui.widgets import Lines, SiteTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
+from offheap.live.follower import Follower
 from offheap.recording.live_update import LiveUpdate
 from offheap.recording.model import Recording
 from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import Row
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.collection import collect
+from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.recording.capture.live_source import follow
 from zoo import offheap

@@ -15,9 +15,9 @@ import pytest
 
 import zoo as zoo_programs
 from driven_app import Driven, drive
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
 from offheap.cli.live import owners_of
+from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.probe.live_files import search
 from offheap.recording.capture.live_source import FollowedDirectory, follow

@@ -26,7 +26,6 @@ from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.ticket import ticket
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import View
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import stats
@@ -34,6 +33,7 @@ from offheap.analysis.totals.summary import summary
 from offheap.analysis.totals.totals import live_by_kind
 from offheap.analysis.totals.tree import Node, tree
 from offheap.api import OpenedRecording
+from offheap.live.follower import Follower
 from offheap.quantities import format_count, format_size
 from offheap.recording.capture.live_source import follow
 from offheap.recording.model import MMAP, Recording

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offheap.analysis.leaks.leaks import suspects
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.standing_verdict import HOLD_MOST, LOOKS, Standing, hold, settled
 from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason
+from offheap.live.follower import Follower
 from offheap.recording.model import Recording
 from recordings import Blocks, Churn, Process, UnevenLeak, inflater, native_stack
 from test_watching import Sampled

@@ -13,8 +13,8 @@ from driven_app import Driven, drive
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.live_owners import with_owners
+from offheap.live.follower import Follower
 from offheap.recording.model import OwnersOverTime
 from offheap.report.tui.widgets import Pager
 from recordings import Churn, Process, inflater

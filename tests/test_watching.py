@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from live_file_writer import LiveFileWriter, hook, native
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.live.follower import Follower
 from offheap.probe.contract import Mode, State
 from offheap.quantities import rate_unit
 from offheap.recording.capture.live_source import FollowedLiveFile

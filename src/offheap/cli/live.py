@@ -19,8 +19,8 @@ from offheap.quantities import parse_duration
 from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
-    from offheap.analysis.live.follower import Follower
     from offheap.analysis.owners.results import OwnersGrowth
+    from offheap.live.follower import Follower
     from offheap.probe.control import Started
     from offheap.recording.model import OwnersOverTime
     from offheap.report.tui.owners_screen import Owners
@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None = None) -> None:
-    from offheap.analysis.live.follower import Follower
     from offheap.inspect.over_time import jvm_counters
+    from offheap.live.follower import Follower
     from offheap.recording.capture.live_source import follow
 
     with closing(follow(path, jvm_counters)) as source:

@@ -15,9 +15,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from offheap.analysis.live.follower import Follower
 from offheap.analysis.live.view import SORTS, View
 from offheap.errors import UserError
+from offheap.live.follower import Follower
 from offheap.report.text.output import private
 from offheap.report.text.printable import printable
 from offheap.report.tui import live_text
