@@ -31,7 +31,7 @@ class Replay:
     exact: bool = True
     _now: Recording | None = None
 
-    def look(self) -> LiveUpdate | None:
+    def update(self) -> LiveUpdate | None:
         if not self.times:
             return None
         self._now = until(self.process, self.times.pop(0)).record(exact=self.exact, snapshots=1)
@@ -52,7 +52,7 @@ class Whole:
     recorded: Recording
     looked: bool = False
 
-    def look(self) -> LiveUpdate | None:
+    def update(self) -> LiveUpdate | None:
         if self.looked:
             return None
         self.looked = True

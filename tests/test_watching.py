@@ -106,11 +106,11 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
 class Sampled(Replay):
     """A process that has sampled blocks only: each with the probability it was sampled with."""
 
-    def look(self) -> LiveUpdate | None:
-        look = super().look()
-        if look is None or self._now is None:
-            return look
-        live, series = look.live, look.series.copy()
+    def update(self) -> LiveUpdate | None:
+        update = super().update()
+        if update is None or self._now is None:
+            return update
+        live, series = update.live, update.series.copy()
         live["probability"] = -np.expm1(-live["size"].astype(float) / (512 * 1024))
         weight = 1 / live["probability"]
         for row in series:
@@ -119,9 +119,9 @@ class Sampled(Replay):
             row["live_bytes"] = (size * weight[of]).sum()
             row["live_bytes_variance"] = (size**2 * (weight[of] - 1) * weight[of]).sum()
             row["live_blocks"] = weight[of].sum()
-        info = replace(look.info, mode="sampled", interval_bytes=512 * 1024)
+        info = replace(update.info, mode="sampled", interval_bytes=512 * 1024)
         self._now = replace(self._now, info=info, live=live, series=series)
-        return replace(look, info=info, live=live, series=series)
+        return replace(update, info=info, live=live, series=series)
 
 
 def test_a_long_watch_keeps_few_moments_evenly_and_the_last_is_now() -> None:
@@ -129,7 +129,7 @@ def test_a_long_watch_keeps_few_moments_evenly_and_the_last_is_now() -> None:
     process.blocks = [Blocks(b.births[::50], b.deaths[::50], b.sizes[::50]) for b in process.blocks]
     times = [float(t) for t in range(1, 601, 2)]
     _, view = watched(process, times)
-    taken = [moment.time for moment in view.moments]
+    taken = [snapshot.time for snapshot in view.snapshots]
     assert taken[0] == 1.0
     assert taken[-1] == times[-1]
     assert 20 <= len(taken) <= 48

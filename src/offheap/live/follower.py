@@ -1,12 +1,12 @@
 """A recording watched while it grows: what each site holds, how fast it grows, how that came about.
 
-A `Watch` asks its source for a look and gives a `View`.  Figures are of the last look.  Sites, names
+A `Follower` asks its source for a update and gives a `View`.  Figures are of the last update.  Sites, names
 and verdicts take longer to work out: they are renewed now and then, within a small share of one CPU,
 and call paths that are newer than that are counted together until then.
 
 Growth is that of the verdict, as `offheap leaks` has it of the same recording, and as old as the verdict.
 Once a baseline is marked it is what was born since and lives, less what has been freed since, by the
-second, with the 95 % interval that sampling explains, renewed at each look.
+second, with the 95 % interval that sampling explains, renewed at each update.
 
 The answer takes in who holds the RSS, while somebody looks at that (`watched_owners`).
 """
@@ -38,8 +38,8 @@ from offheap.recording.model import SERIES, OwnersOverTime, Recording
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# Moments kept: enough for the verdict's eras, and for a sparkline.
-_MOMENTS = 48
+# Snapshots kept: enough for the verdict's eras, and for a sparkline.
+_SNAPSHOTS = 48
 # What names and verdicts may take of one CPU in the long run.  At first they are renewed whenever the time
 # watched has doubled: a verdict after one second says nothing, and nobody waits half a minute for the next.
 _SHARE_OF_CPU = 0.003
@@ -51,11 +51,11 @@ _SHORTEST_WINDOW = 3.0  # seconds
 class Source(Protocol):
     """What recording.following offers here."""
 
-    def look(self) -> LiveUpdate | None:
+    def update(self) -> LiveUpdate | None:
         """What is new; None when nothing is."""
 
     def recording(self) -> Recording:
-        """All that the last look knew; its series may be of that look alone."""
+        """All that the last update knew; its series may be of that update alone."""
 
 
 class Follower:
@@ -68,13 +68,13 @@ class Follower:
         self._source = source
         self._application = application
         self._names = Names((), np.zeros(1, np.int64), "")
-        self._moments: list[LiveSnapshot] = []
+        self._snapshots: list[LiveSnapshot] = []
         self._spacing = 0.0
         self._latest: Rows = np.zeros(0, SERIES)
         self._baseline: LiveSnapshot | None = None
         self._standings = Standings()
         self._due = 0.0  # time.monotonic() from which names may be renewed
-        self._look: LiveUpdate | None = None
+        self._update: LiveUpdate | None = None
         self._ranked: Ranking | None = None  # as of the names
         self._concluded: Ranking | None = None  # the same, with the owners that count
         self._owners: OwnersOverTime | None = None  # that somebody looked at; replaced, never changed
@@ -83,18 +83,18 @@ class Follower:
 
     def advance(self) -> View | None:
         """The next View; None when the source has nothing new."""
-        look = self._source.look()
-        if look is None:
+        update = self._source.update()
+        if update is None:
             return None
-        self._look = look
-        if look.whole:
-            self._moments, self._spacing, self._latest = [], 0.0, np.zeros(0, SERIES)
-        for moment in self._new_moments(look):
-            self._keep(moment)
-        if look.whole or look.over or time.monotonic() >= self._due:
-            self._learn(look)
+        self._update = update
+        if update.whole:
+            self._snapshots, self._spacing, self._latest = [], 0.0, np.zeros(0, SERIES)
+        for snapshot in self._new_snapshots(update):
+            self._keep(snapshot)
+        if update.whole or update.over or time.monotonic() >= self._due:
+            self._learn(update)
         owners = self._owners
-        if owners is not None and not still_count(owners, self._moments[-1].time):
+        if owners is not None and not still_count(owners, self._snapshots[-1].time):
             owners = None
         if owners is not self._taken:
             self._taken = owners
@@ -121,58 +121,60 @@ class Follower:
         self._baseline = view.now if view else None
 
     def view(self) -> View:
-        """What the last look showed, against the baseline as it is now."""
-        assert self._look is not None, "advance first"
-        look, names = self._look, self._names
-        live, rows = look.live, self._latest
+        """What the last update showed, against the baseline as it is now."""
+        assert self._update is not None, "advance first"
+        update, names = self._update, self._names
+        live, rows = update.live, self._latest
         weight = 1.0 / live["probability"]
         size = live["size"] * weight
         live_bytes = names.sum(live["stack"], size)
         births = names.sum(live["stack"], size * live["birth"])
-        now = self._moments[-1].time
+        now = self._snapshots[-1].time
         with np.errstate(invalid="ignore", divide="ignore"):
             age = np.maximum(now - births / live_bytes, 0.0)
         start = self._window_start()
         window = now - start.time if start else 0.0
         return View(
-            info=look.info,
+            info=update.info,
             names=names,
-            moments=tuple(self._moments),
+            snapshots=tuple(self._snapshots),
             live_bytes=live_bytes,
             live_blocks=names.sum(live["stack"], weight),
             allocated=np.maximum(names.sum(rows["stack"], rows["allocated_bytes"]), live_bytes),
             age=age,
-            growth=_growth(look, names, start, window) if self._baseline and start else _judged_growth(names),
+            growth=_growth(update, names, start, window)
+            if self._baseline and start
+            else _judged_growth(names),
             window=window,
             baseline=self._baseline.time if self._baseline else None,
-            over=look.over,
+            over=update.over,
             live=live,
         )
 
     def _window_start(self) -> LiveSnapshot | None:
         """Where growth is measured from; None when too little was watched."""
-        first, now = self._moments[0].time, self._moments[-1].time
+        first, now = self._snapshots[0].time, self._snapshots[-1].time
         if self._baseline:
             return self._baseline if now > self._baseline.time else None
         if now - first < _SHORTEST_WINDOW:
             return None
         third = first + (now - first) / 3
-        return min(self._moments, key=lambda moment: abs(moment.time - third))
+        return min(self._snapshots, key=lambda snapshot: abs(snapshot.time - third))
 
-    def _new_moments(self, look: LiveUpdate) -> list[LiveSnapshot]:
-        process, series = look.process, look.series
+    def _new_snapshots(self, update: LiveUpdate) -> list[LiveSnapshot]:
+        process, series = update.process, update.series
         taken = np.unique(np.concatenate((process["time"], series["time"])))
         if not len(taken):
-            taken = np.array([look.info.duration_seconds])
-        if len(taken) > _MOMENTS:
-            taken = taken[np.unique(np.linspace(0, len(taken) - 1, _MOMENTS).round().astype(int))]
-        moments, start = [], 0
+            taken = np.array([update.info.duration_seconds])
+        if len(taken) > _SNAPSHOTS:
+            taken = taken[np.unique(np.linspace(0, len(taken) - 1, _SNAPSHOTS).round().astype(int))]
+        snapshots, start = [], 0
         for at in taken.tolist():
             end = int(np.searchsorted(series["time"], at, "right"))
             self._latest = _renewed(self._latest, series[start:end])
             start = end
             row = process[max(int(np.searchsorted(process["time"], at, "right")) - 1, 0) :][:1]
-            moments.append(
+            snapshots.append(
                 LiveSnapshot(
                     time=at,
                     rss_bytes=int(row["rss_bytes"].sum()),
@@ -181,30 +183,32 @@ class Follower:
                     rows=self._latest,
                 )
             )
-        return moments
+        return snapshots
 
-    def _keep(self, moment: LiveSnapshot) -> None:
-        """Adds a moment; the last is always now, those before lie ever further apart."""
-        moment = self._names.place(moment)
-        if len(self._moments) >= 2 and moment.time - self._moments[-2].time < self._spacing:
-            self._moments[-1] = moment
+    def _keep(self, snapshot: LiveSnapshot) -> None:
+        """Adds a snapshot; the last is always now, those before lie ever further apart."""
+        snapshot = self._names.place(snapshot)
+        if len(self._snapshots) >= 2 and snapshot.time - self._snapshots[-2].time < self._spacing:
+            self._snapshots[-1] = snapshot
         else:
-            self._moments.append(moment)
-        if len(self._moments) > _MOMENTS:
-            last = self._moments[-1]
-            self._moments = self._moments[:-1:2]
-            self._moments.append(last)
-            span = last.time - self._moments[0].time
-            self._spacing = 0.99 * span / (len(self._moments) - 1)
+            self._snapshots.append(snapshot)
+        if len(self._snapshots) > _SNAPSHOTS:
+            last = self._snapshots[-1]
+            self._snapshots = self._snapshots[:-1:2]
+            self._snapshots.append(last)
+            span = last.time - self._snapshots[0].time
+            self._spacing = 0.99 * span / (len(self._snapshots) - 1)
 
-    def _learn(self, look: LiveUpdate) -> None:
+    def _learn(self, update: LiveUpdate) -> None:
         """Names, sites and verdicts anew."""
         began = time.thread_time()
         recording = with_application(self._source.recording(), self._application)
-        if not look.whole:
+        if not update.whole:
             recording = replace(recording, series=self._series(), process=self._process(recording.process))
         # The last word is the one that `offheap leaks` has on the same recording.
-        settle = None if look.over else partial(self._standings.settle, time=recording.info.duration_seconds)
+        settle = (
+            None if update.over else partial(self._standings.settle, time=recording.info.duration_seconds)
+        )
         ranked = ranking(recording, settle=settle)
         found = tuple(ranked)
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)
@@ -216,18 +220,18 @@ class Follower:
             of_stack,
             self._answer(),
             rate_unit=ranked.rate_unit,
-            time=self._moments[-1].time,
+            time=self._snapshots[-1].time,
             by_birth=not by_snapshots(recording),
             owners_time=self._owners_time(),
         )
-        self._moments = [self._names.place(moment) for moment in self._moments]
+        self._snapshots = [self._names.place(snapshot) for snapshot in self._snapshots]
         cost, now = time.thread_time() - began, time.monotonic()
         self._due = now + min(cost / _SHARE_OF_CPU, max(now - self._began, _FIRST_RENEWAL))
 
     def _answer(self) -> str:
         """The answer, with the owners that count."""
         assert self._ranked is not None, "learn first"
-        whole = self._look is not None and self._look.whole
+        whole = self._update is not None and self._update.whole
         series = None if whole or self._taken is None else self._series()
         self._concluded = with_owners(self._ranked, self._taken, series)
         return answer.answer(self._concluded)
@@ -236,36 +240,40 @@ class Follower:
         return None if self._taken is None else self._taken.times.item(-1)
 
     def _judged(self) -> list[LiveSnapshot]:
-        """The moments that verdicts rest on: only now, if most of the recording's time was not watched."""
-        late = self._moments[0].time > self._moments[-1].time / 2
-        return self._moments[-1:] if late else self._moments
+        """The snapshots that verdicts rest on: only now, if most of the recording's time was not watched."""
+        late = self._snapshots[0].time > self._snapshots[-1].time / 2
+        return self._snapshots[-1:] if late else self._snapshots
 
     def _series(self) -> Rows:
-        """model.SERIES of the moments kept."""
+        """model.SERIES of the snapshots kept."""
         parts: list[Rows] = []
         before: Rows = np.zeros(0)
-        for moment in self._judged():
-            changed = moment.rows["samples"] > 0
-            changed[: len(before)] &= moment.rows["time"][: len(before)] != before
-            part = moment.rows[changed]
-            part["time"] = moment.time
+        for snapshot in self._judged():
+            changed = snapshot.rows["samples"] > 0
+            changed[: len(before)] &= snapshot.rows["time"][: len(before)] != before
+            part = snapshot.rows[changed]
+            part["time"] = snapshot.time
             parts.append(part)
-            before = moment.rows["time"]
+            before = snapshot.rows["time"]
         return np.concatenate(parts)
 
     def _process(self, now: Rows) -> Rows:
-        """model.PROCESS of the moments kept."""
+        """model.PROCESS of the snapshots kept."""
         judged = self._judged()
         rows = np.repeat(now[-1:], len(judged))
-        for row, moment in zip(rows, judged, strict=True):
-            row["time"], row["rss_bytes"], row["threads"] = moment.time, moment.rss_bytes, moment.threads
+        for row, snapshot in zip(rows, judged, strict=True):
+            row["time"], row["rss_bytes"], row["threads"] = (
+                snapshot.time,
+                snapshot.rss_bytes,
+                snapshot.threads,
+            )
             for name in ("live_bytes", "live_blocks", "allocated_bytes"):
-                row[name] = moment.rows[name].sum()
+                row[name] = snapshot.rows[name].sum()
         return rows
 
 
 def _renewed(latest: Rows, rows: Rows) -> Rows:
-    """By stack: the latest rows, with these in their places.  A new array: moments share the old one."""
+    """By stack: the latest rows, with these in their places.  A new array: snapshots share the old one."""
     count = max(len(latest), int(rows["stack"].max(initial=0)) + 1)
     renewed = np.zeros(count, SERIES)
     renewed["stack"] = np.arange(count)
@@ -274,9 +282,9 @@ def _renewed(latest: Rows, rows: Rows) -> Rows:
     return renewed
 
 
-def _growth(look: LiveUpdate, names: Names, start: LiveSnapshot, seconds: float) -> Estimates:
-    """Bytes per second by site, from a moment to the look."""
-    live = look.live
+def _growth(update: LiveUpdate, names: Names, start: LiveSnapshot, seconds: float) -> Estimates:
+    """Bytes per second by site, from a snapshot to the update."""
+    live = update.live
     size, probability = live["size"].astype(np.float64), live["probability"]
     weighted = size / probability
     spread = weighted * weighted * (1 - probability)
@@ -294,7 +302,7 @@ def _growth(look: LiveUpdate, names: Names, start: LiveSnapshot, seconds: float)
     freed = np.where(freed <= 1e-9 * before, 0.0, freed)
     # The sampled part of what was freed is known: the same sampled blocks are in both variances.
     freed_variance = np.where(freed > 0, np.maximum(variance - total(spread, ~new), 0.0), 0.0)
-    interval = look.info.interval_bytes
+    interval = update.info.interval_bytes
     block = (seen + total(size, ~new)) / np.maximum(samples + total(None, ~new), 1)
     most = estimates.hidden(interval, block)
     none = np.zeros(len(seen))

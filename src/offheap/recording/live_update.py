@@ -1,4 +1,4 @@
-"""What one look at a recording that grows has found: no file, no PID, only values."""
+"""What is new in a recording that grows: no file, no PID, only values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offheap.recording.model import Info
 
 @dataclass(frozen=True, slots=True)
 class LiveUpdate:
-    """Everything that is new since the look before.
+    """Everything that is new since the update before.
 
     whole    the rows are all there are, not only the new ones: forget those seen before
     over     nothing more will come: the process has ended or the probe was taken out

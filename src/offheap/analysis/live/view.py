@@ -73,8 +73,8 @@ class Names:
         of = np.where(stacks < len(self.of_stack), self.of_stack[known], sites)
         return np.bincount(of, weights=weights, minlength=sites + 1).astype(np.float64)
 
-    def place(self, moment: LiveSnapshot) -> LiveSnapshot:
-        return replace(moment, by_site=self.sum(moment.rows["stack"], moment.rows["live_bytes"]))
+    def place(self, snapshot: LiveSnapshot) -> LiveSnapshot:
+        return replace(snapshot, by_site=self.sum(snapshot.rows["stack"], snapshot.rows["live_bytes"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Row:
     age        mean age of what is live, by bytes, in seconds; None when nothing is
     growth     bytes per second
     allocated  bytes since the recording started
-    trend      live bytes, moment by moment
+    trend      live bytes, snapshot by snapshot
     marks      what tells it from other sites of its name
     """
 
@@ -112,7 +112,7 @@ class View:
 
     info: Info
     names: Names
-    moments: tuple[LiveSnapshot, ...]
+    snapshots: tuple[LiveSnapshot, ...]
     live_bytes: Floats  # by site, and one more
     live_blocks: Floats
     allocated: Floats
@@ -125,13 +125,13 @@ class View:
 
     @property
     def now(self) -> LiveSnapshot:
-        return self.moments[-1]
+        return self.snapshots[-1]
 
     @cached_property
     def malloc_bytes(self) -> tuple[float, ...]:
-        """Live bytes moment by moment without mappings: those are address space, touched or not."""
+        """Live bytes snapshot by snapshot without mappings: those are address space, touched or not."""
         malloc = np.array([*(s.site.kind != "mmap" for s in self.names.suspects), True])
-        return tuple(float(moment.by_site[malloc].sum()) for moment in self.moments)
+        return tuple(float(snapshot.by_site[malloc].sum()) for snapshot in self.snapshots)
 
     @property
     def mapped_bytes(self) -> float:
@@ -177,7 +177,7 @@ class View:
             allocated=float(self.allocated[site]),
             age=age if age == age else None,
             growth=self.growth.at(site),
-            trend=tuple(float(moment.by_site[site]) for moment in self.moments),
+            trend=tuple(float(snapshot.by_site[site]) for snapshot in self.snapshots),
             marks=self.names.marks[site],
         )
 
@@ -214,12 +214,12 @@ class View:
         return tuple(table.tolist())
 
     def rate(self, values: Sequence[float]) -> float | None:
-        """How fast a total, given moment by moment, has grown over the window; None if that is not known."""
+        """How fast a total, given snapshot by snapshot, grew over the window; None if that is not known."""
         if not self.window:
             return None
         start = self.now.time - self.window
-        nearest = min(range(len(self.moments)), key=lambda n: abs(self.moments[n].time - start))
-        seconds = self.now.time - self.moments[nearest].time
+        nearest = min(range(len(self.snapshots)), key=lambda n: abs(self.snapshots[n].time - start))
+        seconds = self.now.time - self.snapshots[nearest].time
         return (values[-1] - values[nearest]) / seconds if seconds > 0 else None
 
     def _live_of(self, site: int) -> Rows:

@@ -36,7 +36,7 @@ class FollowedLiveFile:
     """Reads of a live file only what it must; the process that writes it may end at any time.
 
     UserError when it is no live file, or damaged.  The file stays readable when its name is removed.
-    `gauges`: asked at each look.
+    `gauges`: asked at each update.
     """
 
     def __init__(self, path: Path, gauges: Gauges | None = None) -> None:
@@ -57,7 +57,7 @@ class FollowedLiveFile:
         self._naming.close()
         self._file.close()
 
-    def look(self) -> LiveUpdate | None:
+    def update(self) -> LiveUpdate | None:
         """A new snapshot; None once the last one was taken."""
         if self._over:
             return None
@@ -65,7 +65,7 @@ class FollowedLiveFile:
         alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         # Asked before the file is read: what the process wrote before it ended is then read below.
         self._over = not alive or header.state in (State.STOPPED, State.EXITED)
-        # A killed process's heartbeat lies before our last look.
+        # A killed process's heartbeat lies before our last update.
         self._time = max(self._time, elapsed(header, alive))
         if self._gauges and self._pid is not None and alive:
             # Before the blocks are read: a collection that is counted has freed what it could of them.
@@ -88,8 +88,8 @@ class FollowedLiveFile:
         return self._last
 
     def recording(self) -> Recording:
-        """All that the last look knew, with the rows of that look only as its series."""
-        assert self._last is not None, "look first"
+        """All that the last update knew, with the rows of that update only as its series."""
+        assert self._last is not None, "update first"
         last = self._last
         self._stacks = [_joined(self._stacks)]
         recording = assemble(
@@ -135,8 +135,8 @@ class FollowedDirectory:
     def close(self) -> None:
         self._symbolizer.close()
 
-    def look(self) -> LiveUpdate | None:
-        """None when nothing was written since the look before, or it is too early to read it all again."""
+    def update(self) -> LiveUpdate | None:
+        """None when nothing was written since the update before, or it is too early to read it all again."""
         began = time.monotonic()
         written = self._stamp()
         if self._recording is not None and (written == self._written or began < self._due):
@@ -149,8 +149,8 @@ class FollowedDirectory:
         return LiveUpdate(its.info, True, its.info.ended != "recording", its.live, its.series, its.process)
 
     def recording(self) -> Recording:
-        """The recording as of the last look."""
-        assert self._recording is not None, "look first"
+        """The recording as of the last update."""
+        assert self._recording is not None, "update first"
         return self._recording
 
     def _stamp(self) -> tuple[int, int] | None:

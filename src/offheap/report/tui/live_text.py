@@ -215,7 +215,7 @@ def totals(view: View, width: int) -> list[str]:
     mapped = f"  mapped {short_size(view.mapped_bytes)}" if view.mapped_bytes and width >= 70 else ""
     lines = []
     for name, values, more in (
-        ("RSS", [float(moment.rss_bytes) for moment in view.moments], ""),
+        ("RSS", [float(snapshot.rss_bytes) for snapshot in view.snapshots], ""),
         ("malloc", view.malloc_bytes, mapped),
     ):
         if name == "RSS" and not values[-1]:
