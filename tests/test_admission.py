@@ -186,7 +186,7 @@ def test_who_shares_a_limit() -> None:
 
 def test_a_recorder_in_the_same_container(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
     """What it still grows by is left to it; the program is not the first that is killed."""
-    script = "import time\nfrom offheap.jvm import admission\nimport sys\n"
+    script = "import time\nfrom offheap.probe import admission\nimport sys\n"
     script += "try: print(admission.admit(int(sys.argv[1])).bytes)\nexcept Exception as error: print(error)"
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()

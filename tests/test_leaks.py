@@ -414,7 +414,7 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
         "gc.disable()\n"
         "import numpy as np\n"
         "from recordings import large\n"
-        "from offheap.analysis.leaks import suspects\n"
+        "from offheap.analysis.leaks.leaks import suspects\n"
         "recording = large(blocks=1_000_000, stacks=10_000)\n"
         "def baseline():\n"
         "    start = time.process_time()\n"
