@@ -137,7 +137,7 @@ def build(jdk_home: Path, folder: Path) -> Programs:
     )
     plugin = compile_c([PROBE / "tests" / "plugin.c"], folder / "plugin.so", flags=shared)
     # HotSpot keeps the path: one as long as the probe's, unless the folder's alone is longer.
-    length = len(str(control.probe_library().with_suffix(""))) - len(f"{folder}/")
+    length = len(str(library.probe_library().with_suffix(""))) - len(f"{folder}/")
     empty_agent = compile_c(
         [TESTS / "agents" / "empty_agent.c"],
         folder / ("empty".ljust(length, "_") + ".so"),

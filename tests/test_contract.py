@@ -12,6 +12,7 @@ import pytest
 
 from native import PROBE, compile_c
 from offheap.probe import contract
+from offheap.probe.live_files import peek
 
 HEADER = (PROBE / "recording.h").read_text()
 
@@ -144,3 +145,15 @@ def test_hooks(in_c: Mapping[str, int]) -> None:
 
 def test_rows_of_sections() -> None:
     assert set(contract.ROWS) == set(contract.Section)
+
+
+def test_the_first_bytes_are_where_the_contract_has_them() -> None:
+    """peek.py reads a few fields without numpy: the struct there must not drift from the header."""
+    fields = ("magic", "version", "header_bytes", "file_bytes", "state", "mode", "entry", "coverage")
+    row = np.zeros(1, contract.HEADER)
+    row["magic"] = peek.MAGIC
+    for value, name in enumerate(fields[1:], 1):
+        row[name] = value
+    assert peek.HEADER.unpack(row.tobytes()[: peek.HEADER.size]) == (peek.MAGIC, *range(1, len(fields)))
+    assert (peek.RECORDING, peek.PRELOAD) == (contract.State.RECORDING, contract.Entry.PRELOAD)
+    assert peek.SHORT_OF_MEMORY == contract.Coverage.SHORT_OF_MEMORY

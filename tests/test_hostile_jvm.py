@@ -19,7 +19,7 @@ import soak
 from offheap import recording
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
-from offheap.probe import control
+from offheap.probe import control, library
 from seccomp import WISHES, forbid
 from small_places import FileSystem, memory_cgroup, small_file_system
 from turns import with_slow
@@ -208,8 +208,8 @@ def test_attaches_that_are_refused(
     codes: list[int] = []
 
     def attach(process: subprocess.Popen[str]) -> None:
-        library, request = str(control.probe_library()), f"start,file={tmp_path}/none/a.live"
-        codes.extend(control.ask(AttachedVM(process.pid), library, request) for _ in range(20))
+        path, request = str(library.probe_library()), f"start,file={tmp_path}/none/a.live"
+        codes.extend(control.ask(AttachedVM(process.pid), path, request) for _ in range(20))
 
     stress(jre(version), jar, tmp_path, {}, meanwhile=attach)
     assert codes == [control.CANNOT_CREATE] * 20

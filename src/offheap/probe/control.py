@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import os
 import secrets
-import struct
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from offheap.errors import UserError
 from offheap.jvm import target
 from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.jvm.target import Target
 from offheap.probe import admission, library
-from offheap.probe.library import probe_library
-from offheap.proc import maps, opening, root, status
+from offheap.probe.live_files.folders import for_attach
+from offheap.probe.live_files.peek import PRELOAD, is_short_of_memory, recording_entry
+from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
-
-# The first 88 bytes of a live file, probe/recording.h: magic, version, header_bytes,
-# file_bytes, state, mode, entry, and after others the coverage.
-_HEADER = struct.Struct("<8sIIQIII44xQ")
-_MAGIC = b"OFFHEAP\n"
-_RECORDING = 1
-_PRELOAD = 1
-_SHORT_OF_MEMORY = 1 << 8
 
 # enum probe_error of probe/probe.h
 OK = 0
@@ -122,9 +114,9 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
             libraries[root.as_seen(pid, mapping)] = None
         elif mapping.name.endswith(".live") and "s" in mapping.permissions and not mapping.deleted:
             path = root.mapped_file(pid, mapping)
-            entry = _recording_entry(path, owners)
+            entry = recording_entry(path, owners)
             if entry is not None:
-                live_file, preloaded = path, entry == _PRELOAD
+                live_file, preloaded = path, entry == PRELOAD
     return LoadedProbe(tuple(libraries), live_file, preloaded) if libraries else None
 
 
@@ -157,7 +149,7 @@ def start(
     except UserError:
         library.remove_copy(checked.status, path)
         raise
-    if allowed.why and _is_short_of_memory(started.live_file):
+    if allowed.why and is_short_of_memory(started.live_file):
         return replace(started, notes=(*started.notes, allowed.why))
     return started
 
@@ -221,7 +213,7 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
     mend = ""
     tried: list[str] = []
     code = CANNOT_CREATE
-    for directory in live_directories(process.pid):
+    for directory in for_attach(process.pid):
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
         reachable = root.is_ours(process.pid, directory)
         try:
@@ -247,16 +239,6 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
     raise UserError(error.what, mend) if code == NO_SPACE and mend else error
 
 
-def live_directories(pid: int) -> list[str]:
-    """Folders for a live file as the process sees them, best first: tmpfs costs a page fault the least."""
-    chosen: list[str] = []
-    for folder in ("/dev/shm", status.environment(pid).get("TMPDIR", ""), "/tmp"):
-        # A comma would end the probe's option.
-        if folder.startswith("/") and "," not in folder and folder not in chosen:
-            chosen.append(folder.rstrip("/") or "/")
-    return chosen
-
-
 def _room(pid: int, directory: str) -> str:
     from offheap.quantities import format_size
 
@@ -276,41 +258,3 @@ def _already(pid: int, present: LoadedProbe) -> Started:
         f"PID {pid} was left recording by an earlier attach: continuing with its live file, options unchanged"
     )
     return Started(pid, present.live_file, "continued", (note,))
-
-
-def _recording_entry(path: Path, owners: Container[int]) -> int | None:
-    """enum offheap_entry of a live file that is being written; None when it is none."""
-    fields = _header(path, owners)
-    if fields is None:
-        return None
-    magic, _version, _header_bytes, _file_bytes, state, _mode, entry, _coverage = fields
-    return entry if magic == _MAGIC and state == _RECORDING else None
-
-
-def _is_short_of_memory(path: Path) -> bool:
-    fields = _header(path, None)
-    return fields is not None and bool(fields[-1] & _SHORT_OF_MEMORY)
-
-
-def _header(path: Path, owners: Container[int] | None) -> tuple[Any, ...] | None:
-    try:
-        with opening.regular(path, owners=owners, follow=False) as file:
-            raw = file.read_at(0, _HEADER.size)
-    except OSError:
-        return None
-    return _HEADER.unpack(raw) if len(raw) == _HEADER.size else None
-
-
-__all__ = [
-    "LoadedProbe",
-    "NotRecording",
-    "Started",
-    "Stopped",
-    "detach",
-    "live_directories",
-    "loaded",
-    "probe_library",
-    "result_error",
-    "start",
-    "trim",
-]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.probe.live_files import recorded_process, search
+from offheap.probe.live_files.folders import for_runs
 from offheap.proc import status
 from offheap.quantities import format_size
 
@@ -38,7 +39,7 @@ def make(
     """
     mends: list[str] = []
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
-    for parent in parents():
+    for parent in for_runs():
         with contextlib.suppress(OSError):
             free = os.statvfs(parent)
             if free.f_bavail * free.f_frsize < room and (mend := full(Path(parent))):
@@ -72,17 +73,13 @@ def remove(folder: Path) -> None:
 
 def sweep() -> None:
     """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
-    for parent in parents():
+    for parent in for_runs():
         with contextlib.suppress(OSError), opened(parent) as above:
             for name in filter(NAME.fullmatch, os.listdir(above)):
                 with contextlib.suppress(OSError), opened(name, above) as folder:
                     if _left_behind(folder, Path(parent, name)):
                         _empty(folder)
                         os.rmdir(name, dir_fd=above)
-
-
-def parents() -> list[str]:
-    return list(dict.fromkeys(("/dev/shm", tempfile.gettempdir(), "/tmp")))
 
 
 def _ourselves() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from offheap.errors import UserError
 from offheap.probe.contract import Coverage, State
 from offheap.probe.live_files import recorded_process
+from offheap.probe.live_files.folders import everywhere
 from offheap.probe.live_files.header import Header
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import opening, status
@@ -47,21 +47,10 @@ def find(pid: int | None = None) -> list[FoundFile]:
     Passed over are files that are damaged, that we may not read, or that another user made in a
     process's name.
     """
-    found = [file for folder in folders(pid) for file in inside(folder)]
+    found = [file for folder in everywhere(pid) for file in inside(folder)]
     if pid is not None:
         found = [file for file in found if file.pid == pid]
     return sorted(found, key=lambda file: file.start, reverse=True)
-
-
-def folders(pid: int | None = None) -> list[Path]:
-    """Where a process, or all of them, may have live files: each folder once."""
-    found: dict[tuple[int, int], Path] = {}
-    for folder in _folders(None):
-        _add(found, folder)
-    for other in [pid] if pid is not None else status.pids():
-        for folder in _folders(other):
-            _add(found, folder)
-    return list(found.values())
 
 
 def inside(folder: Path) -> list[FoundFile]:
@@ -95,22 +84,3 @@ def _describe(path: Path, header: Header, pid: int | None) -> FoundFile:
         jvm=Coverage.NO_JVM not in header.coverage,
         start=header.start,
     )
-
-
-def _folders(pid: int | None) -> list[Path]:
-    if pid is None:
-        return [Path("/dev/shm"), Path(tempfile.gettempdir()), Path("/tmp")]
-    variables = status.environment(pid)
-    options = dict(
-        option.partition("=")[::2] for option in variables.get("OFFHEAP", "").split(",") if "=" in option
-    )
-    named = [options.get("dir", ""), str(Path(options["file"]).parent) if options.get("file") else ""]
-    named += [variables.get("TMPDIR", ""), "/dev/shm", "/tmp"]
-    return [Path(f"/proc/{pid}/root{folder}") for folder in named if folder.startswith("/")]
-
-
-def _add(folders: dict[tuple[int, int], Path], folder: Path) -> None:
-    """Each folder once, by the first name it was met under: ours comes before a /proc/PID/root."""
-    with suppress(OSError):
-        its = opening.status(folder)
-        folders.setdefault((its.st_dev, its.st_ino), folder)

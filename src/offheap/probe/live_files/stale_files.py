@@ -24,7 +24,7 @@ import numpy as np
 
 from offheap.probe import contract
 from offheap.probe.contract import State
-from offheap.probe.live_files import recorded_process, run_folder, search
+from offheap.probe.live_files import folders, recorded_process, run_folder, search
 from offheap.proc import locks, opening, status
 from offheap.quantities import format_duration, format_size
 
@@ -75,7 +75,7 @@ def survey(wish: Wish | None = None) -> list[LiveFileFound]:
     """Every live file where the probe makes them and in the folders of runs, the largest first."""
     wish = wish or Wish()
     found: dict[tuple[int, int], LiveFileFound] = {}
-    for folder in search.folders():
+    for folder in folders.everywhere():
         theirs = str(folder).startswith("/proc/")
         with contextlib.suppress(OSError), _opened(folder, theirs) as above:
             _judge_all(above, folder, wish, found)
@@ -95,7 +95,7 @@ def stale() -> list[LiveFileFound]:
 def sweep() -> None:
     """Removes of this user's files what nobody will ask for, and the folders of runs that were killed."""
     run_folder.sweep()
-    for folder in run_folder.parents():
+    for folder in folders.for_runs():
         with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
             for name in filter(search.NAME.fullmatch, os.listdir(above)):
                 with contextlib.suppress(OSError):
