@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import sid
-from offheap.cli.demo import find_jdk
+from offheap.demo.shop import find_jdk
 from offheap.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent

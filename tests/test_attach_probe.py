@@ -19,11 +19,10 @@ import pytest
 
 import needs
 from offheap import recording
-from offheap.cli import env
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.jvm.attach_listener import TargetGone
-from offheap.probe import control, library
+from offheap.probe import control, library, options
 from offheap.proc import maps, status
 from waiting_jvm import NOBODY, read_line, waiting_jvm
 from zoo import JRE_VERSIONS
@@ -420,13 +419,13 @@ def test_what_env_prints(tmp_path: Path) -> None:
     found = json.loads(offheap("env", "--json", "--exact", "--follow").stdout)
     assert found == {"schema": "offheap.env/1", "variables": {"LD_PRELOAD": built, "OFFHEAP": "exact,follow"}}
     assert (
-        env.preload(Path("/a/liboffheap.so"), "/b.so /c.so:/a/liboffheap.so")
+        options.preload(Path("/a/liboffheap.so"), "/b.so /c.so:/a/liboffheap.so")
         == "/a/liboffheap.so:/b.so:/c.so"
     )
     with pytest.raises(UserError, match="space"):
-        env.preload(Path("/a b/liboffheap.so"), "")
+        options.preload(Path("/a b/liboffheap.so"), "")
     with pytest.raises(UserError, match="comma"):
-        env.options("interval=1", directory=Path("/a,b"), follow=False)
+        options.environment_text("interval=1", directory=Path("/a,b"), follow=False)
     assert "--exact" in offheap("env", "--interval", "0", expect=2).stderr
 
 

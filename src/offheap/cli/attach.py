@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import signal
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from offheap.cli import sampling_options
 from offheap.cli.run import add_keep_arguments
+from offheap.cli.say import say
 from offheap.errors import UserError
+from offheap.launch.ending import Ending, interruptible
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text.printable import printable
 
@@ -86,14 +82,14 @@ def run(args: argparse.Namespace) -> int:
     with interruptible() as interrupted:
         started = control.start(pid, sampling, stale_files.mend, passing=not args.keep)
         stay = args.keep or started.how == "preloaded"
-        ending = _Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc)
+        ending = Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc, say=say)
         # Before anything is said: who may not record gets one line.
         with (
             sole_recorder(started.live_file, pid, sampling_options.asked(args)),
             ProgressLine(f"recording PID {pid}") as progress,
         ):
             for note in started.notes:
-                print(f"offheap: {printable(note)}", file=sys.stderr)
+                say(note)
             try:
                 outcome = record(
                     started.live_file,
@@ -135,84 +131,6 @@ def run(args: argparse.Namespace) -> int:
     shown = printable(str(output))
     print(f"recording: {shown}\nnext: offheap leaks {shown}")
     return int(ending.stuck)
-
-
-class _Ending:
-    """Ends a recording: the probe is stopped first, so that the recorder sees its last state at rest."""
-
-    def __init__(
-        self, pid: int, *, stay: bool, duration: float | None, interrupted: list[int], gc: bool
-    ) -> None:
-        self._gc = gc
-        self.collected = False
-        self.detached = False  # by us
-        self.stuck = False  # the probe is still in the process, against what was asked for
-        self._pid = pid
-        self._in = not stay
-        self._deadline = time.monotonic() + duration if duration is not None else float("inf")
-        self._interrupted = interrupted
-
-    def due(self) -> bool:
-        """Whether the recorder shall stop by itself; the first time the stopped live file tells it to."""
-        if not self._interrupted and time.monotonic() < self._deadline:
-            return False
-        if self._gc:
-            self._gc = False
-            self.collected = collect(self._pid)
-        return not self.detach()
-
-    def detach(self) -> bool:
-        """Takes the probe out and returns True, the first time; says so when it cannot."""
-        if not self._in:
-            return False
-        self._in = False
-        from offheap.jvm.attach_listener import NoProcess
-        from offheap.probe import control
-
-        try:
-            control.detach(self._pid)
-        except (NoProcess, control.NotRecording):
-            return False
-        except UserError as error:
-            mend = f"then take the probe out: offheap detach {self._pid}"
-            print(f"offheap: {printable(str(error))}; {mend}", file=sys.stderr)
-            self.stuck = True
-            return False
-        self.detached = True
-        return True
-
-
-def collect(pid: int) -> bool:
-    """Asks for a garbage collection; says so and returns False when there is none: no reason to lose data."""
-    from offheap.jvm import collection
-    from offheap.jvm.attach_listener import NoProcess
-
-    try:
-        collection.collect(pid)
-    except NoProcess:
-        return False
-    except UserError as error:
-        print(f"offheap: no collection: {printable(str(error))}", file=sys.stderr)
-        return False
-    return True
-
-
-@contextmanager
-def interruptible() -> Iterator[list[int]]:
-    """Collects SIGINT, SIGTERM and SIGHUP in a list: a probe must not be left behind half-way."""
-    received: list[int] = []
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-
-    before = {
-        number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def default_output(pid: int) -> Path:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from offheap.cli.say import say
+from offheap.demo.shop import DEMO, compile_demo, find_jdk
 from offheap.errors import UserError
 from offheap.launch.signals import held
 from offheap.quantities import parse_positive_duration
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from offheap.launch.launch import Launched
     from offheap.recording.capture.recorder import Progress
 
-DEMO = Path(__file__).resolve().parent.parent / "demo"
 MAIN = "com.example.shop.Shop"
 SHORTEST_SECONDS = 5
 
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     output: Path = args.output or _free_name()
     check_output(output)
     home = find_jdk()
-    _say(f"a shop in {(DEMO / 'com/example/shop').as_posix()} leaks native memory; let us see where")
+    say(f"a shop in {(DEMO / 'com/example/shop').as_posix()} leaks native memory; let us see where")
     with tempfile.TemporaryDirectory(prefix="offheap-demo-") as classes:
         compile_demo(home, Path(classes))
         java = str(home / "bin" / "java")
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             "it may be built against musl; try another JDK",
         )
     if launched.status:
-        _say(f"the shop ended with status {launched.status}; the recording is kept: offheap leaks {output}")
+        say(f"the shop ended with status {launched.status}; the recording is kept: offheap leaks {output}")
         return launched.status
     report = output.with_suffix(".html")
     print(flush=True)
@@ -87,49 +86,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_jdk() -> Path:
-    """Home of a JDK: JAVA_HOME, that of the javac on PATH, one in /usr/lib/jvm; UserError without any."""
-    candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
-    compiler = shutil.which("javac")
-    if compiler:
-        candidates.append(Path(compiler).resolve().parent.parent)
-    candidates += sorted(Path("/usr/lib/jvm").glob("*"))
-    for home in candidates:
-        if all(os.access(home / "bin" / tool, os.X_OK) for tool in ("java", "javac")):
-            return home
-    raise UserError(
-        "the demo needs a JDK (java and javac), and there is none in JAVA_HOME, PATH or /usr/lib/jvm",
-        "install one, on Debian `apt-get install default-jdk-headless`",
-    )
-
-
-def compile_demo(home: Path, classes: Path) -> None:
-    """Compiles the shop for Java 11 into a folder; UserError with the compiler's first words if it cannot."""
-    sources = sorted(map(str, DEMO.rglob("*.java")))
-    command = [str(home / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(classes), *sources]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(
-            f"{command[0]} does not run: {error}", "set JAVA_HOME to a JDK 11 or newer"
-        ) from error
-    if done.returncode:
-        first = (done.stderr.strip() or f"status {done.returncode}").splitlines()[0]
-        raise UserError(f"{command[0]} says: {first}", "set JAVA_HOME to a JDK 11 or newer")
-
-
 def record(command: list[str], output: Path, seconds: float) -> Launched:
     """Runs the command to its end under the probe, with a bar that shows how far it is."""
-    from offheap.cli import env, sampling_options
     from offheap.inspect.over_time import owners_reader
     from offheap.jvm.collection_log import CollectionLog
     from offheap.launch.launch import Settings, launch
+    from offheap.probe import options
     from offheap.probe.library import probe_library
 
-    library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
+    library = options.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = env.options(sampling_options.DEFAULT, directory=folder, follow=False)
+        words = options.environment_text(options.DEFAULT, directory=folder, follow=False)
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:
@@ -200,7 +168,3 @@ def _next_steps(output: str) -> str:
     lines = [f"  {command:<{width}}   {what}" for command, what in commands.items()]
     bug = "The bug is in PriceImport.askNextSupplier:\none return path does not end the Inflater."
     return "\n".join(["", bug, "next:", *lines])
-
-
-def _say(line: str) -> None:
-    print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from offheap.cli import sampling_options
-from offheap.errors import UserError
+from offheap.probe.options import environment_text, preload
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from offheap.probe.library import probe_library
 
     library = preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
-    words = options(sampling_options.words(args), directory=args.dir, follow=args.follow, keep=args.keep)
+    words = environment_text(
+        sampling_options.words(args), directory=args.dir, follow=args.follow, keep=args.keep
+    )
     search = not (args.native or args.follow)
     if args.json:
         # In a container the process 1 is what the shell is here.
@@ -55,31 +57,3 @@ def run(args: argparse.Namespace) -> int:
         # it is no JVM, what runs further down (the tools a start script calls) is not.
         print(f"export OFFHEAP={shlex.quote(words)}" + (',search="$$"' if search else ""))
     return 0
-
-
-def preload(library: Path, before: str) -> str:
-    """LD_PRELOAD with the probe in front of what is there: it chains to an allocator behind it."""
-    if any(c in " :" for c in str(library)):
-        # ld.so(8) splits at both and knows no quoting.
-        raise UserError(
-            f"the probe's path contains a space or a colon, which LD_PRELOAD does not accept: {library}",
-            "install offheap in another directory, or copy liboffheap.so to one",
-        )
-    others = [word for word in before.replace(":", " ").split() if word != str(library)]
-    return ":".join([str(library), *others])
-
-
-def options(sampling: str, *, directory: Path | None, follow: bool, keep: bool = False) -> str:
-    """The text of the OFFHEAP variable (probe/options.h); `sampling`: of `rate.words`."""
-    words = [sampling]
-    if directory is not None:
-        if "," in str(directory):
-            raise UserError(
-                f"the probe does not accept a directory with a comma: {directory}", "choose another --dir"
-            )
-        words.append(f"dir={directory.absolute()}")
-    if follow:
-        words.append("follow")
-    if keep:
-        words.append("keep")
-    return ",".join(words)

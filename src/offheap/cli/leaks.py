@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from offheap.cli.load import add_application, read
+from offheap.cli.say import say
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _collected(path: str) -> bool:
     """Whether the process that writes this live file has collected its garbage for us."""
-    from offheap.cli.attach import collect
+    from offheap.launch.ending import collect
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find
 
@@ -120,7 +121,7 @@ def _collected(path: str) -> bool:
         pid = find(live_file.header)
     if pid is None:
         raise UserError(f"--gc: the process of {path} has ended", mend)
-    return collect(pid)
+    return collect(pid, say)
 
 
 def positive(text: str) -> int:

@@ -154,8 +154,8 @@ def _live_file(pid: int) -> Path:
 @contextmanager
 def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
     """The probe in the JVM while the context is open; one that was there before stays."""
-    from offheap.cli.attach import interruptible
     from offheap.jvm.attach_listener import NoProcess
+    from offheap.launch.ending import interruptible
     from offheap.probe import control
     from offheap.probe.live_files import stale_files
     from offheap.probe.live_files.live_file import LiveFile

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offheap.cli import sampling_options
+from offheap.cli.say import say
 from offheap.errors import UserError
 from offheap.launch.signals import held
 from offheap.quantities import parse_duration, parse_positive_duration
-from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
     from offheap.launch.launch import Launched
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("no command is given", "write it after --: offheap run -- java -jar app.jar")
     launched = record(args, command)
     for outcome in launched.outcomes:
-        _say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
+        say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
     return launched.status or (2 if launched.problems else 0)
 
 
@@ -81,8 +80,8 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
 
-    from offheap.cli import env
     from offheap.jvm.collection_log import CollectionLog
+    from offheap.probe import options
     from offheap.probe.library import probe_library
 
     words = (
@@ -100,10 +99,10 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
         from offheap.inspect.over_time import owners_reader
         from offheap.launch.launch import Settings, launch
 
-    library = env.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
+    library = options.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        text = env.options(words, directory=folder, follow=args.follow)
+        text = options.environment_text(words, directory=folder, follow=args.follow)
         search = "" if args.follow else f",search={os.getpid()}"
         return {"LD_PRELOAD": library, "OFFHEAP": text + search}
 
@@ -118,7 +117,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             every=args.every,
             owners=owners_reader(),
             collections=CollectionLog,
-            say=_say,
+            say=say,
             keep_arguments=args.keep_arguments,
         ),
     )
@@ -128,7 +127,3 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             "it may be linked statically, set-user-ID, or against musl",
         )
     return launched
-
-
-def _say(line: str) -> None:
-    print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

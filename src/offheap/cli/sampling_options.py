@@ -6,13 +6,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from offheap.errors import UserError
+from offheap.probe import options
 from offheap.quantities import format_share, parse_share, parse_size
 
 if TYPE_CHECKING:
     from offheap.probe.sampling import Sampling
-
-DEFAULT = "budget=1%"  # as the probe's own (probe/options.c)
-_EXACT_MEMORY = 320 << 20  # bytes, the probe's own as well
 
 
 def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> None:
@@ -63,8 +61,7 @@ def allow_reading(words: str) -> None:
     """Lets this command read as much as the probe that it starts with these words may hold."""
     from offheap.recording import allowance
 
-    stated = [int(word.removeprefix("memory=")) for word in words.split(",") if word.startswith("memory=")]
-    allowance.bear(stated[-1] if stated else _EXACT_MEMORY if "exact" in words.split(",") else 0)
+    allowance.bear(options.stated_memory(words))
 
 
 def _sampling(args: argparse.Namespace) -> str:
@@ -79,7 +76,7 @@ def _sampling(args: argparse.Namespace) -> str:
         return "exact"
     interval = [] if args.interval is None else [f"interval={args.interval}"]
     budget = [] if args.budget is None else [f"budget={format_share(args.budget)}"]
-    return ",".join(interval + budget) or DEFAULT
+    return ",".join(interval + budget) or options.DEFAULT
 
 
 def asked(args: argparse.Namespace) -> Sampling:

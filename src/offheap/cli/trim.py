@@ -20,21 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import time
-
-    from offheap.analysis.native_heap.results import Trimmed
     from offheap.inspect import discovery
-    from offheap.inspect.process import inspect_process
-    from offheap.probe.trim import trim
+    from offheap.inspect.trimmed import trim_and_inspect
 
-    pid = discovery.resolve(args.process)
-    before = inspect_process(pid, attach=False)
-    began = time.monotonic()
-    how = trim(pid)
-    seconds = time.monotonic() - began
-    after = inspect_process(pid, attach=False)
-    rss = before.memory.rss, after.memory.rss
-    trimmed = Trimmed(pid, before.name, how, seconds, *rss, before.native_heap, after.native_heap)
+    trimmed = trim_and_inspect(discovery.resolve(args.process))
     if args.json:
         from offheap.report.json import native_heap as native_heap_json
         from offheap.report.json.schemas import dumps

@@ -163,27 +163,22 @@ def _look(args: argparse.Namespace, pid: int) -> int:
 
 
 def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
-    import time
-
-    from offheap.analysis.owners.heap_growth import heap_growth
     from offheap.cli.progress import ProgressLine
-    from offheap.jvm import histogram, nmt
-    from offheap.jvm.attach import AttachedVM
+    from offheap.inspect.histograms import compare_histograms
 
     with ProgressLine(f"watching the Java heap of PID {pid}") as progress:
-        first = histogram.take(pid)
-        progress.say(f"{len(first.classes):,} classes, again in {format_duration(seconds)}")
-        time.sleep(seconds)
-        last = histogram.take(pid)
-    report = nmt.parse(AttachedVM(pid).jcmd("VM.native_memory summary scale=B"))
-    return heap_growth(first, last, report)
+
+        def say(classes: int) -> None:
+            progress.say(f"{classes:,} classes, again in {format_duration(seconds)}")
+
+        return compare_histograms(pid, seconds, say)
 
 
 def _watch(args: argparse.Namespace, pid: int) -> int:
     from offheap.analysis.owners.verdict import judge
-    from offheap.cli.attach import interruptible
     from offheap.cli.progress import ProgressLine
     from offheap.inspect.over_time import RssReading, inspect_over_time
+    from offheap.launch.ending import interruptible
 
     with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
 

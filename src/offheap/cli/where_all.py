@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -73,8 +72,7 @@ def _serve(args: argparse.Namespace) -> int:
     shown = f"[{host}]" if ":" in host else host
     print(f"serving OpenMetrics on http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", flush=True)
     try:
-        while True:
-            time.sleep(3600)
+        server.wait()
     except KeyboardInterrupt:
         return 0
     finally:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 from wsgiref.simple_server import WSGIRequestHandler
 
 MOST_CONNECTIONS = 64  # beyond that the one that has waited longest is closed
@@ -68,6 +68,11 @@ class BoundedServer:
     def get_app(self) -> Application:
         """For wsgiref's handler."""
         return self._application
+
+    def wait(self) -> NoReturn:
+        """Until a signal ends the caller."""
+        while True:
+            time.sleep(3600)
 
     def close(self) -> None:
         """Closes the address and every connection; an answer that is being made is not waited for."""

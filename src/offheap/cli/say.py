@@ -1,0 +1,11 @@
+"""What a command tells beside its output, on standard error."""
+
+from __future__ import annotations
+
+import sys
+
+from offheap.report.text.printable import printable
+
+
+def say(line: str) -> None:
+    print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

@@ -1,0 +1,20 @@
+"""Two histograms of the Java heap, some time apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from offheap.analysis.owners.heap_growth import HeapGrowth, heap_growth
+from offheap.jvm import histogram, nmt
+from offheap.jvm.attach import AttachedVM
+
+
+def compare_histograms(pid: int, seconds: float, on_first: Callable[[int], None]) -> HeapGrowth:
+    """Each makes the JVM collect its garbage; `on_first` is told how many classes the first one has."""
+    first = histogram.take(pid)
+    on_first(len(first.classes))
+    time.sleep(seconds)
+    last = histogram.take(pid)
+    report = nmt.parse(AttachedVM(pid).jcmd("VM.native_memory summary scale=B"))
+    return heap_growth(first, last, report)

@@ -1,0 +1,97 @@
+"""How a recording of a running JVM ends: after its time, by a signal, and then without the probe."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from offheap.errors import UserError
+
+
+class Ending:
+    """Ends a recording: the probe is stopped first, so that the recorder sees its last state at rest."""
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        stay: bool,
+        duration: float | None,
+        interrupted: list[int],
+        gc: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self._gc = gc
+        self._say = say
+        self.collected = False
+        self.detached = False  # by us
+        self.stuck = False  # the probe is still in the process, against what was asked for
+        self._pid = pid
+        self._in = not stay
+        self._deadline = time.monotonic() + duration if duration is not None else float("inf")
+        self._interrupted = interrupted
+
+    def due(self) -> bool:
+        """Whether the recorder shall stop by itself; the first time the stopped live file tells it to."""
+        if not self._interrupted and time.monotonic() < self._deadline:
+            return False
+        if self._gc:
+            self._gc = False
+            self.collected = collect(self._pid, self._say)
+        return not self.detach()
+
+    def detach(self) -> bool:
+        """Takes the probe out and returns True, the first time; says so when it cannot."""
+        if not self._in:
+            return False
+        self._in = False
+        from offheap.jvm.attach_listener import NoProcess
+        from offheap.probe import control
+
+        try:
+            control.detach(self._pid)
+        except (NoProcess, control.NotRecording):
+            return False
+        except UserError as error:
+            mend = f"then take the probe out: offheap detach {self._pid}"
+            self._say(f"{error}; {mend}")
+            self.stuck = True
+            return False
+        self.detached = True
+        return True
+
+
+def collect(pid: int, say: Callable[[str], None]) -> bool:
+    """Asks for a garbage collection; says so and returns False when there is none: no reason to lose data."""
+    from offheap.jvm import collection
+    from offheap.jvm.attach_listener import NoProcess
+
+    try:
+        collection.collect(pid)
+    except NoProcess:
+        return False
+    except UserError as error:
+        say(f"no collection: {error}")
+        return False
+    return True
+
+
+@contextmanager
+def interruptible() -> Iterator[list[int]]:
+    """Collects SIGINT, SIGTERM and SIGHUP in a list: a probe must not be left behind half-way."""
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {
+        number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
