@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.jvms import malloc_info
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from offheap.analysis.native_heap.remedies import remedies
 from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap
 from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.inspect.process import inspect_process
-from offheap.jvm import malloc_header, malloc_info, nmt
+from offheap.jvm import malloc_header, nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import glibc_heap, smaps, status
 from turns import one_by_day
