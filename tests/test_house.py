@@ -17,6 +17,9 @@ WEB = "web/src/"
 # What every room may know.
 FOR_EVERYBODY = {PYTHON + "errors.py", PYTHON + "quantities.py"}
 
+# Modules of Python's own by which a pure function would see the clock, chance, files or processes.
+IMPURE = {"datetime", "os", "pathlib", "random", "signal", "socket", "subprocess", "threading", "time"}
+
 Edges = Mapping[str, set[str]]
 
 
@@ -123,6 +126,17 @@ def _imported(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
                     yield node.module
 
 
+def standard_modules(path: Path) -> set[str]:
+    """The first names of all modules that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
 def _name(path: Path, source: Path) -> str:
     return f"src/{path.relative_to(source.parent).as_posix()}"
 
@@ -162,6 +176,21 @@ def test_typescript_imports_what_its_rooms_may_know(of_web: Edges) -> None:
 def test_no_module_knows_itself_by_way_of_others(of_python: Edges, of_web: Edges) -> None:
     assert circle(of_python) == []
     assert circle(of_web) == []
+
+
+def test_analysis_has_no_clock_and_no_process() -> None:
+    """What analysis says follows from the recording alone: told twice, it is the same."""
+    for path in (ROOT / "src" / "offheap" / "analysis").rglob("*.py"):
+        assert standard_modules(path) & IMPURE == set(), path
+
+
+def test_commands_do_not_wait() -> None:
+    """A command parses, calls and renders: what waits or tries again is in a room below."""
+    for path in (ROOT / "src" / "offheap" / "cli").rglob("*.py"):
+        calls = {
+            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+        }
+        assert "sleep" not in calls, path
 
 
 @pytest.mark.parametrize("house", [PYTHON, WEB])
