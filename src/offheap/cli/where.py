@@ -182,7 +182,7 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
 
     with interruptible() as interrupted, ProgressLine(f"watching PID {pid}") as progress:
 
-        def on_look(age: float, now: RssReading) -> None:
+        def on_reading(age: float, now: RssReading) -> None:
             whole = f"{format_duration(age)} of {format_duration(args.watch)}"
             progress.say(f"{whole}, RSS {format_size(now.accounts.memory.rss)}")
 
@@ -193,7 +193,7 @@ def _watch(args: argparse.Namespace, pid: int) -> int:
             attach=not args.no_attach,
             detail=args.detail,
             stop=lambda: bool(interrupted),
-            on_look=on_look,
+            on_reading=on_reading,
         )
     if watched.ended == "exited":
         print(f"offheap: PID {pid} ended; the figures cover the time until then", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A look at several processes, one after the other: one that cannot be looked at does not hide the others."""
+"""Inspects several processes, one after the other: one that cannot be inspected does not hide the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offheap.inspect import discovery
 from offheap.inspect.process import inspect_process
 from offheap.proc.time_limit import within
 
-# For one process; a JVM that does not answer is given up after 10, or 60 for its details.
+# For one process; a JVM that does not answer is given up after 10 s, after 60 s for its details.
 _SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
@@ -22,7 +22,7 @@ def inspect_all_jvms(
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
         try:
-            # One whose memory or files do not answer must not hide the others.
+            # A process whose memory or files do not answer must not hide the others.
             accounts = within(
                 _DETAIL_SECONDS if detail else _SECONDS,
                 partial(inspect_process, number, attach=attach, detail=detail),

@@ -19,7 +19,7 @@ from offheap.proc.status import Status
 from offheap.proc.time_limit import within
 
 _ENDINGS = (".offheap", ".live")
-_SECONDS = 10.0  # for one process to be looked at; it takes a millisecond
+_SECONDS = 10.0  # for one process, which takes a millisecond
 _MOST_RELEASE = 65536  # bytes of a JDK's `release` file, which has some 2,000
 
 Recorded = Literal["no", "idle", "recording", "unknown"]
@@ -149,7 +149,7 @@ def _named(text: str) -> list[JVM]:
 
 
 def _only(text: str, found: list[JVM], other: str = "") -> JVM:
-    """The one that the name fits best; UserError when it fits several alike."""
+    """The JVM that the name fits best; UserError when it fits several equally well."""
     exact = [jvm for jvm in found if any(text in (name, name.rpartition(".")[2]) for name in jvm.names)]
     if len(exact) == 1 or len(found) == 1:
         return (exact or found)[0]
@@ -161,7 +161,7 @@ def _only(text: str, found: list[JVM], other: str = "") -> JVM:
 
 
 def _from_command_line(process: Status) -> JVM | None:
-    """Another user's: /proc/PID/cmdline is for all to read, the memory map is not."""
+    """Another user's JVM: everybody may read /proc/PID/cmdline, and not the memory map."""
     arguments = status.command_line(process.pid)
     if not arguments or arguments[0].rpartition("/")[2] != "java":
         return None
@@ -183,7 +183,7 @@ def _main(process: Status, performance: PerfData | None) -> str:
     main = command.main_of(arguments) if launched else ""
     if not main and performance:
         main = command.main_of_command(performance.java_command)
-    # A program that embeds a JVM: its own name is the best there is.
+    # A program that embeds a JVM has no better name than its own.
     return main or ("" if launched else process.name)
 
 

@@ -17,7 +17,7 @@ from offheap.jvm.nmt import Category
 
 
 def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:
-    """Asks the JVM, then looks for what is not its own; UserError when it does not track.
+    """Asks the JVM, then measures what is not its own; UserError when the JVM does not track.
 
     `detail` makes the JVM read libjvm's symbols and keep them: 4 to 6 MiB, once.
     """

@@ -1,4 +1,4 @@
-"""Looks at a running process again and again: who holds its RSS over time, and what is counted beside it."""
+"""Inspects a running process again and again: who holds its RSS over time, and what is counted beside it."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from offheap.proc import maps, status
 from offheap.recording.capture.recorder import OwnersLook
 from offheap.recording.model import OwnersOverTime
 
-_MOST_GROUPS = 200  # of threads, or of files: a name for each and look
-_MOST_LOOKS = 120  # kept while somebody watches; a sparkline needs no more
+_MOST_GROUPS = 200  # of threads, or of files, in one reading
+_MOST_READINGS = 120  # kept for a live view; a sparkline needs no more
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _STEP_SECONDS = 0.1
-_LISTENER = "Attach Listener"  # HotSpot's thread: there once anybody has attached
-# Loaders are asked for once so many more classes are loaded, and a third of the time is over.
+_LISTENER = "Attach Listener"  # HotSpot's thread, which the first attach starts
+# Class loaders are asked for when the classes grew by this share and a third of the time is over.
 _MORE_CLASSES = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class RssReading:
-    """One look.  `owners`: bytes by name, "unattributed" too, together the RSS; `gauges` by name."""
+    """One inspection.  `owners`: bytes by name, "unattributed" too, which add up to RSS; `gauges` by name."""
 
     accounts: Accounts
     owners: dict[str, float]
@@ -58,7 +58,7 @@ class InspectedOverTime:
     loaders  classes of class loaders of which there were more at the end, if it was asked for
     """
 
-    accounts: Accounts  # of the last look
+    accounts: Accounts  # of the last reading
     over: OwnersOverTime
     loaders: tuple[Grown, ...]
     ended: Literal["time", "stopped", "exited"]
@@ -67,39 +67,39 @@ class InspectedOverTime:
 
 @dataclass
 class RssReadings:
-    """Moments as they come, and what they come to."""
+    """Readings in order, and the table that they make."""
 
     times: list[float] = field(default_factory=list)
-    moments: list[RssReading] = field(default_factory=list)
+    readings: list[RssReading] = field(default_factory=list)
 
     def over(self) -> OwnersOverTime:
-        owners, held = _table([read_rss.owners for read_rss in self.moments], 0.0)
-        names, values = _table([read_rss.gauges for read_rss in self.moments], np.nan)
+        owners, held = _table([reading.owners for reading in self.readings], 0.0)
+        names, values = _table([reading.gauges for reading in self.readings], np.nan)
         return OwnersOverTime(
             np.array(self.times), owners, held, held.sum(axis=1), dict(zip(names, values.T, strict=True))
         )
 
 
 class RepeatedReading:
-    """Looks at a process whenever it is called, and gives all looks so far; the oldest grow sparse."""
+    """Each call inspects the process and gives all readings so far; older ones are thinned out."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._began = time.monotonic()
-        self._looks = RssReadings()
+        self._readings = RssReadings()
 
     def __call__(self) -> OwnersOverTime:
-        """Errors as of `look`."""
-        now, looks = read_rss(self._pid), self._looks
-        looks.times.append(time.monotonic() - self._began)
-        looks.moments.append(now)
-        if len(looks.times) > _MOST_LOOKS:
-            del looks.times[1:-1:2], looks.moments[1:-1:2]
-        return looks.over()
+        """Errors as of `inspect_process`."""
+        now, readings = read_rss(self._pid), self._readings
+        readings.times.append(time.monotonic() - self._began)
+        readings.readings.append(now)
+        if len(readings.times) > _MOST_READINGS:
+            del readings.times[1:-1:2], readings.readings[1:-1:2]
+        return readings.over()
 
 
 def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool = True) -> RssReading:
-    """Errors and options as of `look`."""
+    """Errors and options as of `inspect_process`."""
     accounts = inspect_process(pid, attach=attach, detail=detail, walk=walk)
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
@@ -120,7 +120,7 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
 
 
 def jvm_counters(pid: int) -> dict[str, float]:
-    """What the JVM counts itself, as gauges; nothing where it tells nothing, or has ended."""
+    """What the JVM itself counts, as gauges; {} where it tells nothing or has ended."""
     try:
         return _jvm_counters(pid)
     except OSError:
@@ -160,15 +160,15 @@ def inspect_over_time(
     attach: bool = True,
     detail: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    on_look: Callable[[float, RssReading], None] | None = None,
+    on_reading: Callable[[float, RssReading], None] | None = None,
 ) -> InspectedOverTime:
-    """Looks until `seconds` are over, stop() says so, or the process ends.
+    """Inspects until `seconds` are over, stop() says so, or the process ends.
 
-    Sixty looks unless `every` says otherwise, but none sooner than a second and none later than half a
-    minute after the one before.  UserError when not even the first look can be taken.
+    Sixty readings unless `every` says otherwise, but none sooner than a second and none later than half a
+    minute after the one before.  UserError when not even the first reading can be taken.
     """
     every = every or min(max(seconds / 60, 1.0), 30.0)
-    looks = RssReadings()
+    readings = RssReadings()
     began = time.monotonic()
     before: dict[str, Loaders] | None = None
     ended: Literal["time", "stopped", "exited"] = "time"
@@ -177,16 +177,16 @@ def inspect_over_time(
         try:
             now = read_rss(pid, attach=attach, detail=detail)
         except (TargetGone, NoProcess):
-            if not looks.moments:
+            if not readings.readings:
                 raise
             ended = "exited"
             break
         age = time.monotonic() - began
-        looks.times.append(age)
-        looks.moments.append(now)
-        if on_look:
-            on_look(age, now)
-        if attach and before is None and age >= seconds / 3 and _more_classes(looks):
+        readings.times.append(age)
+        readings.readings.append(now)
+        if on_reading:
+            on_reading(age, now)
+        if attach and before is None and age >= seconds / 3 and _more_classes(readings):
             before = class_loaders.ask(pid)
         while not (stopped := stop()) and time.monotonic() < min(due, began + seconds):
             time.sleep(_STEP_SECONDS)
@@ -195,11 +195,11 @@ def inspect_over_time(
             break
     after = class_loaders.ask(pid) if before is not None and ended != "exited" else None
     grown = loaders_grown(before, after) if before is not None and after is not None else ()
-    return InspectedOverTime(looks.moments[-1].accounts, looks.over(), grown, ended, every)
+    return InspectedOverTime(readings.readings[-1].accounts, readings.over(), grown, ended, every)
 
 
-def _more_classes(looks: RssReadings) -> bool:
-    first, last = (looks.moments[at].gauges.get("classes", 0.0) for at in (0, -1))
+def _more_classes(readings: RssReadings) -> bool:
+    first, last = (readings.readings[at].gauges.get("classes", 0.0) for at in (0, -1))
     return last > first * (1 + _MORE_CLASSES)
 
 
@@ -209,7 +209,7 @@ def _thread_names(pid: int) -> list[str]:
         try:
             names.append(Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").strip())
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the thread has ended meanwhile
     return names
 
 

@@ -1,4 +1,4 @@
-"""One look at a running process: gathers what /proc and the JVM tell, and closes the books on its RSS.
+"""One inspection of a running process: gathers what /proc and the JVM tell, and accounts for its RSS.
 
 Nothing here stops the process: /proc is read, and of the JVM's diagnostic commands only those are
 sent that need no safepoint.  `detail` adds one that leaves some 5 MiB behind in the process.
@@ -40,7 +40,7 @@ _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
-# Address space of ELF files by device and inode: the same few dozen files are asked for at every look.
+# Address space of ELF files by device and inode: every inspection asks for the same few dozen files.
 _image_lengths: dict[tuple[str, int], int] = {}
 _MOST_LENGTHS = 4096
 # HotSpot's threads that answer us, as the kernel, or JDK 26, cuts their names: the others start the first.
@@ -120,7 +120,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     rows = smaps.read(pid)
     if not rows:
         raise ProcessLookupError
-    # After what the JVM said itself: of two claims to one address the first counts.
+    # Added after the JVM's own claims: of two claims to one address the first counts.
     answers.places += _found(pid, rows)
     if answers.sources and not _knows_tables(rows, answers):
         answers.missing.append(_TABLES)
@@ -228,7 +228,7 @@ def _native_heap(
 
     None if `allocator`, a library that is loaded, has malloc's place.
     """
-    # Before the walk: programs give such blocks back, and have others at their place, many times a second.
+    # Before the walk: programs free such blocks and get others at the same place many times a second.
     large = glibc_heap.blocks(pid, chunks)
     main, others = accounting.heaps(rows, heads)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
@@ -291,13 +291,13 @@ def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers
         answers.report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
         if answers.report and detail and version < 21:
             slow = AttachedVM(process.pid, reply_seconds=_DETAIL_SECONDS)
-            # It may track no more than sums.
+            # NMT may track sums alone.
             answers.report = nmt.parse(_jcmd(slow, _DETAIL, answers)) or answers.report
-        if answers.report and version >= 21:  # it tags only what NMT tracks
+        if answers.report and version >= 21:  # the JVM tags only what NMT tracks
             answers.tags = system_map.parse(_jcmd(vm, "System.map", answers))
     except TargetGone:
         raise
-    except UserError as error:  # what it said before counts
+    except UserError as error:  # the JVM's earlier answers count
         answers.missing.append(f"the JVM did not answer: {error.what}")
     else:
         if answers.report is None:
@@ -315,7 +315,7 @@ def _jcmd(vm: AttachedVM, name: str, answers: _Answers) -> str:
     try:
         text = vm.jcmd(name)
     except AttachError:
-        return ""  # a command that this JVM does not have
+        return ""  # this JVM does not have the command
     answers.sources.append(" ".join(name.split()[:1]))
     return text
 
