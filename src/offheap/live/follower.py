@@ -1,6 +1,6 @@
-"""A recording watched while it grows: what each site holds, how fast it grows, how that came about.
+"""Follows a recording while it grows: what each site holds, how fast it grows, how that came about.
 
-A `Follower` asks its source for a update and gives a `View`.  Figures are of the last update.  Sites, names
+A `Follower` asks its source for an update and gives a `View`.  Figures are of the last update.  Sites, names
 and verdicts take longer to work out: they are renewed now and then, within a small share of one CPU,
 and call paths that are newer than that are counted together until then.
 
@@ -8,7 +8,7 @@ Growth is that of the verdict, as `offheap leaks` has it of the same recording, 
 Once a baseline is marked it is what was born since and lives, less what has been freed since, by the
 second, with the 95 % interval that sampling explains, renewed at each update.
 
-The answer takes in who holds the RSS, while somebody looks at that (`watched_owners`).
+The answer takes in who holds the RSS, while somebody looks at that (`live_owners`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SHORTEST_WINDOW = 3.0  # seconds
 
 
 class Source(Protocol):
-    """What recording.following offers here."""
+    """What recording.capture.live_source offers here."""
 
     def update(self) -> LiveUpdate | None:
         """What is new; None when nothing is."""
@@ -200,7 +200,7 @@ class Follower:
             self._spacing = 0.99 * span / (len(self._snapshots) - 1)
 
     def _learn(self, update: LiveUpdate) -> None:
-        """Names, sites and verdicts anew."""
+        """Renews names, sites and verdicts."""
         began = time.thread_time()
         recording = with_application(self._source.recording(), self._application)
         if not update.whole:

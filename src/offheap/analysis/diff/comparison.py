@@ -1,7 +1,7 @@
 """Two moments compared, group by group of their stacks.
 
 A change is NEW - OLD with its 95 % interval: the wider of what sampling explains and of what the live
-bytes vary by from snapshot to snapshot, apart from their trend (`moments.Levels`).  Blocks that are
+bytes vary by from snapshot to snapshot, apart from their trend (`stack_totals_at.Levels`).  Blocks that are
 in both moments of one recording add nothing to it: the change is what was born in between, less what
 was freed.
 

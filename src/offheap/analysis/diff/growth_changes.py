@@ -2,7 +2,7 @@
 
 End states of two runs differ by what happens to be in use, and by how long each ran.  A leak tells by its
 survivors: blocks of every age stay, born at a rate.  So a change of growth is beyond chance if one side
-leaks or grows there (`judgement`), and either
+leaks or grows there (`site_verdicts`), and either
 
 - that side leaks, the other neither leaks nor grows, the interval of the change of growth excludes zero,
   and the end states do not speak against it, or

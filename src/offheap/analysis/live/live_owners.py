@@ -1,7 +1,7 @@
-"""Who holds the RSS of a watched process, and what its blocks say: one answer on all of a watch's screens.
+"""Who holds the RSS of a live process, and what its blocks say: one answer on all screens of a live view.
 
-A ranking knows the owners of its own recording.  A live file has none: a watch looks at the process while
-somebody asks (the owners panel), and these looks are evidence like a recording's.
+A ranking knows the owners of its own recording.  A live file has none: the live view inspects the process
+while the owners panel is open, and these readings are evidence like a recording's.
 """
 
 from __future__ import annotations

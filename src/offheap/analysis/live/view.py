@@ -1,4 +1,4 @@
-"""What a watch shows at one time: its sites with their figures, in any order; nothing in it changes."""
+"""What a live view shows at one time: its sites with their figures, in any order; a view never changes."""
 
 from __future__ import annotations
 

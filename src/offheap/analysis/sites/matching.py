@@ -1,6 +1,6 @@
 """Which stacks of several recordings are the same site, though the builds, and so the addresses, differ.
 
-Sites are as in `analysis.sites`, with what changes from one build or run to the next left out of the names:
+Sites are as in `sites`.  Their names leave out what changes from one build or run to the next:
 line numbers, addresses in images that differ, the versions in names of libraries, parameter lists, the
 suffixes of the compiler's clones, what the compiler inlined, and the numbers of lambdas and generated
 classes.  Between JDKs of different feature versions the JDK's own Java frames are left out as well, in

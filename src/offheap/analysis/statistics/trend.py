@@ -29,7 +29,7 @@ from offheap.analysis.statistics.estimate import Estimate
 Floats = NDArray[np.float64]
 
 _DEVIATIONS = 1.96
-_MOST_POINTS = 600  # of n points there are n^2 / 2 pairs
+_MOST_POINTS = 600  # n points make n^2 / 2 pairs
 _MOST_CORRELATION = 0.9
 _SLOW = 0.5  # share of the middle third's rate: slower than that is no noise
 _SHORTEST = 1e-9  # seconds: looks that are taken at one time have no rate

@@ -60,7 +60,7 @@ class DownsampledSiteSeries:
 
 
 def downsampled_series(recording: Recording) -> DownsampledSeries:
-    """The course of every stack."""
+    """The state of every stack over time."""
     times, rows, time = _cells(recording)
     cells = recording.series[rows]
     return DownsampledSeries(
@@ -75,7 +75,7 @@ def downsampled_series(recording: Recording) -> DownsampledSeries:
 
 
 def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> DownsampledSiteSeries:
-    """The course of each of these sites, at the times of `courses`."""
+    """The state of each of these sites over time, at the times of `downsampled_series`."""
     of_stack = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
     for number, each in enumerate(sites):
         of_stack[list(each.stacks)] = number
@@ -91,7 +91,7 @@ def downsampled_site_series(recording: Recording, sites: Sequence[Site]) -> Down
         steps = np.where(first, values, np.diff(values, prepend=0.0))
         place = site[wanted] * len(times) + time[wanted]
         table = np.bincount(place, weights=steps[wanted], minlength=len(sites) * len(times))
-        # Steps of floating numbers may add up to a little less than nothing.
+        # Steps of floating numbers may add up to slightly less than zero.
         summed: Floats = np.maximum(table.reshape(len(sites), len(times)).cumsum(axis=1), 0.0)
         return summed
 

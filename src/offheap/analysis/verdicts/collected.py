@@ -1,4 +1,4 @@
-"""What the collections of a recording tell of memory that Java objects may own: by evidence, not by class.
+"""What garbage collections tell of memory that Java objects may own: by evidence, not by class.
 
 Three questions of each site below Java, each with an answer by site:
 
@@ -124,7 +124,7 @@ def collected(
         )
     batches = below & _in_batches(recording, sites, ran) if history.live is not None else none
     end = end_of(recording)
-    # Whoever asked for a collection waited for all that it frees.
+    # The command that asked for a collection waited for all that it frees.
     met = passed(ran, np.inf if asked else end)
     until = _until(np.sort(met[np.isfinite(met)]), end)
     boundary = max(int(np.searchsorted(history.times, until, "right")) - 1, 0) if np.isfinite(until) else 0
@@ -172,7 +172,7 @@ def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> 
     return Kept(
         leaks=leaks,
         some=some & ~leaks,
-        # Where hardly any block has met a collection, it is not known what survives one.
+        # If hardly any block has met a collection, what survives one is unknown.
         few=seen.batches & few & ~leaks & (born >= FEWEST),
         growth=growth,
         survivors=survivors,
@@ -225,7 +225,7 @@ def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Boo
     latest = np.maximum.accumulate(ran.ended[order] + SETTLE_SECONDS)
     before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, looks, "right")
     at_collection = (before > 0) & (latest[np.maximum(before, 1) - 1] >= starts)
-    # Before they were counted one may have run, too.
+    # A collection may also have run before counting began.
     known = starts >= ran.since + SETTLE_SECONDS
     if not known.any():
         return np.zeros(count, np.bool_)

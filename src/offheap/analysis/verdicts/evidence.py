@@ -181,7 +181,7 @@ def _survival(
     weight = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
     lasts = np.broadcast_to(until, len(weight))
     share = np.empty((len(weight), len(_HAZARDS)))
-    # Thousands of sites have few ages between them: exponentials are taken once for each.
+    # Thousands of sites share a few ages: each exponential is computed once.
     ages, of_site = np.unique(history.first * len(history.times) + lasts, return_inverse=True)
     for number, age in enumerate(ages.tolist()):
         first, last = divmod(age, len(history.times))
@@ -190,7 +190,7 @@ def _survival(
         alive = np.exp(-_HAZARDS * left[:, None])
         mean = np.diff(alive, axis=0) / (_HAZARDS * (np.diff(history.times) / third)[:, None])
         sites = of_site == number
-        # Not @: its library wakes a thread a processor, each of which spins for longer than this takes.
+        # Not @: BLAS wakes one thread per processor, and each spins for longer than this sum takes.
         share[sites] = np.einsum("se,eh->sh", weight[sites], mean)
     return share
 

@@ -1,11 +1,11 @@
-"""What a recording can exclude: the rate X of one leak that, had there been one, it would have reported.
+"""What a recording can exclude: a leak of rate X, which the recording would have reported.
 
 X is the larger of two rates, each at 95 %:
 
-a new site   Samples of a leak come by chance.  `judgement` reports a site that freed nothing, as "growing" at
-             least, if it has been known for SHORTEST seconds and if the last two thirds of its own time have
-             a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of samples at
-             which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
+a new site   Samples of a leak come by chance.  `site_verdicts` reports a site that freed nothing, as "growing"
+             at least, if it has been known for SHORTEST seconds and if the last two thirds of its own time
+             have a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of samples
+             at which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
              stands for, over the time.
 one there is What leaked in a part of the time is alive at the end: no more than the blocks that were born in
              that part and survive.  For each site that is not reported, the least of four upper limits:
@@ -30,23 +30,23 @@ from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
 from offheap.quantities import format_duration, format_size, round_up_seconds
 
 PROBABILITY = 0.95  # with which a leak of X is reported
-# Bytes a second, where nobody gave a limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of a
-# minute or two under the default budget excludes that, of a program that churns 100 MB/s, too.
+# Bytes a second, used without a stated limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of
+# a minute or two under the default budget excludes that rate, even in a program that churns 100 MB/s.
 DEFAULT_LIMIT = (4 << 20) / 60
 # Without a bound on blocks time alone excludes nothing: a leak of one block of 1 GiB may still come.
 BLOCK_BYTES = 4096.0
 # Parts of the time, as shares, in which survivors are counted.  What is loaded at the start is in the first;
 # what is merely in use as the recording ends is in the last sixteenth, which none has, and then in the third.
 _PARTS = ((0.0, 1 / 3), (1 / 3, 0.8), (2 / 3, 0.94))
-# The least of four upper limits counts: each has a quarter of the doubt.
+# The least of four upper limits counts, so each takes a quarter of the error probability.
 _DOUBT = (1 - PROBABILITY) / 4
 _NORMAL = 2.2414  # quantile of 1 - _DOUBT
-_NORMAL_95 = 1.96  # of the limits that `judgement` gives
-# How long a program that is recorded to decide a gate runs, at least: tests and short soaks run for longer.
+_NORMAL_95 = 1.96  # of the limits that `site_verdicts` gives
+# The shortest run that a gate is planned for: tests and short soaks run for longer.
 EXPECTED_SECONDS = 20.0
-# A few blocks that are merely old raise what can be hidden in a site there is: half the limit is aimed at.
+# A few old blocks raise the rate that an existing site may hide: plan for half the limit.
 _MARGIN = 2.0
-# Bytes.  At 1 GB/s that is 16,000 samples a second, some 2 % of a CPU: fewer spare nothing.
+# Bytes.  At 1 GB/s that is 16,000 samples a second, some 2 % of a CPU: a coarser interval saves nothing.
 _COARSEST = 64 << 10
 _STEPS = 400  # of the integral over the time of a leak's first sample
 

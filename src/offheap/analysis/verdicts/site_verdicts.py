@@ -1,6 +1,6 @@
 """The verdict on every site at once, in arrays: docs/verdicts.md has the mathematics in words.
 
-Over a site's own time (from its first allocation to the end), with thirds and eras cut by `history`:
+Over a site's own time (from its first allocation to the end), with thirds and eras cut by `site_history`:
 
 growth       over the last two thirds: bytes born since and alive, less bytes freed since (`site_rates`).
 survivors    blocks alive at the end, by birth.  A leak leaves some from every era; what is only in

@@ -62,7 +62,7 @@ def course(
     net              as `site_rates` has them
     a, b             where the first and the middle third of each site's time end
     live, allocated  bytes: at the end, and ever
-    unasked, age     as of `judgement.judge`
+    unasked, age     as of `site_verdicts.judge`
     """
     bends = _bends(net.first.estimate, net.middle.estimate, net.last.estimate)
     if history.live is None:

@@ -1,4 +1,4 @@
-"""Why a site got its verdict, and the figures behind it: what `judgement` returns."""
+"""Why a site got its verdict, and the figures behind it: what `site_verdicts.judge` returns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ VERDICTS: dict[Reason, Verdict] = {
 class Judgements:
     """By site number: the verdict's reason, its confidence (0..1), and the figures behind both.
 
-    `seen` is the reason by these figures alone; `reason` differs while a watch keeps an older verdict.
+    `seen` is the reason by these figures alone; `reason` differs while a live view keeps an older verdict.
     """
 
     reason: NDArray[np.int64]  # Reason

@@ -1,4 +1,4 @@
-"""The rules from which each site's verdict follows, in their order, and what they ask for."""
+"""The rules that give each site its verdict, in their order, and the facts that they use."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ Bools = NDArray[np.bool_]
 
 SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
 FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are not called growth
-_FEWEST_OF_LAST = 2  # of these in the last third: one may be the last that comes
+_FEWEST_OF_LAST = 2  # of these in the last third: a single one may be the last
 _FEWEST_VISIBLE = 2  # survivors: one is no growth
 _HOTSPOTS = 4  # times the survivors: HotSpot's own tables and arenas grow in steps
 _LATELY = 0.9  # probability that the last third grows, too (one-sided)
-_SURE = 0.95  # that it grows at all, with all sites that were asked in mind
+_SURE = 0.95  # probability that the site grows, corrected for the number of sites tested
 _COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
-_POPULATED = 0.4  # of the eras that survivors were expected in: fewer are no even births
+_POPULATED = 0.4  # of the eras in which survivors are expected: fewer are not even births
 
-# Shares of the rate of one third in another.
-_SLOWING = 0.6  # of the middle third in the last: less, beyond chance, slows down
-_SLOWED = 0.4  # of the first in the middle, where the last slows as well: less is a start-up
+# Each is a share: the rate of one third of the time over the rate of another.
+_SLOWING = 0.6  # last over middle: less, beyond chance, means that growth slows down
+_SLOWED = 0.4  # middle over first, where the last slows as well: less is a start-up
 _STALLED = 0.5  # of growth that the last third may have at most: it has stopped
-_OLDEST_GONE = 0.25  # of the middle third in the first: less, beyond chance, and the oldest were freed
-# Without snapshots: of the last third in the middle, beyond chance, and by the estimates alone.
+_OLDEST_GONE = 0.25  # first over middle: less, beyond chance, means that the oldest were freed
+# Without snapshots, middle over last: below it beyond chance, and below it by the estimates alone.
 _DIE, _DIE_MORE = 0.8, 0.5
 
 _EARLY = 0.6  # of live bytes, born in the first third: a start-up
-# Standard deviations above chance that the first third holds: where the site freed none of its samples and
-# goes on allocating, a crowd has to be surer.
+# Standard deviations by which the first third exceeds chance.  The second holds for a site that freed none of
+# its samples and goes on allocating.
 _CROWD, _SURER_CROWD = 2.0, 4.0
 _FLAT = 0.8  # probability that growth stays under a fifth of what is live: sure enough for a start-up
 _LITTLE = 0.2  # of live bytes, grown in the site's time
@@ -47,7 +47,7 @@ _WIDE, _FEW = (
     0.5,
     20,
 )  # of live bytes that growth may come to, of fewer samples than that: too little is known
-_FREED = 4  # times what is live was allocated: it does free
+_FREED = 4  # times the live bytes were allocated: the site frees
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Question:
     """What is known of all sites before a verdict; arrays are by site number.
 
     a, b       where the first and the middle third of each site's time end
-    by_jvm, unasked, seen, age  as of `judgement.judge`
+    by_jvm, unasked, seen, age  as of `site_verdicts.judge`
     kept       of sites that free at collections
     """
 
@@ -112,14 +112,14 @@ def growing(of: Question) -> Growing:
     history, course, a, b = of.history, of.course, of.a, of.b
     end, growth, last = history.end, course.rates.growth, course.rates.last
     snapshots = history.live is not None
-    # With snapshots the last third has to show it too; without, the youngest say little.
+    # With snapshots the last third must grow too; without them the youngest blocks say little.
     grows = growth.low > 0
     if snapshots:
         grows &= above_zero(last.estimate, last.low) > _LATELY
     sign = above_zero(growth.estimate, growth.low)
     if snapshots and history.interval_bytes:
-        # A few samples do not tell how fast it grows, but that it does, if none of them was freed: had as
-        # many been freed as were born since, n, the chance to see none of it would be e^-n.
+        # A few samples, none of them freed, show that a site grows, not how fast: if as many blocks had been
+        # freed as were born, n, the chance to see no free would be e^-n.
         since = history.sampled(a, end)
         certain = (
             of.freed_nothing & (since >= FEWEST_SURVIVORS) & (history.sampled(b, end) >= _FEWEST_OF_LAST)
@@ -149,11 +149,11 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     doubtful = of.freed_nothing & _comes(of)
     early = _early(of, doubtful, grows, flat)
     little = signs.share(growth.estimate * of.seconds, live.estimate) < _LITTLE
-    # No growth that chance would not explain: is that because there is none, or too little data?
+    # Chance explains the growth: either there is none, or there are too few data.
     wide = (growth.high * of.seconds > _WIDE * np.maximum(live.estimate, 1.0)) & (of.samples < _FEW)
     # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
     beyond_code = ~of.unasked | (live.estimate >= _COMPILED)
-    # What a Java method asked HotSpot for is called a start-up only if it slows down beyond chance.
+    # A block that a Java method made HotSpot allocate is start-up only if growth slows down beyond chance.
     thirds = of.course.rates
     starts = (
         of.unasked
@@ -217,7 +217,7 @@ def _keeps(of: Question) -> Bools:
     else:
         # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
         keeps &= ~fades(last, middle, _DIE) & (ratio(last.estimate, middle.estimate) > _DIE_MORE)
-    # Who freed none of its sampled blocks did not free the oldest.
+    # A site that freed none of its sampled blocks did not free the oldest.
     return keeps | (of.sites.samples <= of.samples)
 
 

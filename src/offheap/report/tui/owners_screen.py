@@ -29,7 +29,7 @@ Owners = Callable[[], tuple[OwnersOverTime, OwnersGrowth]]
 
 
 class OwnersScreen(Overlay):
-    """RSS by owner; each call of `look` is a new look, and gives all looks so far.
+    """RSS by owner; each call of `look` is a new reading, and gives all readings so far.
 
     The next look is taken at once when `over` is set: the process may have ended.
     """
