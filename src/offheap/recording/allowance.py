@@ -1,7 +1,7 @@
-"""How much memory a recording may take while it is read: what it says of itself is not believed.
+"""How much memory a recording may take while it is read: its own claims are not trusted.
 
-A few kilobytes can stand for billions of rows (a sparse file, a run length, a compressed page), so what is
-about to be read is added up first.  The sum may be a multiple of the file's size, and in all so much.
+A few kilobytes can stand for billions of rows (a sparse file, a run length, a compressed page), so the reader
+adds up what it is about to read.  The sum is bounded by a multiple of the file's size and by a total.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BASE = 64 << 20  # bytes that any recording may take, however small
 # group of 1.1 KB, 120 bytes each in memory: 13,500.
 OF_TABLES = 16_000
 OF_LIVE_FILE = 32  # bytes for each byte of a live file, which is not compressed
-# Bytes for each byte that the user lets the probe take: a live block has 24 there, and 120 while it is read;
-# stacks and their names come beside.
+# Bytes for each byte that the user grants the probe: a live block takes 24 there, and 120 while it is read;
+# stacks and their names come on top.
 OF_PROBE = 6
 
 # What reading takes beside the tables: the interpreter, DuckDB's buffers, symbols of a live file's modules.
@@ -33,7 +33,7 @@ _probe_memory = 0
 
 
 def bear(probe_memory: int) -> None:
-    """For a command that starts a probe: the user lets that take so many bytes, to read what it holds."""
+    """For a command that starts a probe: the user grants it so many bytes, and the same to read it."""
     global _probe_memory
     _probe_memory = probe_memory
 

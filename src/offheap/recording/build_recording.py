@@ -1,4 +1,4 @@
-"""Puts a model.Recording together from its tables, whichever way they came."""
+"""Builds a model.Recording from its tables, wherever they come from."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from offheap.recording.model import (
 Rows = NDArray[Any]
 Named = tuple[NDArray[np.float64], list[str], NDArray[np.float64]]  # times, names, values
 
-# More stacks than any probe has room for: a number beyond is damage, and would cost its size in memory.
+# More stacks than any probe has room for: a larger number is damage, and would cost that much memory.
 _MOST_STACKS = 1 << 24
 # Stacks and frames are numbered without gaps, as they come: a recorder that was killed may lack some rows.
 _SPARSE, _FEW = 4, 1 << 20
 _MOST_INLINED = 4  # functions in a frame, on average
-# 32,000 looks, which is ten days, at a thousand names.
+# 32,000 readings, which is ten days, of a thousand names.
 _MOST_CELLS = 1 << 25
 
 

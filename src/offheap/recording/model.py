@@ -73,7 +73,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class RecorderCost:
-    """What the process that wrote the recording took, beside what sampling takes of the recorded process."""
+    """The cost of the recorder's own process; sampling's cost in the recorded process is in Budget."""
 
     cpu_seconds: float  # from its start to the last snapshot
     rss_bytes: int  # at most, before that; then native frames get their names, and the tables are written
@@ -163,7 +163,7 @@ PROCESS = np.dtype(
 
 @dataclass(frozen=True)
 class OwnersOverTime:
-    """Who held the process's RSS, look by look: a row a look, a column an owner.
+    """Who held the process's RSS over time: a row a reading, a column an owner.
 
     bytes   0 where an owner held nothing; a row sums to `rss`
     gauges  what was counted beside it, by name; NaN where it was not told.  docs/recording-format.md
@@ -178,7 +178,7 @@ class OwnersOverTime:
 
     @classmethod
     def none(cls) -> OwnersOverTime:
-        """Nobody has looked: a bare live file, or a recording of an older offheap."""
+        """No reading was taken: a bare live file, or a recording of an older offheap."""
         return cls(np.zeros(0), [], np.zeros((0, 0)), np.zeros(0))
 
 

@@ -2,8 +2,8 @@
 
 X is the larger of two rates, each at 95 %:
 
-a new site   Samples of a leak come by chance.  `site_verdicts` reports a site that freed nothing, as "growing"
-             at least, if it has been known for SHORTEST seconds and if the last two thirds of its own time
+a new site   Samples of a leak come by chance.  `site_verdicts` reports a site that freed nothing, at least as
+             "growing", if it has been known for SHORTEST seconds and if the last two thirds of its own time
              have a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of samples
              at which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
              stands for, over the time.

@@ -1,4 +1,4 @@
-"""Looks at a recording again and again while it grows, cheaply: a live file, or a recording's directory."""
+"""Updates from a recording that grows, at little cost: from a live file, or from a recording's directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage import reader
 from offheap.recording.storage.layout import META
 
-# A directory is read whole each time: at most so much of one CPU goes into it.
+# A directory is read whole each time, within this share of one CPU.
 _SHARE_OF_CPU = 0.01
 _MOST_COUNTS = 1000  # kept; beyond that every other one goes, but for the first and the last
 
@@ -63,12 +63,12 @@ class FollowedLiveFile:
             return None
         header = self._file.refresh()
         alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
-        # Asked before the file is read: what the process wrote before it ended is then read below.
+        # Asked before the file is read, so that what the process wrote before it ended is read below.
         self._over = not alive or header.state in (State.STOPPED, State.EXITED)
         # A killed process's heartbeat lies before our last update.
         self._time = max(self._time, elapsed(header, alive))
         if self._gauges and self._pid is not None and alive:
-            # Before the blocks are read: a collection that is counted has freed what it could of them.
+            # Read before the blocks: a collection that is counted has already freed what it could of them.
             self._count(self._gauges(self._pid))
         snapshot = self._snapshots.take(self._time, pid=self._pid if alive else None, final=self._over)
         if len(snapshot.stacks.numbers):

@@ -1,4 +1,4 @@
-"""Whether the recorded process still lives, for who asks many times a second."""
+"""Whether the recorded process still lives, at a cost that allows many questions a second."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ProcessExit:
         self._ends = select.poll()
         self._fd = -1
         if pid is not None:
-            # A Python that was built against older headers has no such function.
+            # A Python built against older headers lacks the function.
             with contextlib.suppress(OSError, AttributeError):
                 self._fd = os.pidfd_open(pid)
                 self._ends.register(self._fd, select.POLLIN)
-            # Asked after: what was opened is that process if it still lives now, and no later one.
+            # Asked after opening: if the process still lives now, the descriptor is not of a later one.
             self._over = not recorded_process.alive(pid, process_start)
 
     def __enter__(self) -> ProcessExit:
@@ -43,7 +43,7 @@ class ProcessExit:
         return self.over_within(0.0)
 
     def over_within(self, seconds: float) -> bool:
-        """Waits so long, or until it has ended."""
+        """Waits for this time, or until the process ends."""
         if not self._over:
             if self._fd >= 0:
                 self._over = bool(self._ends.poll(seconds * 1000))

@@ -22,14 +22,14 @@ from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage.layout import COUNTED
 from offheap.recording.storage.writer import RecordingWriter, writer
 
-# How often to look whether it is over, and whether modules have come: the process is waited for, and two
-# numbers of the file are read.  Early on libraries are loaded, and some are deleted at once.
+# How often the recorder checks for the end and for new modules: it waits for the process and reads two
+# numbers of the file.  More often at first, when libraries are loaded and some are deleted at once.
 _POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.1
 
-# The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
-# seconds of CPU is not repeated before c / share seconds have gone by.  Not of the clock's:
-# where the CPUs are busy most of that is waiting, and ten seconds would go by unseen.
-# Naming is left out: the first snapshot names most frames, later ones hardly any.
+# The recorder's share of one CPU: a snapshot, or its live set, that took c seconds of CPU is repeated after
+# c / share seconds at the earliest.  CPU time and not wall time: on busy CPUs most wall time is waiting, and
+# ten seconds would pass without a snapshot.  Symbolization is not charged: its cost falls on the first
+# snapshot, which names most frames.
 _SHARE = 0.05
 _SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
 # Under a budget, from then on the recorder takes what sampling leaves of it; but at least enough for a
@@ -146,7 +146,7 @@ class _Recorder:
         self._share = _SHARE if every is None else _SHARE_WHEN_ASKED
         self._pid = recorded_process.find(source.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
-        # As it begins: at the end the process, and its cgroup with it, may be gone.
+        # At the start: at the end the process and its cgroup may be gone.
         self._memory_limit = recorded_process.memory_limit(self._pid)
         self._naming = Naming(source, symbolizer(self._pid))
         self._snapshots = Snapshots(source, self._naming, native_at_end=True)
@@ -173,7 +173,7 @@ class _Recorder:
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
-        # At once, so that whatever is there when we are killed is a recording.
+        # At once, so that a killed recorder leaves a readable recording.
         self._write_info(self._pid is not None)
         with ProcessExit(self._pid, self._source.header.process_start) as life:
             return self._follow(life, duration, stop, on_progress)
@@ -191,7 +191,7 @@ class _Recorder:
         while True:
             if self._log:
                 self._log.poll()
-            # Asked before the file is read: what the process wrote before it ended is then read below.
+            # Asked before the file is read, so that what the process wrote before it ended is read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if not over and time.monotonic() < due:
                 self._meet_modules()
@@ -230,7 +230,7 @@ class _Recorder:
         if count == self._modules:
             return
         self._source.refresh()
-        # A row that is still being written is looked for again.
+        # A row that is still being written is looked for again at the next check.
         self._modules = sum(1 for module in self._naming.modules() if module.start)
 
     def _write(self, *, final: bool) -> Snapshot:
@@ -279,7 +279,7 @@ class _Recorder:
         if self._owners is None or self._pid is None or began < self._owners_due:
             return
         seen = self._owners(self._pid)
-        # The probe may be out by now, and its memory with it: that is no look at what was recorded.
+        # The probe may be out by now, and its memory with it: such a reading is not of what was recorded.
         if seen is not None and not self._source.ended():
             self._target.append_look(self._time, *seen)
         cost = time.process_time() - used
@@ -338,8 +338,8 @@ class _Recorder:
 
 
 def _peak_bytes() -> int:
-    """The most RSS that this process has had until now."""
-    # Not ru_maxrss: that is inherited from the process that spawned this one.
+    """Peak RSS of this process."""
+    # Not ru_maxrss: this process inherits it from the one that spawned it.
     with open("/proc/self/status") as file:
         return next((int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")), 0)
 

@@ -124,7 +124,7 @@ class Snapshots:
     def _mapped_bytes(self) -> float:
         mapping = np.concatenate(self._mapping)
         self._mapping = [mapping]
-        # A block may be newer than its stack's row; the next snapshot has both.
+        # A block may be newer than the row of its stack; the next snapshot has both.
         known = self._latest["live_bytes"][: len(mapping)]
         return float(known[mapping[: len(known)]].sum())
 

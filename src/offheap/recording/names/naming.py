@@ -19,7 +19,7 @@ from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 from offheap.recording.names.java_names import INEXACT, bytecode_index, method_name
 
 _PROBE = "liboffheap.so"
-# The compiled method is on the stack; which method inlined into it made the call is not in its debug records.
+# The stack has the compiled method; its debug records lack the inlined method that made the call.
 _INLINED = Frame("inlined Java methods missing: no debug record at the call", "unknown")
 
 _MOST_NAMES = 6  # of modules in a sentence

@@ -1,6 +1,6 @@
-"""A recording that is over: its journal becomes Parquet (docs/recording-format.md).
+"""Turns the journal of a finished recording into Parquet (docs/recording-format.md).
 
-The journal counts as long as it is there, so whoever is killed in between loses nothing.
+The journal counts as long as it exists, so a recorder that is killed in between loses nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a recording can be made in a place: tried, before anything is started for it."""
+"""Whether a recording can be made in a place: tried before anything is started."""
 
 from __future__ import annotations
 
