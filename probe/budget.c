@@ -20,7 +20,7 @@ enum {
     /* A process is granted at least what is due to this part of a CPU: one that hardly computes would be
      * sampled less than any other, to save what nobody would notice. */
     IDLE_PART = 10,
-    /* The recorder beside the process lives on the budget too (recording/pace.py), and keeps this much of what
+    /* The recorder beside the process lives on the budget too (recording/capture/pace.py), and keeps this much of what
      * is due to one CPU. */
     RECORDER_PERCENT = 40,
     /* A stack that was not met before takes ten times as long as one that was.  A recording meets most of its

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from offheap.recording.capture.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.model import Budget
-from offheap.recording.pace import SETTLED_SECONDS, Pace, left
 
 POLL = 0.2  # seconds
 

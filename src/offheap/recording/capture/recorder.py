@@ -15,11 +15,11 @@ from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
 from offheap.recording.capture.info import Ended, describe, elapsed, ended
+from offheap.recording.capture.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.capture.process_exit import ProcessExit
 from offheap.recording.capture.snapshots import Snapshot, Snapshots
 from offheap.recording.model import RecorderCost
 from offheap.recording.names.naming import Naming, symbolizer
-from offheap.recording.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.storage.layout import COUNTED
 from offheap.recording.storage.writer import RecordingWriter, writer
 
