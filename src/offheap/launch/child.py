@@ -22,7 +22,7 @@ class Child:
 
     While the context is open the four signals that end programs are blocked here: `poll`
     passes them on.  Once the program has ended they ask us to stop, see `asked_to_stop`.
-    Where memory runs out, the kernel shall kill us, not the program.
+    If memory runs out, the kernel kills offheap, not the program.
     """
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ class Child:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
     def _become_the_program(self) -> None:
-        # exec keeps the mask of blocked signals: the program would never see them.
+        # exec keeps the mask of blocked signals: without this the program never sees them.
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
         oom.restore(self._oom)
 

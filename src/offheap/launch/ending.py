@@ -28,7 +28,7 @@ class Ending:
         self._say = say
         self.collected = False
         self.detached = False  # by us
-        self.stuck = False  # the probe is still in the process, against what was asked for
+        self.stuck = False  # the probe is still in the process although it should be out
         self._pid = pid
         self._in = not stay
         self._deadline = time.monotonic() + duration if duration is not None else float("inf")
@@ -44,7 +44,7 @@ class Ending:
         return not self.detach()
 
     def detach(self) -> bool:
-        """Takes the probe out and returns True, the first time; says so when it cannot."""
+        """The first call removes the probe and returns True; a failure is reported."""
         if not self._in:
             return False
         self._in = False
@@ -65,7 +65,7 @@ class Ending:
 
 
 def collect(pid: int, say: Callable[[str], None]) -> bool:
-    """Asks for a garbage collection; says so and returns False when there is none: no reason to lose data."""
+    """Asks for a garbage collection; reports a failure and returns False: the recording must not be lost."""
     from offheap.jvm import collection
     from offheap.jvm.attach_listener import NoProcess
 
@@ -81,7 +81,7 @@ def collect(pid: int, say: Callable[[str], None]) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
-    """Collects SIGINT, SIGTERM and SIGHUP in a list: a probe must not be left behind half-way."""
+    """Collects SIGINT, SIGTERM and SIGHUP in a list, so that the probe is not left half removed."""
     received: list[int] = []
 
     def remember(number: int, _frame: FrameType | None) -> None:

@@ -25,10 +25,10 @@ from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersLoo
 from offheap.recording.storage.output import check_output, try_output
 
 _POLL_SECONDS = 0.03
-# A program that has started no JVM for so long is recorded itself, until one appears.
+# After this time without a JVM the program itself is recorded, until a JVM appears.
 _PATIENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
-# A JVM that lived shorter gives its recording's name to the next one.
+# A JVM with a shorter life gives its recording's name to the next one.
 _SHORT_SECONDS = 5.0
 
 
@@ -175,7 +175,7 @@ class _Run:
                     collections=self.settings.collections,
                 )
         except UserError as error:
-            # The program goes on: it is not to suffer from a full disk of ours.
+            # The program goes on: a full disk of the recording must not stop it.
             self.problems.append(error)
             self.settings.say(str(error))
             return None

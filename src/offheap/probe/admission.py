@@ -1,8 +1,8 @@
 """Whether a process has room for the probe below its memory limit: asked before anything is loaded.
 
-The kernel kills what would exceed the limit of a memory cgroup.  So that it does not, the probe takes at
-most half of what is left, with smaller tables if need be (probe/shape.h); where even the smallest are too
-large, nothing is loaded.
+The kernel kills a process that exceeds the limit of its memory cgroup.  Therefore the probe takes at most
+half of what is left, with smaller tables if needed (probe/shape.h); if even the smallest are too large,
+nothing is loaded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from offheap.quantities import format_size
 
 # The smallest tables and what goes with them, probe/shape.c.
 PROBE_BYTES = 2104 << 10
-# What the kernel cannot drop of a recorder at work; the rest of its RSS are pages of libraries.
+# What the kernel cannot drop of a working recorder; the rest of its RSS is pages of libraries.
 RECORDER_BYTES = 48 << 20
-# The least that a JVM takes: more is not known of a program that is still to be started.
+# The least that a JVM takes: nothing more is known of a program that has not started.
 _PROGRAM_BYTES = 40 << 20
-# The probe takes one part in so many of what is left: the program may need more memory itself.
+# The probe takes one part in this many of what is left: the program may need more memory itself.
 _SHARE_OF_ROOM = 2
-# One part in so many of the limit where a program starts: how much it will need is not known.
+# One part in this many of the limit when a program starts: its need is not known yet.
 _SHARE_OF_LIMIT = 16
 
 

@@ -89,7 +89,7 @@ class Stopped:
     """How the probe was left, and our path of what it had written.
 
     stopped: every function pointer holds its old value; idle: it was preloaded, so its
-    hooks stay in place and pass every call on.  `recorder`: PID of the offheap that recorded it until then.
+    hooks stay in place and forward every call.  `recorder`: PID of the offheap that recorded it until then.
     """
 
     state: Literal["stopped", "idle"]
@@ -142,7 +142,7 @@ def start(
     allowed = admission.Allowance() if "force" in sampling.split(",") else admission.admit(pid)
     recorder = "recorder=" + ".".join(map(str, status.identity())) if passing else ""
     sampling = ",".join(word for word in (sampling, allowed.words, recorder) if word)
-    # A second copy beside an idle one would be hooked by both: start the one that is there.
+    # Two copies would both patch the hooks: start the idle one that is there.
     path = present.libraries[0] if present else library.place(checked.status)
     try:
         started = _start(checked, path, sampling, full)
@@ -163,7 +163,7 @@ def detach(pid: int, recorder_of: Callable[[Path], int | None] | None = None) ->
     present = loaded(pid, checked.mappings)
     if present is None:
         raise UserError(f"PID {pid} has no probe", "`offheap ps` shows which JVMs have one")
-    # Asked while it records: a recorder that sees the end goes away by itself.
+    # Asked while it records: a recorder that sees the end exits by itself.
     recorder = recorder_of(present.live_file) if recorder_of and present.live_file else None
     vm = AttachedVM(pid)
     if recorder_of and present.live_file and recorder is None:
@@ -219,7 +219,7 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
         try:
             code = ask(vm, path, ",".join(word for word in ("start", f"file={name}", options) if word))
         except TargetGone:
-            # It may have begun: nobody knows of what it wrote.
+            # The probe may have begun, and nobody knows the file that it wrote.
             if reachable:
                 Path(name).unlink(missing_ok=True)
             raise

@@ -18,7 +18,7 @@ from offheap.proc import root
 from offheap.proc.status import Status
 
 NAME = "liboffheap.so"
-# A copy lives alone in a folder of this form, so that whoever stops the probe knows what to remove.
+# A copy has a folder of this form for itself, so that the command that stops the probe knows what to remove.
 _COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/(offheap-lib-[^/]+)/{re.escape(NAME)}")
 # The folders of the copies that this process has placed, by PID, start time and path.
 _placed: dict[tuple[int, int, str], int] = {}
@@ -79,7 +79,7 @@ def remove_copy(target: Status, library: str) -> None:
         with entered(root.through(target.pid, match[1])) as above:
             _remove(target, above, match[2], held)
     except OSError:
-        return  # it has removed it itself, or has something else in its place
+        return  # the process has removed the copy, or has something else in its place
     finally:
         if held is not None:
             os.close(held)

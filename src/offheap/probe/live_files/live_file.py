@@ -32,9 +32,9 @@ Rows = NDArray[Any]
 _MOST_STRING = 1 << 20
 _MOST_LINES = 1 << 16  # of one method, whose code has at most 65,535 bytes
 
-# Small enough that the two copies of a chunk lie microseconds apart: the fewer rows change in between.
+# Small enough that microseconds lie between the two copies of a chunk, so that few rows change.
 _CHUNK_ROWS = 1 << 16
-# Rows that are read for nothing rather than by a read of their own.
+# So many unused rows are read along rather than skipped by a second read.
 _NEAR_ROWS = 64
 
 

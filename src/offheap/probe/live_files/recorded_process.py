@@ -1,4 +1,4 @@
-"""The recorded process from outside: does it still live, how large is it."""
+"""The recorded process from outside: whether it lives, and how large it is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from offheap.probe.live_files.header import Header
 from offheap.proc import cgroup, status
 
-# Where /proc hides other users' processes their files may not be read.  Any other error is our own trouble,
-# too many open files say: taken for the end of the process it would have its live file removed.
+# /proc may hide other users' processes.  Any other error is offheap's own, such as too many open files: taken
+# for the end of the process, it would remove the live file.
 _GONE = (ProcessLookupError, PermissionError, ValueError)
 
 

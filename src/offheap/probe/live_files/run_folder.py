@@ -1,7 +1,7 @@
 """The folder of one `offheap run`, where its processes make their live files.
 
-It is removed when the run ends.  A run that was killed leaves it behind, and the next run or attach of the
-same user sweeps it away.
+The run removes it at its end.  A killed run leaves it behind, and the next run or attach of the same user
+removes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offheap.probe.live_files.folders import for_runs
 from offheap.proc import status
 from offheap.quantities import format_size
 
-# The probe takes a folder only if twice its tables fit (probe/live_file.c).
+# The probe takes a folder only if twice its tables fit.
 _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
@@ -119,7 +119,7 @@ def _left_behind(folder: int, path: Path) -> bool:
     found = {file.path.name: file for file in search.inside(path)}
     for name in os.listdir(folder):
         match = search.NAME.fullmatch(name)
-        # One that is only being made cannot be read yet.
+        # A folder that is being made cannot be read yet.
         if match and (found[name].recording if name in found else os.path.exists(f"/proc/{match[1]}")):
             return False
     return True

@@ -56,7 +56,7 @@ def find(pid: int | None = None) -> list[FoundFile]:
 def inside(folder: Path) -> list[FoundFile]:
     """The readable live files of one folder."""
     try:
-        # In a container a link in the path, or a folder that never answers, is its owner's choice.
+        # In a container its owner may put a link into the path, or a folder that never answers.
         opened = opening.folder(folder, listed=True)
     except OSError:
         return []
@@ -70,7 +70,7 @@ def inside(folder: Path) -> list[FoundFile]:
     for name in sorted(names):
         with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
             pid = recorded_process.find(live_file.header)
-            # Anybody may write in /tmp, and what a file says of its process is not secret.
+            # Anybody may write in /tmp, and anybody may claim to be a process.
             if pid is None or live_file.owner in (0, status.read(pid).uid):
                 found.append(_describe(folder / name, live_file.header, pid))
     return found

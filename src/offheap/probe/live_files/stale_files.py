@@ -1,11 +1,11 @@
 """Live files that belong to nobody any more: found, told from those that are wanted, removed.
 
-A process that is killed leaves its live file behind, and /dev/shm is memory.  What a file says of itself
-is not trusted with its life: only the kernel knows whether any process, in whatever container, writes it.
+A killed process leaves its live file behind, and /dev/shm is memory.  A file's own claims do not decide
+whether it is removed: only the kernel knows whether any process, in any container, writes it.
 
-`offheap clean` removes them all.  Other commands remove, unasked, what nobody will ask for: the file that a
-killed recorder left, whose recording exists, and the file of a process that ended more than a day ago, unless
-it was to be kept.
+`offheap clean` removes them all.  Other commands remove only what nobody will ask for: the file that a killed
+recorder left, whose recording exists, and the file of a process that ended more than a day ago, unless --keep
+was given.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from offheap.probe.live_files import folders, recorded_process, run_folder, sear
 from offheap.proc import locks, opening, status
 from offheap.quantities import format_duration, format_size
 
-# A process that was killed by night is looked into the next morning.
+# Long enough to inspect in the morning a process that was killed at night.
 _SWEPT_AFTER_SECONDS = 24 * 3600.0
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -93,7 +93,7 @@ def stale() -> list[LiveFileFound]:
 
 
 def sweep() -> None:
-    """Removes of this user's files what nobody will ask for, and the folders of runs that were killed."""
+    """Removes those of this user's files that nobody will ask for, and the folders of killed runs."""
     run_folder.sweep()
     for folder in folders.for_runs():
         with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
