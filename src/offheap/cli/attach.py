@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         started = control.start(pid, sampling, stale_files.mend, passing=not args.keep)
         stay = args.keep or started.how == "preloaded"
         ending = Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc, say=say)
-        # Before anything is said: who may not record gets one line.
+        # Before any output: a user who may not record gets one line.
         with (
             sole_recorder(started.live_file, pid, sampling_options.asked(args)),
             ProgressLine(f"recording PID {pid}") as progress,

@@ -105,7 +105,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         assert view is not None, "the first look always finds something"
         from offheap.report.tui.app import LiveApp
 
-        # What is loaded by now stays: the collector need not go through it for every few looks.
+        # What is loaded by now stays: the collector need not scan it at every few updates.
         gc.freeze()
         # Without the mouse the terminal's own selecting and copying goes on working.
         owners = owners_of(path, watch)
@@ -117,7 +117,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
 
 
 def owners_of(path: Path, watch: Follower) -> Owners | None:
-    """Looks at the process of a live file, or has what a recorder saw; None when there is no process."""
+    """Inspects the process of a live file, or has a recorder's readings; None when there is no process."""
     from offheap.inspect.over_time import RepeatedReading
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find
@@ -185,6 +185,6 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
 
 
 def _say(line: str) -> None:
-    # The terminal may be gone: that must not keep the rest from being done.
+    # The terminal may be gone: the rest must be done nevertheless.
     with suppress(OSError):
         print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

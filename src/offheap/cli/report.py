@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             f"wrote {printable(str(output))} ({format_size(size)})"
             + (": open it in a browser" if kind == "html" and not args.open else "")
         )
-    sys.stdout.flush()  # the path first: a browser may take its time
+    sys.stdout.flush()  # the path first: a browser may be slow to start
     unopened = show(output) if args.open else ""
     if unopened:
         print(f"offheap: {unopened}: open {printable(str(output.resolve()))} yourself", file=sys.stderr)
@@ -127,7 +127,7 @@ def _by_suffix(output: Path | None) -> str:
 
 
 def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
-    """The report, and by what such a report is known again."""
+    """The report, and the text by which such a report is recognized."""
     if kind == "html":
         from offheap.report.html import page
 

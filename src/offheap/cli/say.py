@@ -1,4 +1,4 @@
-"""What a command tells beside its output, on standard error."""
+"""Lines beside a command's output, on standard error."""
 
 from __future__ import annotations
 

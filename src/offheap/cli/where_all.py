@@ -67,7 +67,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     host, port = args.serve
     if args.process:
-        list(_look(args))  # a name that fits nothing is said now, not at the first scrape
+        list(_look(args))  # an unknown name is an error now, not at the first scrape
     server = openmetrics.serve(host, port, lambda: _look(args))
     shown = f"[{host}]" if ":" in host else host
     print(f"serving OpenMetrics on http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", flush=True)

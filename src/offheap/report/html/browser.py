@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# A browser that is started says nothing and goes on; only one that cannot start answers at once.
+# A started browser runs on and says nothing; only one that cannot start returns at once.
 _PATIENCE_SECONDS = 5.0
 _PROGRAM = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 

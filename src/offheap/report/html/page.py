@@ -55,7 +55,7 @@ def _page(data: dict[str, Any]) -> str:
     if not found:
         raise UserError("the template of the HTML report is damaged", "reinstall offheap")
     if data["schema"] not in template:
-        # A checkout that moved on: nothing builds web/ again by itself.
+        # A newer checkout: nothing rebuilds web/ by itself.
         raise UserError(
             "the template of the HTML report belongs to another version of offheap",
             "run `python web/build.py` in the checkout, or reinstall offheap",

@@ -148,7 +148,7 @@ def info(info: Info) -> dict[str, Any]:
     # The page shows neither, and an age that is not known is infinite: JSON has no word for that.
     del fields["properties"], fields["process_age"]
     if not info.arguments_kept:
-        # A recording that was made in memory; what is read from a file has been masked by then.
+        # Only a recording that was built in memory; what is read from a file is masked already.
         fields["command_line"] = masking.arguments(info.command_line)
         fields["jvm_flags"] = masking.arguments(info.jvm_flags)
     return fields
@@ -240,7 +240,7 @@ def _errors(variances: Any) -> list[float]:
 
 def _process(recording: Recording, worst: Sequence[Suspect]) -> dict[str, Any]:
     rows = recording.process[_spread(len(recording.process), MOST_SNAPSHOTS)]
-    # Apart: address space that a JVM reserves, touched or not, would drown what malloc holds.
+    # Two series: the address space that a JVM reserves would hide what malloc holds.
     mapped = recording.stack_kinds == MMAP
     suspected = np.zeros(len(mapped), np.bool_)
     suspected[[stack for suspect in worst for stack in suspect.site.stacks]] = True

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def file_value(file: LiveFileFound) -> Value:
-    """What there is to know of a live file, whatever becomes of it."""
+    """What is known of a live file, removed or kept."""
     return {
         "path": str(file.path),
         "user": file.user,

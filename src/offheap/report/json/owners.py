@@ -1,4 +1,4 @@
-"""What a watch, or a recording, adds to offheap.where/1: docs/json.md describes it."""
+"""What readings over time, or a recording, add to offheap.where/1: docs/json.md describes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offheap.report.json.schemas import Value
 
 
 def recorded(info: Info, found: OwnersGrowth) -> Value:
-    """The owners of a recording as of its last look, in the form of a look at a process."""
+    """The owners of a recording as of its last reading, in the form of one inspection of a process."""
     unattributed = next((one.bytes for one in found.owners if one.owner == "unattributed"), 0.0)
     return {
         "schema": "offheap.where/1",
@@ -31,7 +31,7 @@ def recorded(info: Info, found: OwnersGrowth) -> Value:
 
 
 def with_growth(document: Value, found: OwnersGrowth, over: OwnersOverTime, ended: str) -> Value:
-    """The same document with growth, verdict and every look."""
+    """The same document with growth, verdict and every reading."""
     growth = {one.owner: _estimate(one.growth) for one in found.owners}
     owners = [
         {**owner, "growth_bytes_per_second": growth.get(owner["owner"])} for owner in document["owners"]

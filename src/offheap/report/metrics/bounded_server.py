@@ -1,7 +1,7 @@
-"""An HTTP server for whoever may connect: few threads, few connections, little time for each.
+"""An HTTP server that strangers may connect to: few threads, few connections, little time for each.
 
-`http.server` gives each connection a thread, for as long as the client likes.  Here one thread waits for all
-requests, and one answers them, each when it is there in full.
+`http.server` gives each connection a thread for as long as the client likes.  Here one thread waits for all
+requests, and one answers each request once it is complete.
 """
 
 from __future__ import annotations

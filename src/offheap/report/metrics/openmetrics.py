@@ -16,12 +16,12 @@ from offheap.report.metrics.bounded_server import BoundedServer
 from offheap.report.text.printable import printable
 
 _PROCESS = ("pid", "name")
-# Whoever reaches the address may scrape it: all JVMs are asked at most so often.
+# Everybody who reaches the address may scrape it: the JVMs are inspected at most this often.
 _FRESH_SECONDS = 1.0
 
 
 class Owners(Collector):
-    """Looks anew at every scrape, unless the last look is fresh; two at once wait for each other."""
+    """Inspects the JVMs at every scrape, unless the last result is fresh; concurrent scrapes wait."""
 
     def __init__(self, look: Callable[[], Iterable[JVMAccounts]]) -> None:
         self._look = look
@@ -29,7 +29,7 @@ class Owners(Collector):
         self._last: tuple[float, list[JVMAccounts]] | None = None
 
     def describe(self) -> Iterable[Metric]:
-        # Without it, registering would take a look.
+        # Without it, registering would inspect the JVMs.
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -57,7 +57,7 @@ def families(looked: Iterable[JVMAccounts]) -> Iterator[Metric]:
         "offheap_trimmable_bytes", "what malloc_trim would give back", labels=_PROCESS
     )
     for one in looked:
-        # The name is its owner's choice: what is no UTF-8 would fail the scrape for all JVMs.
+        # The JVM's user chooses the name: text that is not UTF-8 would fail the scrape for all JVMs.
         labels = [str(one.pid), printable(one.name)]
         accounts = one.accounts
         up.add_metric(labels, 1 if accounts else 0)

@@ -53,7 +53,7 @@ def _print_owner(out: Console, title: str, one: OwnerGrowth) -> None:
         return
     sure = growth.low > 0 or growth.high < 0
     low, estimate, high = map(PER_SECOND.format, (growth.low, growth.estimate, growth.high))
-    # What may have gone unseen is as much of an answer as what was seen.
+    # The growth that may have gone unseen is as much of an answer as the growth that was seen.
     unseen = f"none above {high}" if math.isfinite(growth.high) else "not known"
     unseen = unseen if growth.high >= 1 else "none"
     rate = f"{estimate} ({low} to {high})" if sure else unseen

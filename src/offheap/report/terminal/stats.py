@@ -1,4 +1,4 @@
-"""Reports for people at a terminal, readable in 80 columns and in 40."""
+"""What was recorded, in full, readable in 80 columns and in 40."""
 
 from __future__ import annotations
 
