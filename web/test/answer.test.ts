@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { headline } from "../src/answer.ts";
-import { byteRange, tickLabels } from "../src/chart-parts.ts";
-import { liveLines } from "../src/charts.ts";
-import type { Conclusion, Payload, Suspect, Verdict } from "../src/payload.ts";
+import { headline } from "../src/panels/answer.ts";
+import { byteRange, tickLabels } from "../src/parts/chart-parts.ts";
+import { liveLines } from "../src/panels/charts.ts";
+import type { Conclusion, Payload, Suspect, Verdict } from "../src/payload/payload.ts";
 
 const estimate = (value: number) => ({ estimate: value, low: value, high: value });
 const suspect = (verdict: Verdict, live: number): Suspect => ({

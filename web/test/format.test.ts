@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import {
   formatCount, formatDuration, formatInterval, formatPlace, formatRate, formatRateInterval, formatShare, formatSize,
   sentence, shortName, useRateUnit, visible,
-} from "../src/format.ts";
-import type { Frame } from "../src/payload.ts";
+} from "../src/text/format.ts";
+import type { Frame } from "../src/payload/payload.ts";
 
 /** With ordinary spaces, so that what is expected can be read. */
 const plain = (text: string | null): string | null => text && text.replaceAll("\u00a0", " ");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { boxAt, layout, legibleRows } from "../src/layout.ts";
-import { buildTree, childrenOf, sumTree } from "../src/tree.ts";
+import { boxAt, layout, legibleRows } from "../src/model/layout.ts";
+import { buildTree, childrenOf, sumTree } from "../src/model/tree.ts";
 
 const tree = buildTree([[1, 2], [1, 3], [4], [5]].map((path) => Int32Array.from(path)));
 const values = sumTree(tree, [500, 300, 199, 1]);

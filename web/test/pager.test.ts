@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PAGE, pageOf, pagesOf } from "../src/pager.ts";
+import { PAGE, pageOf, pagesOf } from "../src/parts/pager.ts";
 
 const items = (count: number): number[] => Array.from({ length: count }, (_item, index) => index + 1);
 

@@ -1,9 +1,9 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { matches, mergeFrames, stackPaths } from "../src/functions.ts";
-import { compileSearch, type Matcher } from "../src/search.ts";
-import { frameAt, samePlace, SCHEMA, type FrameColumns } from "../src/payload.ts";
-import { parsePayload, unzip } from "../src/read-payload.ts";
+import { matches, mergeFrames, stackPaths } from "../src/model/functions.ts";
+import { compileSearch, type Matcher } from "../src/model/search.ts";
+import { frameAt, samePlace, SCHEMA, type FrameColumns } from "../src/payload/payload.ts";
+import { parsePayload, unzip } from "../src/payload/read-payload.ts";
 
 const frames: FrameColumns = {
   strings: ["", "libz.so", "A.java"],

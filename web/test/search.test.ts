@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compileSearch, isMatcher, looksLikeExpression, wholeName } from "../src/search.ts";
+import { compileSearch, isMatcher, looksLikeExpression, wholeName } from "../src/model/search.ts";
 
 const matches = (text: string, name: string): boolean => {
   const compiled = compileSearch(text);

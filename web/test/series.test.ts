@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { courseOf, levelsAt, nearest, readSeries } from "../src/series.ts";
-import type { PackedLevels, SeriesColumns, StackColumns } from "../src/payload.ts";
+import { courseOf, levelsAt, nearest, readSeries } from "../src/model/series.ts";
+import type { PackedLevels, SeriesColumns, StackColumns } from "../src/payload/payload.ts";
 
 const packed = (exponent: number[], steps: number[]): PackedLevels => ({ exponent, steps });
 /** Two stacks over five times: one at 0, 8, 8, 4, 4, the other at 0, 0, 3, 3, 9. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Payload, Suspect } from "../src/payload.ts";
-import { sourceAtFirst, sourceWith } from "../src/source.ts";
-import { START } from "../src/state.ts";
+import type { Payload, Suspect } from "../src/payload/payload.ts";
+import { sourceAtFirst, sourceWith } from "../src/panels/source.ts";
+import { START } from "../src/model/state.ts";
 
 const payload = (first: Partial<Suspect> | undefined, mallocBytes = 5): Payload =>
   ({ suspects: first ? [first] : [], stacks: { kind: ["mmap", "malloc"], live_bytes: [1e9, mallocBytes] } }) as unknown as Payload;

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { decode, encode, sandwichOf, START, Store, type State } from "../src/state.ts";
+import { decode, encode, sandwichOf, START, Store, type State } from "../src/model/state.ts";
 
 describe("the address", () => {
   it("says nothing while nothing was chosen, and brings everything back that was", () => {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Suspect } from "../src/payload.ts";
-import { sure } from "../src/suspects.ts";
+import type { Suspect } from "../src/payload/payload.ts";
+import { sure } from "../src/panels/suspects.ts";
 
 it.each([
   ["leak", 0.98, true],

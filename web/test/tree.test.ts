@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ancestorsOf, buildTree, childrenOf, matchedWeight, sumTree, type CallTree } from "../src/tree.ts";
+import { ancestorsOf, buildTree, childrenOf, matchedWeight, sumTree, type CallTree } from "../src/model/tree.ts";
 
 const paths = (...lists: number[][]): Int32Array[] => lists.map((list) => Int32Array.from(list));
 

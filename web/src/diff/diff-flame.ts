@@ -1,15 +1,15 @@
 /** The differential flame graph: red has grown, green has shrunk, blue is new. */
 
 import { amount } from "./diff-sites.ts";
-import type { DiffPayload } from "./diff-payload.ts";
-import { h, section } from "./dom.ts";
-import { FlameGraph } from "./flame.ts";
-import { formatShare } from "./format.ts";
-import { matches, mergeFrames, stackPaths } from "./functions.ts";
-import { compileSearch, isMatcher, SYNTAX, wholeName } from "./search.ts";
-import type { Store, Width } from "./state.ts";
-import { currentTheme } from "./theme.ts";
-import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
+import type { DiffPayload } from "../payload/diff-payload.ts";
+import { h, section } from "../parts/dom.ts";
+import { FlameGraph } from "../flame/flame.ts";
+import { formatShare } from "../text/format.ts";
+import { matches, mergeFrames, stackPaths } from "../model/functions.ts";
+import { compileSearch, isMatcher, SYNTAX, wholeName } from "../model/search.ts";
+import type { Store, Width } from "../model/state.ts";
+import { currentTheme } from "../parts/theme.ts";
+import { buildTree, matchedWeight, sumTree, type CallTree } from "../model/tree.ts";
 
 const WIDTHS: Record<Width, string> = { change: "what changed", new: "what NEW holds", old: "what OLD held" };
 /** Changes by less than this share of the larger side look unchanged. */

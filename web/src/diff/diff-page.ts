@@ -1,13 +1,13 @@
 /** The page of a diff: what changed in words, the sites, the differential flame graph. */
 
 import { diffFlame } from "./diff-flame.ts";
-import type { DiffPayload, Side } from "./diff-payload.ts";
+import type { DiffPayload, Side } from "../payload/diff-payload.ts";
 import { diffSites } from "./diff-sites.ts";
-import { h } from "./dom.ts";
-import { formatDuration, formatSize, sentence, useRateUnit, visible } from "./format.ts";
-import { help } from "./help.ts";
-import { decode, keepInHash, Store } from "./state.ts";
-import { switchTheme, themeToggle } from "./theme.ts";
+import { h } from "../parts/dom.ts";
+import { formatDuration, formatSize, sentence, useRateUnit, visible } from "../text/format.ts";
+import { help } from "../parts/help.ts";
+import { decode, keepInHash, Store } from "../model/state.ts";
+import { switchTheme, themeToggle } from "../parts/theme.ts";
 
 const DIFF_KEYS: [string, string][] = [
   ["/", 'search for functions in the flame graph: text, "a whole name" or /a regular expression/'],

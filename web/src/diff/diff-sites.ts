@@ -1,13 +1,13 @@
 /** The sites that changed, those beyond chance first. */
 
-import type { Change, Difference, DiffPayload, SiteChange } from "./diff-payload.ts";
-import { h, nameOf, section } from "./dom.ts";
-import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "./format.ts";
-import { frameAt, type Estimate } from "./payload.ts";
-import { apart } from "./namesakes.ts";
-import { Pager, PAGE, pageOf } from "./pager.ts";
-import { stackList } from "./stack-list.ts";
-import type { Store } from "./state.ts";
+import type { Change, Difference, DiffPayload, SiteChange } from "../payload/diff-payload.ts";
+import { h, nameOf, section } from "../parts/dom.ts";
+import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "../text/format.ts";
+import { frameAt, type Estimate } from "../payload/payload.ts";
+import { apart } from "../parts/namesakes.ts";
+import { Pager, PAGE, pageOf } from "../parts/pager.ts";
+import { stackList } from "../parts/stack-list.ts";
+import type { Store } from "../model/state.ts";
 
 const COLUMNS = ["#", "Change", "Allocated by", "Change of live bytes", "Old", "New"];
 const COLOURS: Record<Change, string> = { new: "info", grown: "bad", shrunk: "good", gone: "good", same: "info" };

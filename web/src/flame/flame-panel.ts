@@ -1,18 +1,18 @@
 /** The flame graph with its controls: measure, direction, search, zoom; and the sandwich of one function. */
 
-import { h, nameOf, section } from "./dom.ts";
+import { h, nameOf, section } from "../parts/dom.ts";
 import { FlameGraph, type FlameData } from "./flame.ts";
-import { formatCount, formatDuration, formatShare } from "./format.ts";
-import { matches, stackPaths } from "./functions.ts";
-import { legend } from "./kinds.ts";
-import { formatAmount, MEANING, measureSwitch } from "./measure-switch.ts";
-import type { Model } from "./model.ts";
+import { formatCount, formatDuration, formatShare } from "../text/format.ts";
+import { matches, stackPaths } from "../model/functions.ts";
+import { legend } from "../parts/kinds.ts";
+import { formatAmount, MEANING, measureSwitch } from "../parts/measure-switch.ts";
+import type { Model } from "../model/model.ts";
 import { SandwichView } from "./sandwich-view.ts";
-import { compileSearch, isMatcher, looksLikeExpression, SYNTAX, wholeName } from "./search.ts";
-import { shownSource, sourceSwitch, sourceWith, type Kind } from "./source.ts";
-import { copyButton, stackLine } from "./stack-list.ts";
-import { sandwichOf, type State, type View } from "./state.ts";
-import { buildTree, matchedWeight, sumTree, type CallTree } from "./tree.ts";
+import { compileSearch, isMatcher, looksLikeExpression, SYNTAX, wholeName } from "../model/search.ts";
+import { shownSource, sourceSwitch, sourceWith, type Kind } from "../panels/source.ts";
+import { copyButton, stackLine } from "../parts/stack-list.ts";
+import { sandwichOf, type State, type View } from "../model/state.ts";
+import { buildTree, matchedWeight, sumTree, type CallTree } from "../model/tree.ts";
 
 const VIEWS: Record<View, string> = {
   callers: "callers first",

@@ -4,13 +4,13 @@
  * The root is at the top, or at the bottom when `upward`.  Mouse, touch and keyboard reach the same frames.
  */
 
-import { h, nameOf } from "./dom.ts";
-import { formatShare, shortName, visible } from "./format.ts";
-import type { Functions } from "./functions.ts";
-import { fill } from "./kinds.ts";
-import { boxAt, layout, legibleRows, type Box, type Rows } from "./layout.ts";
-import { colour, onThemeChange } from "./theme.ts";
-import { ancestorsOf, childrenOf, type CallTree } from "./tree.ts";
+import { h, nameOf } from "../parts/dom.ts";
+import { formatShare, shortName, visible } from "../text/format.ts";
+import type { Functions } from "../model/functions.ts";
+import { fill } from "../parts/kinds.ts";
+import { boxAt, layout, legibleRows, type Box, type Rows } from "../model/layout.ts";
+import { colour, onThemeChange } from "../parts/theme.ts";
+import { ancestorsOf, childrenOf, type CallTree } from "../model/tree.ts";
 
 const ROW = 20;
 const FONT_SIZE = 12;

@@ -1,16 +1,16 @@
 /** Callers above, one function, callees below; before a function is chosen, those in which most memory is. */
 
-import { h, nameOf } from "./dom.ts";
+import { h, nameOf } from "../parts/dom.ts";
 import { FlameGraph, type FlameData } from "./flame.ts";
-import { formatShare, visible } from "./format.ts";
-import { matches, stackPaths } from "./functions.ts";
-import { kindChip } from "./kinds.ts";
-import { formatAmount } from "./measure-switch.ts";
-import type { Model } from "./model.ts";
-import { functionNamed, inclusive, sandwich, type Sandwich } from "./sandwich.ts";
-import { compileSearch, isMatcher } from "./search.ts";
-import { sandwichOf, type State } from "./state.ts";
-import { buildTree, sumTree } from "./tree.ts";
+import { formatShare, visible } from "../text/format.ts";
+import { matches, stackPaths } from "../model/functions.ts";
+import { kindChip } from "../parts/kinds.ts";
+import { formatAmount } from "../parts/measure-switch.ts";
+import type { Model } from "../model/model.ts";
+import { functionNamed, inclusive, sandwich, type Sandwich } from "../model/sandwich.ts";
+import { compileSearch, isMatcher } from "../model/search.ts";
+import { sandwichOf, type State } from "../model/state.ts";
+import { buildTree, sumTree } from "../model/tree.ts";
 
 const MOST_FUNCTIONS = 40;
 

@@ -1,7 +1,7 @@
 /** Frames merged into functions: a flame graph shows a method once, whatever lines of it call. */
 
 import type { Matcher } from "./search.ts";
-import type { FrameColumns, FrameKind, StackColumns } from "./payload.ts";
+import type { FrameColumns, FrameKind, StackColumns } from "../payload/payload.ts";
 
 export interface Functions {
   name: string[];

@@ -1,7 +1,7 @@
 /** The page's data, and what of it the state leaves: worked out once a change, for all parts of the page. */
 
 import { mergeFrames, type Functions } from "./functions.ts";
-import type { Payload } from "./payload.ts";
+import type { Payload } from "../payload/payload.ts";
 import { Scope } from "./scope.ts";
 import { readSeries, type Series } from "./series.ts";
 import type { State, Store } from "./state.ts";

@@ -1,7 +1,7 @@
 /** One function between its callers and its callees: each half is a call tree that starts at it. */
 
 import type { Functions } from "./functions.ts";
-import type { StackColumns } from "./payload.ts";
+import type { StackColumns } from "../payload/payload.ts";
 import { buildTree, type CallTree } from "./tree.ts";
 
 export interface Sandwich {

@@ -1,7 +1,7 @@
 /** What the chosen range and filters leave: of every stack, how much of it counts, and each measure of it. */
 
 import type { Functions } from "./functions.ts";
-import type { Estimate, Payload, Suspect } from "./payload.ts";
+import type { Estimate, Payload, Suspect } from "../payload/payload.ts";
 import { compileSearch, isMatcher } from "./search.ts";
 import { levelsAt, nearest, type Quantity, type Series } from "./series.ts";
 import type { Measure, State, Unit } from "./state.ts";

@@ -4,7 +4,7 @@
  * typed; a whole name minds it always.
  */
 
-import { visible } from "./format.ts";
+import { visible } from "../text/format.ts";
 
 /** The same as the tooltip of a field. */
 export const SYNTAX = 'Text, "a whole name" in quotation marks, or /a regular expression/ between slashes';

@@ -1,6 +1,6 @@
 /** The stacks over time, as src/offheap/report/html/payload_series.py packs them. */
 
-import type { SeriesColumns, StackColumns } from "./payload.ts";
+import type { SeriesColumns, StackColumns } from "../payload/payload.ts";
 
 export const QUANTITIES = ["live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks"] as const;
 export type Quantity = (typeof QUANTITIES)[number];

@@ -1,9 +1,9 @@
 /** The first thing a reader sees: is it leaking, what, how fast, how sure - in words. */
 
-import { h, nameOf } from "./dom.ts";
-import { apart } from "./namesakes.ts";
-import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence, visible } from "./format.ts";
-import { frameAt, type FrameColumns, type Payload, type Suspect, type Verdict } from "./payload.ts";
+import { h, nameOf } from "../parts/dom.ts";
+import { apart } from "../parts/namesakes.ts";
+import { formatDuration, formatInterval, formatPlace, formatRate, formatSize, sentence, visible } from "../text/format.ts";
+import { frameAt, type FrameColumns, type Payload, type Suspect, type Verdict } from "../payload/payload.ts";
 
 /** How bad: the colour of the answer and of the badges. */
 export type Severity = "bad" | "warn" | "info" | "good";

@@ -5,13 +5,13 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { axes, band, brush, byteRange, HEIGHT } from "./chart-parts.ts";
-import { h, section } from "./dom.ts";
-import { formatDuration, formatSize } from "./format.ts";
-import type { Model } from "./model.ts";
-import type { Payload } from "./payload.ts";
+import { axes, band, brush, byteRange, HEIGHT } from "../parts/chart-parts.ts";
+import { h, section } from "../parts/dom.ts";
+import { formatDuration, formatSize } from "../text/format.ts";
+import type { Model } from "../model/model.ts";
+import type { Payload } from "../payload/payload.ts";
 import { owners } from "./owners.ts";
-import { colour, onThemeChange } from "./theme.ts";
+import { colour, onThemeChange } from "../parts/theme.ts";
 
 /** A suspected part smaller than this share of the chart's top gets a chart of its own. */
 const VISIBLE = 0.05;

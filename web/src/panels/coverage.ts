@@ -1,8 +1,8 @@
 /** What this recording could not see and what it lost, in words. */
 
-import { h, section } from "./dom.ts";
-import { formatCount, formatSize, sentence, visible } from "./format.ts";
-import type { Info, Payload } from "./payload.ts";
+import { h, section } from "../parts/dom.ts";
+import { formatCount, formatSize, sentence, visible } from "../text/format.ts";
+import type { Info, Payload } from "../payload/payload.ts";
 
 /** By the names of recording.h's losses, in lower case. */
 const LOST: Record<string, string> = {

@@ -1,11 +1,11 @@
 /** The key figures, under the answer. */
 
-import { h } from "./dom.ts";
-import { formatDuration, formatInterval, formatRate, formatRateInterval, formatSigned, formatSize } from "./format.ts";
+import { h } from "../parts/dom.ts";
+import { formatDuration, formatInterval, formatRate, formatRateInterval, formatSigned, formatSize } from "../text/format.ts";
 import { headline } from "./answer.ts";
-import type { Model } from "./model.ts";
-import type { Estimate, Payload } from "./payload.ts";
-import type { Scope } from "./scope.ts";
+import type { Model } from "../model/model.ts";
+import type { Estimate, Payload } from "../payload/payload.ts";
+import type { Scope } from "../model/scope.ts";
 
 export function figures(payload: Payload, model: Model): HTMLElement {
   const list = h("dl", { class: "figures" });

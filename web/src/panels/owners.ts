@@ -1,13 +1,13 @@
 /** Who holds RSS: stacked over time, and as a bar at the end of the range. */
 
 import uPlot from "uplot";
-import { axes, band, brush, HEIGHT } from "./chart-parts.ts";
-import { h } from "./dom.ts";
-import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
-import type { Model } from "./model.ts";
-import type { OwnerColumns } from "./payload.ts";
-import { nearest } from "./series.ts";
-import { currentTheme, onThemeChange } from "./theme.ts";
+import { axes, band, brush, HEIGHT } from "../parts/chart-parts.ts";
+import { h } from "../parts/dom.ts";
+import { formatDuration, formatSigned, formatSize, visible } from "../text/format.ts";
+import type { Model } from "../model/model.ts";
+import type { OwnerColumns } from "../payload/payload.ts";
+import { nearest } from "../model/series.ts";
+import { currentTheme, onThemeChange } from "../parts/theme.ts";
 
 /** More than these are one, "others": colours beyond would not be told apart. */
 const MOST = 9;

@@ -1,11 +1,11 @@
 /** The range and the filters that hold for the whole page, and what they leave in all. */
 
-import { h } from "./dom.ts";
-import { formatDuration, formatSigned, formatSize, visible } from "./format.ts";
-import type { Model } from "./model.ts";
-import type { Scope } from "./scope.ts";
-import { compileSearch, isMatcher, SYNTAX } from "./search.ts";
-import type { State } from "./state.ts";
+import { h } from "../parts/dom.ts";
+import { formatDuration, formatSigned, formatSize, visible } from "../text/format.ts";
+import type { Model } from "../model/model.ts";
+import type { Scope } from "../model/scope.ts";
+import { compileSearch, isMatcher, SYNTAX } from "../model/search.ts";
+import type { State } from "../model/state.ts";
 
 const MOST_SUGGESTIONS = 500;
 

@@ -1,9 +1,9 @@
 /** By what the flame graph's memory was taken: blocks of malloc, mappings, or both in one graph. */
 
-import { h } from "./dom.ts";
-import type { Model } from "./model.ts";
-import type { Payload, Suspect } from "./payload.ts";
-import type { Source, State } from "./state.ts";
+import { h } from "../parts/dom.ts";
+import type { Model } from "../model/model.ts";
+import type { Payload, Suspect } from "../payload/payload.ts";
+import type { Source, State } from "../model/state.ts";
 import { SUSPICIOUS } from "./suspects.ts";
 
 export type Kind = Suspect["kind"];

@@ -1,16 +1,16 @@
 /** The table of suspects: one row each, which opens to the reason, the ages of its blocks and the whole stack. */
 
 import { percent, SEVERITY } from "./answer.ts";
-import { h, nameOf, section } from "./dom.ts";
-import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "./format.ts";
-import { ageHistogram, sparkline } from "./graphics.ts";
-import type { Model } from "./model.ts";
-import { frameAt, type Payload, type Suspect, type Verdict } from "./payload.ts";
-import type { Scope } from "./scope.ts";
-import { courseOf } from "./series.ts";
-import { apart } from "./namesakes.ts";
-import { Pager, PAGE, pageOf } from "./pager.ts";
-import { stackList } from "./stack-list.ts";
+import { h, nameOf, section } from "../parts/dom.ts";
+import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "../text/format.ts";
+import { ageHistogram, sparkline } from "../parts/graphics.ts";
+import type { Model } from "../model/model.ts";
+import { frameAt, type Payload, type Suspect, type Verdict } from "../payload/payload.ts";
+import type { Scope } from "../model/scope.ts";
+import { courseOf } from "../model/series.ts";
+import { apart } from "../parts/namesakes.ts";
+import { Pager, PAGE, pageOf } from "../parts/pager.ts";
+import { stackList } from "../parts/stack-list.ts";
 
 export const SUSPICIOUS: Verdict[] = ["leak", "growing"];
 const FEW = 8;

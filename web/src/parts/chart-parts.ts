@@ -1,9 +1,9 @@
 /** What every chart over time has: its axes, the range that the page is about, and the brush that chooses it. */
 
 import type uPlot from "uplot";
-import { formatDuration, formatSize } from "./format.ts";
-import type { Model } from "./model.ts";
-import { nearest } from "./series.ts";
+import { formatDuration, formatSize } from "../text/format.ts";
+import type { Model } from "../model/model.ts";
+import { nearest } from "../model/series.ts";
 import { colour } from "./theme.ts";
 
 export const HEIGHT = 180;

@@ -1,6 +1,6 @@
 /** Elements made by hand: text always goes in as text, never as markup. */
 
-import { visible } from "./format.ts";
+import { visible } from "../text/format.ts";
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | undefined>;

@@ -1,6 +1,6 @@
 /** Small pictures within the text: a course over time, and the ages of blocks. */
 
-import { formatDuration } from "./format.ts";
+import { formatDuration } from "../text/format.ts";
 
 const SPACE = "http://www.w3.org/2000/svg";
 

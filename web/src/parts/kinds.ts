@@ -1,7 +1,7 @@
 /** The kinds of frames: what they are called and how they are coloured. */
 
 import { h } from "./dom.ts";
-import type { FrameKind } from "./payload.ts";
+import type { FrameKind } from "../payload/payload.ts";
 import { currentTheme } from "./theme.ts";
 
 export const KINDS: Record<FrameKind, string> = {

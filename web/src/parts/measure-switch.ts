@@ -1,9 +1,9 @@
 /** Which measure the flame graph shows, of bytes or of blocks. */
 
 import { h } from "./dom.ts";
-import { formatCount, formatSize } from "./format.ts";
-import type { Model } from "./model.ts";
-import type { Measure, Unit } from "./state.ts";
+import { formatCount, formatSize } from "../text/format.ts";
+import type { Model } from "../model/model.ts";
+import type { Measure, Unit } from "../model/state.ts";
 
 /** What each measure means, for the line below the graph. */
 export const MEANING: Record<Measure, string> = {

@@ -1,8 +1,8 @@
 /** What tells sites of one name apart, in words. */
 
 import { h, nameOf } from "./dom.ts";
-import { formatPlace } from "./format.ts";
-import { frameAt, type FrameColumns, type Mark } from "./payload.ts";
+import { formatPlace } from "../text/format.ts";
+import { frameAt, type FrameColumns, type Mark } from "../payload/payload.ts";
 
 const WORDS: Record<Mark["how"], string> = { caller: "called by ", line: "at ", callee: "through ", name: "" };
 

@@ -1,7 +1,7 @@
 /** Long tables by the page. */
 
 import { h } from "./dom.ts";
-import { formatCount } from "./format.ts";
+import { formatCount } from "../text/format.ts";
 
 /** Rows of a page: nobody reads more at a time, and a telephone takes long to lay them out. */
 export const PAGE = 30;

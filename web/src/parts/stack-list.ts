@@ -1,9 +1,9 @@
 /** A stack, innermost first, to read and to copy; what is folded away can be shown. */
 
 import { h, nameOf } from "./dom.ts";
-import { formatPlace, visible } from "./format.ts";
+import { formatPlace, visible } from "../text/format.ts";
 import { kindChip } from "./kinds.ts";
-import { frameAt, samePlace, type Fold, type Frame, type FrameColumns } from "./payload.ts";
+import { frameAt, samePlace, type Fold, type Frame, type FrameColumns } from "../payload/payload.ts";
 
 export function stackList(frames: FrameColumns, stack: number[], blamed: number, folds: Fold[]): HTMLElement {
   const look = stack.findIndex((index) => samePlace(frames, index, blamed));

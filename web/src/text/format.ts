@@ -1,6 +1,6 @@
 /** Numbers and names written for people; the same figures as src/offheap/quantities.py gives. */
 
-import type { Estimate, Frame, RateUnit } from "./payload.ts";
+import type { Estimate, Frame, RateUnit } from "../payload/payload.ts";
 
 const PREFIXES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const UNKNOWN = "unknown";

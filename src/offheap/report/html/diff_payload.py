@@ -1,4 +1,4 @@
-"""The JSON inside the HTML page of a diff: web/src/diff-payload.ts is its reader and names every field."""
+"""The JSON inside the HTML page of a diff: web/src/payload/diff-payload.ts reads it and names every field."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _QUANTITIES = ("live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks
 
 
 def series(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
-    """`place`: the page's number of every stack, -1 for those left out; web/src/series.ts reads it."""
+    """`place`: the page's number of every stack, -1 for those left out; web/src/model/series.ts reads it."""
     found = downsampled_series(recording)
     kept = place[found.stack] >= 0
     stack, time = place[found.stack[kept]], found.time[kept]
