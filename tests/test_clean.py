@@ -19,7 +19,7 @@ from offheap.cli import main as cli
 from offheap.errors import UserError
 from offheap.probe import contract, control
 from offheap.probe.contract import State
-from offheap.probe.live_files import run_folder, search, stale_files
+from offheap.probe.live_files import folders, run_folder, stale_files
 from offheap.probe.live_files.stale_files import LiveFileFound, Wish, survey
 from offheap.proc import locks, status
 from waiting_jvm import waiting_jvm
@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder that is looked at: the rest of this machine belongs to other tests."""
     folder = tmp_path / "shm"
     folder.mkdir()
-    monkeypatch.setattr(search, "folders", lambda pid=None: [folder])
+    monkeypatch.setattr(folders, "everywhere", lambda pid=None: [folder])
     return folder
 
 
@@ -147,7 +147,7 @@ def test_age_and_other_users(place: Path, stale: Path) -> None:
 
 
 def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_folder, "parents", lambda: [str(place)])
+    monkeypatch.setattr(folders, "for_runs", lambda: [str(place)])
     folder = place / "offheap-run-7-abcdefgh"
     folder.mkdir(mode=0o700)
     path = copied(stale, folder)
@@ -155,9 +155,9 @@ def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch:
     (folder / "owner").write_text(run_folder._ourselves())
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
     # The same when a process names the folder itself, as `OFFHEAP=dir=` of a run does.
-    monkeypatch.setattr(search, "folders", lambda pid=None: [folder])
+    monkeypatch.setattr(folders, "everywhere", lambda pid=None: [folder])
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
-    monkeypatch.setattr(search, "folders", lambda pid=None: [place])
+    monkeypatch.setattr(folders, "everywhere", lambda pid=None: [place])
     (folder / "owner").write_text(f"1 1 {os.stat('/proc/self/ns/pid').st_ino}\n")
     assert judged(Wish(remove=True))[path.name].removed
     assert not folder.exists()
@@ -183,7 +183,7 @@ def test_ps_and_a_full_file_system_name_them(
     real = os.statvfs
     none_free = os.statvfs_result((*real("/")[:4], 0, *real("/")[5:]))
     monkeypatch.setattr(os, "statvfs", lambda path: none_free)
-    monkeypatch.setattr(run_folder, "parents", lambda: [str(place)])
+    monkeypatch.setattr(folders, "for_runs", lambda: [str(place)])
     lines: list[str] = []
     with pytest.raises(UserError, match="160 MiB free for the live file; `offheap clean` frees"):
         run_folder.make(True, lines.append, stale_files.mend)

@@ -17,7 +17,7 @@ from left_live_files import left, writing
 from offheap.cli import main as cli
 from offheap.probe import contract, control
 from offheap.probe.contract import State
-from offheap.probe.live_files import run_folder, stale_files
+from offheap.probe.live_files import folders, stale_files
 from offheap.proc import status
 from waiting_jvm import waiting_jvm
 
@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only folder that is swept: the rest of this machine belongs to other tests."""
     folder = tmp_path / "shm"
     folder.mkdir()
-    monkeypatch.setattr(run_folder, "parents", lambda: [str(folder)])
+    monkeypatch.setattr(folders, "for_runs", lambda: [str(folder)])
     return folder
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis.sites.sites import latest_rows
 from offheap.analysis.statistics import estimates, student
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates, Floats
@@ -207,14 +208,12 @@ def levels(recording: Recording, start: float, end: float) -> Levels:
 
 def _columns(recording: Recording, time: float) -> Callable[[str], Floats]:
     """column(name): by stack, its value in SERIES at the last snapshot until then; 0 if there was none."""
-    series = recording.series[: int(np.searchsorted(recording.series["time"], time, "right"))]
-    last = np.full(len(recording.stack_offsets) - 1, -1, np.int64)
-    last[series["stack"]] = np.arange(len(series))  # by time: the latest wins
+    last = latest_rows(recording, time)
     known = np.flatnonzero(last >= 0)
 
     def column(name: str) -> Floats:
         values = np.zeros(len(last))
-        values[known] = series[name][last[known]]
+        values[known] = recording.series[name][last[known]]
         return values
 
     return column

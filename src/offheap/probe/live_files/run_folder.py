@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.probe.live_files import recorded_process, search
-from offheap.probe.live_files.folders import for_runs
+from offheap.probe.live_files import folders, recorded_process, search
 from offheap.proc import status
 from offheap.quantities import format_size
 
@@ -39,7 +38,7 @@ def make(
     """
     mends: list[str] = []
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
-    for parent in for_runs():
+    for parent in folders.for_runs():
         with contextlib.suppress(OSError):
             free = os.statvfs(parent)
             if free.f_bavail * free.f_frsize < room and (mend := full(Path(parent))):
@@ -73,7 +72,7 @@ def remove(folder: Path) -> None:
 
 def sweep() -> None:
     """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
-    for parent in for_runs():
+    for parent in folders.for_runs():
         with contextlib.suppress(OSError), opened(parent) as above:
             for name in filter(NAME.fullmatch, os.listdir(above)):
                 with contextlib.suppress(OSError), opened(name, above) as folder:

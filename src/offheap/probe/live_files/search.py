@@ -10,8 +10,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.probe.contract import Coverage, State
-from offheap.probe.live_files import recorded_process
-from offheap.probe.live_files.folders import everywhere
+from offheap.probe.live_files import folders, recorded_process
 from offheap.probe.live_files.header import Header
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import opening, status
@@ -47,7 +46,7 @@ def find(pid: int | None = None) -> list[FoundFile]:
     Passed over are files that are damaged, that we may not read, or that another user made in a
     process's name.
     """
-    found = [file for folder in everywhere(pid) for file in inside(folder)]
+    found = [file for folder in folders.everywhere(pid) for file in inside(folder)]
     if pid is not None:
         found = [file for file in found if file.pid == pid]
     return sorted(found, key=lambda file: file.start, reverse=True)
