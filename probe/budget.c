@@ -22,7 +22,7 @@ enum {
     IDLE_PART = 10,
     /* The recorder beside the process lives on the budget too (recording/capture/pace.py), and keeps this much of what
      * is due to one CPU. */
-    RECORDER_PERCENT = 40,
+    RECORDER_PERCENT = 50,
     /* A stack that was not met before takes ten times as long as one that was.  A recording meets most of its
      * stacks at its start; if they moved the interval, a short recording would hardly see anything.  So what a
      * sample takes above the usual is granted on top, until this much of it has been used up. */
