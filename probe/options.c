@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "probe.h"
+#include "start/probe.h"
 
 enum {
     DEFAULT_INTERVAL = 512 * 1024,

@@ -8,16 +8,16 @@
  * ever loads) and names of our own hooks are looked at after the call.
  */
 #define _GNU_SOURCE
-#include "dl_hooks.h"
+#include "hooks/dl_hooks.h"
 
 #include <string.h>
 
-#include "hooks.h"
-#include "java.h"
-#include "jvm_start.h"
-#include "modules.h"
-#include "next.h"
-#include "probe.h"
+#include "hooks/hooks.h"
+#include "jvm/java.h"
+#include "jvm/jvm_start.h"
+#include "store/modules.h"
+#include "hooks/next.h"
+#include "start/probe.h"
 
 #if defined(__clang__)
 #define TAIL_CALL __attribute__((musttail)) return

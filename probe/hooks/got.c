@@ -21,7 +21,7 @@
  * Absolute relocations (tables of function pointers, as libxml2's xmlMalloc) count too.
  */
 #define _GNU_SOURCE
-#include "got.h"
+#include "hooks/got.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -31,9 +31,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "elf_image.h"
-#include "mappings.h"
-#include "system.h"
+#include "platform/elf_image.h"
+#include "platform/mappings.h"
+#include "platform/system.h"
 
 enum { SLOTS_MAX = 32768, IMAGES_MAX = 4096, HOOKS_MAX = 64 };
 

@@ -1,10 +1,10 @@
-#include "hooks.h"
+#include "hooks/hooks.h"
 
 #include <string.h>
 
-#include "dl_hooks.h"
-#include "malloc_hooks.h"
-#include "mmap_hooks.h"
+#include "hooks/dl_hooks.h"
+#include "hooks/malloc_hooks.h"
+#include "hooks/mmap_hooks.h"
 
 #define hook_mmap64 hook_mmap
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "got.h"
+#include "hooks/got.h"
 #include "recording.h"
 
 /* The hook of a symbol in OFFHEAP_HOOKS, NULL for any other. */

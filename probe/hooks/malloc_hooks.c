@@ -6,15 +6,15 @@
  * The hooks are hidden hook_* functions with exported aliases: inside a library that came by
  * dlopen, a reference to its own exported `malloc` would bind to libc's.
  */
-#include "malloc_hooks.h"
+#include "hooks/malloc_hooks.h"
 
 #include <errno.h>
 
-#include "next.h"
-#include "probe.h"
-#include "record.h"
-#include "sampler.h"
-#include "table.h"
+#include "hooks/next.h"
+#include "start/probe.h"
+#include "sampling/record.h"
+#include "sampling/sampler.h"
+#include "store/table.h"
 
 #define SLOW static __attribute__((noinline))
 

@@ -3,17 +3,17 @@
  * address space, not memory, and what later commits them (MAP_FIXED, as HotSpot does) is seen.
  */
 #define _GNU_SOURCE
-#include "mmap_hooks.h"
+#include "hooks/mmap_hooks.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "modules.h"
-#include "next.h"
-#include "probe.h"
-#include "record.h"
-#include "stack_bounds.h"
+#include "store/modules.h"
+#include "hooks/next.h"
+#include "start/probe.h"
+#include "sampling/record.h"
+#include "unwind/stack_bounds.h"
 
 /* Arenas of a chained allocator: their blocks are counted already. */
 static bool from_allocator(const void *caller) {

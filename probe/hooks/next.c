@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
-#include "next.h"
+#include "hooks/next.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "elf_image.h"
-#include "system.h"
+#include "platform/elf_image.h"
+#include "platform/system.h"
 
 static void *first_malloc(size_t size) { return next_resolve(), next.malloc(size); }
 static void *first_calloc(size_t count, size_t size) { return next_resolve(), next.calloc(count, size); }

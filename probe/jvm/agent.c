@@ -23,16 +23,16 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "budget.h"
-#include "events.h"
-#include "image_files.h"
-#include "java.h"
-#include "jvm_start.h"
-#include "live_file.h"
-#include "methods.h"
-#include "probe.h"
-#include "properties.h"
-#include "system.h"
+#include "sampling/budget.h"
+#include "jvm/events.h"
+#include "store/image_files.h"
+#include "jvm/java.h"
+#include "jvm/jvm_start.h"
+#include "store/live_file.h"
+#include "jvm/methods.h"
+#include "start/probe.h"
+#include "jvm/properties.h"
+#include "platform/system.h"
 
 enum vm_phase {
     VM_NONE,     /* not met yet */

@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
-#include "code_cache.h"
+#include "jvm/code_cache.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "stack_bounds.h"
-#include "system.h"
+#include "unwind/stack_bounds.h"
+#include "platform/system.h"
 
 enum { HEAPS = 8, HOPS = 4096, UNUSED_SEGMENT = 0xff };
 #define STUB (UINT64_C(1) << 32) /* above all compile ids */

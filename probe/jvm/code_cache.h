@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vm_layout.h"
+#include "jvm/vm_layout.h"
 
 /* The code heaps of a VM that is complete.  False if there are none that can be read. */
 bool code_cache_find(const struct vm_code_layout *layout);

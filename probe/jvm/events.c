@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
-#include "events.h"
+#include "jvm/events.h"
 
 #include <stddef.h>
 
-#include "java.h"
-#include "probe.h"
-#include "sampler.h"
-#include "threads.h"
+#include "jvm/java.h"
+#include "start/probe.h"
+#include "sampling/sampler.h"
+#include "store/threads.h"
 
 static JavaVM *jvm;
 static jvmtiEnv *jvmti;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "jvmti.h"
+#include "jvm/jvmti.h"
 
 /* Makes the environment, once; from Agent_OnLoad, or in the live phase from an attached thread.
  * False when the VM has no JVMTI. */

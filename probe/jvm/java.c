@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "java.h"
+#include "jvm/java.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -8,17 +8,17 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "elf_image.h"
-#include "frames.h"
-#include "live_file.h"
-#include "method_ids.h"
-#include "methods.h"
-#include "java_stack.h"
-#include "probe.h"
-#include "scopes.h"
-#include "stack_bounds.h"
-#include "system.h"
-#include "vm_layout.h"
+#include "platform/elf_image.h"
+#include "store/frames.h"
+#include "store/live_file.h"
+#include "jvm/method_ids.h"
+#include "jvm/methods.h"
+#include "jvm/java_stack.h"
+#include "start/probe.h"
+#include "jvm/scopes.h"
+#include "unwind/stack_bounds.h"
+#include "platform/system.h"
+#include "jvm/vm_layout.h"
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
 

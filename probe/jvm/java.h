@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "java_walk.h"
-#include "jvmti.h"
-#include "unwind.h"
+#include "jvm/java_walk.h"
+#include "jvm/jvmti.h"
+#include "unwind/unwind.h"
 
 /* Looks for the image that is a JVM (libjvm.so, or whatever it is linked into) and the entries
  * needed; cheap once found.  True when there is one, started or not.  Never called by a hook. */

@@ -1,13 +1,13 @@
 #define _GNU_SOURCE
-#include "java_stack.h"
+#include "jvm/java_stack.h"
 
 #include <string.h>
 
-#include "code_cache.h"
-#include "method_ids.h"
-#include "scopes.h"
-#include "stack_bounds.h"
-#include "system.h"
+#include "jvm/code_cache.h"
+#include "jvm/method_ids.h"
+#include "jvm/scopes.h"
+#include "unwind/stack_bounds.h"
+#include "platform/system.h"
 
 #if defined(__x86_64__)
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-#include "java_walk.h"
-#include "unwind.h"
+#include "jvm/java_walk.h"
+#include "unwind/unwind.h"
 
 /* For a VM that is complete, after java_walk_begin.  Without it nothing is found and nothing put right. */
 void java_stack_begin(const struct vm_code_layout *layout);

@@ -1,10 +1,10 @@
-#include "java_walk.h"
+#include "jvm/java_walk.h"
 
 #include <stdatomic.h>
 
-#include "code_cache.h"
-#include "method_ids.h"
-#include "stack_bounds.h"
+#include "jvm/code_cache.h"
+#include "jvm/method_ids.h"
+#include "unwind/stack_bounds.h"
 
 #if defined(__x86_64__)
 

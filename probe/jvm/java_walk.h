@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "jvmti.h"
-#include "unwind.h"
-#include "vm_layout.h"
+#include "jvm/jvmti.h"
+#include "unwind/unwind.h"
+#include "jvm/vm_layout.h"
 
 /* AsyncGetCallTrace has no header; this is HotSpot's prims/forte.cpp. */
 struct call_frame {

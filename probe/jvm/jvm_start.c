@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "jvm_start.h"
+#include "jvm/jvm_start.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "java.h"
+#include "jvm/java.h"
 
 typedef jint create_vm_function(JavaVM **vm, JNIEnv **env, void *args);
 static _Atomic(create_vm_function *) create_vm;

@@ -2,7 +2,7 @@
 #ifndef OFFHEAP_JVM_START_H
 #define OFFHEAP_JVM_START_H
 
-#include "jvmti.h"
+#include "jvm/jvmti.h"
 
 /* What dlsym shall answer for `symbol`, whose definition is `found`: for JNI_CreateJavaVM a wrapper
  * that tells the agent; for anything else `found` itself. */

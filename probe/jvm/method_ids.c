@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
-#include "method_ids.h"
+#include "jvm/method_ids.h"
 
-#include "stack_bounds.h"
-#include "system.h"
+#include "unwind/stack_bounds.h"
+#include "platform/system.h"
 
 enum { WORD = sizeof(uintptr_t) };
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "jvmti.h"
-#include "vm_layout.h"
+#include "jvm/jvmti.h"
+#include "jvm/vm_layout.h"
 
 /* For a VM that is complete.  `known`: some method of it.  From the way to and fro between that one and its
  * Method follows whether this VM's jmethodIDs can be looked into at all. */

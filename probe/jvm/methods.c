@@ -1,15 +1,15 @@
 #define _GNU_SOURCE
-#include "methods.h"
+#include "jvm/methods.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "java.h"
-#include "live_file.h"
-#include "method_ids.h"
-#include "probe.h"
-#include "sampler.h"
+#include "jvm/java.h"
+#include "store/live_file.h"
+#include "jvm/method_ids.h"
+#include "start/probe.h"
+#include "sampling/sampler.h"
 
 enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
 

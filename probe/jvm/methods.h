@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "jvmti.h"
+#include "jvm/jvmti.h"
 
 /* Forgets what waits for a name: a new live file. */
 void methods_start(void);

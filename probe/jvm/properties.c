@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
-#include "properties.h"
+#include "jvm/properties.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "live_file.h"
-#include "probe.h"
+#include "store/live_file.h"
+#include "start/probe.h"
 
 enum { COMMAND_LINE_BYTES = 16 << 10 }; /* longer ones (class paths) are cut */
 

@@ -2,7 +2,7 @@
 #ifndef OFFHEAP_PROPERTIES_H
 #define OFFHEAP_PROPERTIES_H
 
-#include "jvmti.h"
+#include "jvm/jvmti.h"
 
 /* "cmdline", its arguments separated by 0x1f, and the variables a JVM takes options from. */
 void properties_of_process(void);

@@ -1,8 +1,8 @@
-#include "scopes.h"
+#include "jvm/scopes.h"
 
 #include <stddef.h>
 
-#include "code_cache.h"
+#include "jvm/code_cache.h"
 
 static const struct vm_scope_layout *layout; /* NULL: not known */
 

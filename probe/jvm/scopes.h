@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "jvmti.h"
-#include "vm_layout.h"
+#include "jvm/jvmti.h"
+#include "jvm/vm_layout.h"
 
 enum { SCOPES = 48 }; /* HotSpot inlines 15 levels deep, and what it forces inline is no deeper */
 

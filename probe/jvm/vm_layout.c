@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
-#include "vm_layout.h"
+#include "jvm/vm_layout.h"
 
 #include <string.h>
 
-#include "elf_image.h"
+#include "platform/elf_image.h"
 
 /* The tables describe their own rows too: every gHotSpotVMStructEntry*Offset is an exported uint64_t. */
 struct struct_table {

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "cgroup.h"
+#include "platform/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "elf_image.h"
+#include "platform/elf_image.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "mappings.h"
+#include "platform/mappings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "system.h"
+#include "platform/system.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 #define _GNU_SOURCE
-#include "budget.h"
+#include "sampling/budget.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "arithmetic.h"
-#include "live_file.h"
-#include "probe.h"
-#include "sampler.h"
-#include "system.h"
+#include "sampling/arithmetic.h"
+#include "store/live_file.h"
+#include "start/probe.h"
+#include "sampling/sampler.h"
+#include "platform/system.h"
 
 enum {
     MOST_BYTES = 1 << 30, /* the interval's upper bound, unless it starts above it */

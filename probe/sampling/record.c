@@ -1,18 +1,18 @@
 #define _GNU_SOURCE
-#include "record.h"
+#include "sampling/record.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-#include "budget.h"
-#include "growth.h"
-#include "live_file.h"
-#include "probe.h"
-#include "ranges.h"
-#include "sampler.h"
-#include "stacks.h"
-#include "table.h"
-#include "threads.h"
+#include "sampling/budget.h"
+#include "store/growth.h"
+#include "store/live_file.h"
+#include "start/probe.h"
+#include "store/ranges.h"
+#include "sampling/sampler.h"
+#include "store/stacks.h"
+#include "store/table.h"
+#include "store/threads.h"
 
 static struct offheap_value value_of(size_t size, uint32_t stack) {
     uint64_t asked = size < OFFHEAP_VALUE_SIZE_MASK ? size : OFFHEAP_VALUE_SIZE_MASK;

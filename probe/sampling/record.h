@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "ranges.h"
+#include "store/ranges.h"
 #include "recording.h"
-#include "unwind.h"
+#include "unwind/unwind.h"
 
 /* After the real allocation; keeps errno.  Decides by the sampler, so call it once a block. */
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller);

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
-#include "sampler.h"
+#include "sampling/sampler.h"
 
 #include <stdatomic.h>
 
-#include "arithmetic.h"
-#include "system.h"
+#include "sampling/arithmetic.h"
+#include "platform/system.h"
 
 _Thread_local struct sampler sampler;
 #ifdef SHARE_A_LINE

@@ -1,14 +1,14 @@
-#include "stack_memo.h"
+#include "sampling/stack_memo.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "java.h"
-#include "live_file.h"
-#include "modules.h"
-#include "probe.h"
-#include "stack_bounds.h"
+#include "jvm/java.h"
+#include "store/live_file.h"
+#include "store/modules.h"
+#include "start/probe.h"
+#include "unwind/stack_bounds.h"
 
 enum {
     LANES = 256,

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "java_walk.h"
+#include "jvm/java_walk.h"
 #include "recording.h"
-#include "unwind.h"
+#include "unwind/unwind.h"
 
 /* Memory that memos have by now: it stays with them. */
 uint64_t stack_memo_bytes(void);

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "environment.h"
+#include "start/environment.h"
 
 #include <link.h>
 #include <stdlib.h>

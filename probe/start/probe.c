@@ -15,7 +15,7 @@
  * other threads held at that moment is held for ever.
  */
 #define _GNU_SOURCE
-#include "probe.h"
+#include "start/probe.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -27,25 +27,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "budget.h"
-#include "elf_image.h"
-#include "environment.h"
-#include "got.h"
-#include "growth.h"
-#include "hooks.h"
-#include "image_files.h"
-#include "java.h"
-#include "live_file.h"
-#include "methods.h"
-#include "modules.h"
-#include "next.h"
-#include "properties.h"
-#include "ranges.h"
-#include "sampler.h"
-#include "stacks.h"
-#include "system.h"
-#include "table.h"
-#include "threads.h"
+#include "sampling/budget.h"
+#include "platform/elf_image.h"
+#include "start/environment.h"
+#include "hooks/got.h"
+#include "store/growth.h"
+#include "hooks/hooks.h"
+#include "store/image_files.h"
+#include "jvm/java.h"
+#include "store/live_file.h"
+#include "jvm/methods.h"
+#include "store/modules.h"
+#include "hooks/next.h"
+#include "jvm/properties.h"
+#include "store/ranges.h"
+#include "sampling/sampler.h"
+#include "store/stacks.h"
+#include "platform/system.h"
+#include "store/table.h"
+#include "store/threads.h"
 
 _Atomic int probe_state;
 

@@ -1,13 +1,13 @@
 #define _GNU_SOURCE
-#include "growth.h"
+#include "store/growth.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
-#include "cgroup.h"
-#include "live_file.h"
-#include "probe.h"
-#include "system.h"
+#include "platform/cgroup.h"
+#include "store/live_file.h"
+#include "start/probe.h"
+#include "platform/system.h"
 
 enum {
     QUADRUPLED = 1 << 20, /* segments below: each costs every look-up a cache line */

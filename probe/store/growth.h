@@ -3,7 +3,7 @@
 #define OFFHEAP_GROWTH_H
 
 #include "options.h"
-#include "table.h"
+#include "store/table.h"
 
 /* For a new recording, after live_file_create. */
 void growth_start(const struct options *options);

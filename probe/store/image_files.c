@@ -4,7 +4,7 @@
  * /proc/PID/map_files nor /proc/PID/mem is open to each user.  A descriptor of ours is, as /proc/PID/fd/N.
  */
 #define _GNU_SOURCE
-#include "image_files.h"
+#include "store/image_files.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cgroup.h"
-#include "live_file.h"
-#include "system.h"
+#include "platform/cgroup.h"
+#include "store/live_file.h"
+#include "platform/system.h"
 
 enum {
     MOST = 64,              /* files; a program extracts a handful */

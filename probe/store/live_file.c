@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "live_file.h"
+#include "store/live_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
-#include "budget.h"
-#include "probe.h"
-#include "shape.h"
-#include "stack_memo.h"
-#include "system.h"
+#include "sampling/budget.h"
+#include "start/probe.h"
+#include "store/shape.h"
+#include "sampling/stack_memo.h"
+#include "platform/system.h"
 
 struct offheap_header *live;
 

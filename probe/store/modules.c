@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "modules.h"
+#include "store/modules.h"
 
 #include <elf.h>
 #include <link.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "frames.h"
-#include "live_file.h"
-#include "mappings.h"
-#include "system.h"
+#include "store/frames.h"
+#include "store/live_file.h"
+#include "platform/mappings.h"
+#include "platform/system.h"
 
 struct module modules[MODULES_MAX];
 _Atomic uint32_t modules_generation;

@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
-#include "ranges.h"
+#include "store/ranges.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "system.h"
+#include "platform/system.h"
 
 /*
  * The rows in the live file stay where they are, so that an outside reader finds each

@@ -1,8 +1,8 @@
-#include "shape.h"
+#include "store/shape.h"
 
 #include <string.h>
 
-#include "cgroup.h"
+#include "platform/cgroup.h"
 
 enum {
     STEP = 64 << 10, /* append-only sections begin with one */

@@ -1,16 +1,16 @@
 #define _GNU_SOURCE
-#include "stacks.h"
+#include "store/stacks.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "frames.h"
-#include "java.h"
-#include "live_file.h"
-#include "probe.h"
-#include "sampler.h"
-#include "stack_memo.h"
-#include "system.h"
+#include "store/frames.h"
+#include "jvm/java.h"
+#include "store/live_file.h"
+#include "start/probe.h"
+#include "sampling/sampler.h"
+#include "sampling/stack_memo.h"
+#include "platform/system.h"
 
 enum {
     FARTHEST = 128, /* slots looked at before the index counts as full */

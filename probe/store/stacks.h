@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "recording.h"
-#include "unwind.h"
+#include "unwind/unwind.h"
 
 /* Private index for `capacity` stacks.  False without memory. */
 bool stacks_start(uint64_t capacity);

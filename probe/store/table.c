@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
-#include "table.h"
+#include "store/table.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "system.h"
+#include "platform/system.h"
 
 _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 

@@ -1,15 +1,15 @@
 #define _GNU_SOURCE
-#include "threads.h"
+#include "store/threads.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "live_file.h"
-#include "probe.h"
-#include "sampler.h"
-#include "system.h"
+#include "store/live_file.h"
+#include "start/probe.h"
+#include "sampling/sampler.h"
+#include "platform/system.h"
 
 enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
 

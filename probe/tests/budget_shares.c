@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "budget.h"
-#include "live_file.h"
-#include "sampler.h"
-#include "system.h"
+#include "sampling/budget.h"
+#include "store/live_file.h"
+#include "sampling/sampler.h"
+#include "platform/system.h"
 
 enum { LEAST = 32 << 10, SAMPLE_NS = 830, PASS_NS = 40, READ_NS = 24, ENTER_NS = 20, FREE_NS = 600 };
 

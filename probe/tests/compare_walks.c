@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "java_stack.h"
-#include "live_file.h"
-#include "system.h"
+#include "jvm/java_stack.h"
+#include "store/live_file.h"
+#include "platform/system.h"
 
 enum { FRAMES = 256 };
 

@@ -2,7 +2,7 @@
 #ifndef OFFHEAP_COMPARE_WALKS_H
 #define OFFHEAP_COMPARE_WALKS_H
 
-#include "java_walk.h"
+#include "jvm/java_walk.h"
 
 /* The last words of header.reserved, in this order. */
 enum compared {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../vm_layout.h"
+#include "jvm/vm_layout.h"
 
 enum { PAGE = 4096, CLASSES = 24, METHODS_EACH = 6, BYTECODES = 64, NMETHODS = 192 };
 enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: at code + (i + 1) * RECORD_STEP, i methods deep inlined */

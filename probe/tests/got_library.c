@@ -2,9 +2,9 @@
 
 #include <stdatomic.h>
 
-#include "../elf_image.h"
-#include "../got.h"
-#include "../mappings.h"
+#include "platform/elf_image.h"
+#include "hooks/got.h"
+#include "platform/mappings.h"
 
 static atomic_ulong mallocs;
 static void *(*next_malloc)(size_t);

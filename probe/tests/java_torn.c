@@ -14,10 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../java_stack.h"
-#include "../java_walk.h"
-#include "../scopes.h"
-#include "../stack_bounds.h"
+#include "jvm/java_stack.h"
+#include "jvm/java_walk.h"
+#include "jvm/scopes.h"
+#include "unwind/stack_bounds.h"
 #include "fake_vm.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../mappings.c"
-#include "../options.c"
+#include "platform/mappings.c"
+#include "options.c"
 
 static uint64_t state;
 

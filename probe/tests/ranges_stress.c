@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ranges.h"
+#include "store/ranges.h"
 
 enum {
     THREADS = 4,

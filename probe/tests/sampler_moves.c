@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "sampler.h"
+#include "sampling/sampler.h"
 
 enum { LEAST = 64 * 1024, MOST_CODE = 81, ROUNDS = 3000000 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "sampler.h"
+#include "sampling/sampler.h"
 
 enum { INTERVAL = 512 * 1024, ROUNDS = 3000000 };
 

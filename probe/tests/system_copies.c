@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../system.h"
+#include "platform/system.h"
 
 enum { PAGE = 4096 };
 

@@ -1,7 +1,7 @@
 /*
  * table_model: every interleaving of a few threads over a tiny live table, and what an outside reader then sees.
  *
- * What runs is probe/table.c itself: its atomics are replaced by steps of the model.  A thread is a function of the
+ * What runs is probe/store/table.c itself: its atomics are replaced by steps of the model.  A thread is a function of the
  * values its steps have returned, so a state is the table, what each thread has stored but nobody sees yet, and each
  * thread's values; a thread is brought back to where it was by running it again on those, up to the next step.
  *
@@ -61,7 +61,7 @@ static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
 #define TABLE_BUCKET 1
 #define TABLE_FARTHEST 2
 #ifndef TABLE_SOURCE
-#define TABLE_SOURCE "../table.c"
+#define TABLE_SOURCE "store/table.c"
 #endif
 #include TABLE_SOURCE
 

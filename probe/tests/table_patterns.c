@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "table.h"
+#include "store/table.h"
 
 enum { SAMPLED = 1 << 16, EXACT = 1 << 21 /* as in options.c */ };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "table.h"
+#include "store/table.h"
 
 enum { CAPACITY = 1 << 12, THREADS = 4, BLOCKS = 700, ROUNDS = 60000 };
 

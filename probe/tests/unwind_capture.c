@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "../frames.h"
-#include "../live_file.h"
-#include "../modules.h"
+#include "store/frames.h"
+#include "store/live_file.h"
+#include "store/modules.h"
 
 static const struct offheap_module *rows(void) { return LIVE_ROWS(struct offheap_module, OFFHEAP_MODULES); }
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cfi.h"
-#include "../system.h"
+#include "unwind/cfi.h"
+#include "platform/system.h"
 
 struct section {
     const uint8_t *low, *high, *header;

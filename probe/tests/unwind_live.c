@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../live_file.h"
+#include "store/live_file.h"
 
 enum { MODULE_ROWS = 4096, STRING_BYTES = 1 << 20 };
 

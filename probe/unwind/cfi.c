@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
-#include "cfi.h"
+#include "unwind/cfi.h"
 
 #include <string.h>
 
-#include "system.h"
+#include "platform/system.h"
 
 static bool look_at(struct cfi_window *window, const uint8_t *at) {
     if (at >= window->low && at < window->high) return true;

@@ -1,7 +1,7 @@
 /* From the rules at a pc to the caller's registers. */
 #include <string.h>
 
-#include "cfi.h"
+#include "unwind/cfi.h"
 
 static bool read_stack(const struct cfi_stack *stack, uintptr_t address, uintptr_t *word) {
     if (address % sizeof *word || address < stack->low || address > stack->high - sizeof *word) return false;

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cfi.h"
-#include "modules.h"
-#include "unwind.h"
+#include "unwind/cfi.h"
+#include "store/modules.h"
+#include "unwind/unwind.h"
 
 enum rule_kind {
     RULE_FRAME,   /* step with rule_step() */

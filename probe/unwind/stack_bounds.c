@@ -9,7 +9,7 @@
  * of a fault.  A foreign stack has a hole or a guard page in between.
  */
 #define _GNU_SOURCE
-#include "stack_bounds.h"
+#include "unwind/stack_bounds.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "unwind.h"
+#include "unwind/unwind.h"
 
 enum { PAGE = 4096, WORD = sizeof(uintptr_t) };
 /* Java threads have 1 MiB, main threads 8 MiB as a rule; a heap below its thread's stack is farther away. */

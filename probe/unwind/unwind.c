@@ -1,15 +1,15 @@
 #define _GNU_SOURCE
-#include "unwind.h"
+#include "unwind/unwind.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cfi.h"
-#include "frames.h"
-#include "modules.h"
-#include "rules.h"
-#include "stack_bounds.h"
-#include "system.h"
+#include "unwind/cfi.h"
+#include "store/frames.h"
+#include "store/modules.h"
+#include "unwind/rules.h"
+#include "unwind/stack_bounds.h"
+#include "platform/system.h"
 
 /*
  * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock:

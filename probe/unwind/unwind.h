@@ -43,9 +43,9 @@ enum unwind_end {
 /* unwind_here(struct unwind_registers *): captures the registers of the function that uses it.
  * That function must still be active (not returned, not a tail call) when unwind() is called. */
 #if defined(__x86_64__)
-#include "arch_x86_64.h"
+#include "unwind/arch_x86_64.h"
 #elif defined(__aarch64__)
-#include "arch_aarch64.h"
+#include "unwind/arch_aarch64.h"
 #else
 #error "offheap unwinds x86-64 and aarch64"
 #endif

@@ -19,7 +19,7 @@ from offheap.proc import status
 from offheap.quantities import format_size
 from offheap.recording import live_files, process
 
-# The probe takes a folder only if twice its tables fit (probe/live_file.c).
+# The probe takes a folder only if twice its tables fit (probe/store/live_file.c).
 _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
