@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "start/probe.h"
+#include "errors.h"
 
 enum {
     DEFAULT_INTERVAL = 512 * 1024,

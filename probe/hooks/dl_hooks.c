@@ -10,14 +10,12 @@
 #define _GNU_SOURCE
 #include "hooks/dl_hooks.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "hooks/hooks.h"
-#include "jvm/java.h"
-#include "jvm/jvm_start.h"
-#include "store/modules.h"
 #include "hooks/next.h"
-#include "start/probe.h"
+#include "platform/compiler.h"
 
 #if defined(__clang__)
 #define TAIL_CALL __attribute__((musttail)) return
@@ -27,21 +25,28 @@
 
 static const void *const search_next = (void *)-1l; /* RTLD_NEXT */
 
+static _Atomic(const struct dl_listener *) listening;
+
+void dl_hooks_serve(const struct dl_listener *listener) { atomic_store(&listening, listener); }
+
+static const struct dl_listener *told(void) { return atomic_load_explicit(&listening, memory_order_acquire); }
+
 void *hook_dlopen(const char *file, int mode) {
-    bool jvm = file && strstr(file, "libjvm.so");
-    if (jvm) probe_jvm_loading();
+    const struct dl_listener *to = told();
+    if (to && file && strstr(file, "libjvm.so")) to->jvm_loading();
     if (!file || !strchr(file, '/') || strchr(file, '$')) {
-        if (file) agent_wake(); /* it looks for new modules when this call has ended */
+        if (to && file) to->modules_coming();
         TAIL_CALL next.dlopen(file, mode);
     }
     void *handle = next.dlopen(file, mode);
-    if (handle) probe_modules_changed();
+    if (to && handle) to->modules_changed();
     return handle;
 }
 
 int hook_dlclose(void *handle) {
+    const struct dl_listener *to = told();
     int error = next.dlclose(handle);
-    if (!error) probe_modules_closed();
+    if (to && !error) to->modules_closed();
     return error;
 }
 
@@ -52,10 +57,11 @@ static __attribute__((noinline)) void *hooked_symbol(void *handle, const char *n
 
 void *hook_dlsym(void *handle, const char *name) {
     /* Never asked of RTLD_NEXT: the launcher has libjvm's handle. */
-    if (name && strcmp(name, "JNI_CreateJavaVM") == 0 && probe_hands_out_hooks())
-        return jvm_start_intercept(name, next.dlsym(handle, name));
-    void *hook = name && handle != search_next ? hook_of(name) : NULL;
-    if (hook && probe_hands_out_hooks()) return hooked_symbol(handle, name, hook);
+    const struct dl_listener *to = told();
+    bool handing_out = to && name && to->hands_out_hooks();
+    if (handing_out && strcmp(name, "JNI_CreateJavaVM") == 0) return to->create_vm(next.dlsym(handle, name));
+    void *hook = handing_out && handle != search_next ? to->hook_of(name) : NULL;
+    if (hook) return hooked_symbol(handle, name, hook);
     TAIL_CALL next.dlsym(handle, name);
 }
 

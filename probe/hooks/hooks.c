@@ -31,4 +31,8 @@ void *hook_of(const char *symbol) {
     return NULL;
 }
 
+static bool preloaded;
+void hooks_note_preload(void) { preloaded = true; }
+bool hooks_preloaded(void) { return preloaded; }
+
 const struct got_hook *hooks_to_patch(bool exact) { return exact ? exact_hooks : sampled_hooks; }

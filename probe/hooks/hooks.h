@@ -15,4 +15,8 @@ void *hook_of(const char *symbol);
  * thread may still stand where an earlier, sampled recording left it. */
 const struct got_hook *hooks_to_patch(bool exact);
 
+/* The library was preloaded: its symbols interpose, and GOTs are left alone. */
+void hooks_note_preload(void);
+bool hooks_preloaded(void);
+
 #endif

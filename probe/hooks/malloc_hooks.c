@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "hooks/next.h"
-#include "start/probe.h"
+#include "platform/compiler.h"
 #include "sampling/record.h"
 #include "sampling/sampler.h"
 #include "store/table.h"

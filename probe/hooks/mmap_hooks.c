@@ -11,7 +11,8 @@
 
 #include "store/modules.h"
 #include "hooks/next.h"
-#include "start/probe.h"
+#include "guard/guard.h"
+#include "platform/compiler.h"
 #include "sampling/record.h"
 #include "unwind/stack_bounds.h"
 
@@ -29,7 +30,7 @@ static __attribute__((noinline)) void slow_mapping(void *start, size_t length, e
 }
 
 void *hook_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
-    if (!probe_is_recording()) return next.mmap(address, length, protection, flags, fd, offset);
+    if (!guard_is_recording()) return next.mmap(address, length, protection, flags, fd, offset);
     struct ranges_taken under = {.count = 0};
     if (flags & MAP_FIXED) record_unmapping(address, length, &under);
     void *start = next.mmap(address, length, protection, flags, fd, offset);
@@ -40,7 +41,7 @@ void *hook_mmap(void *address, size_t length, int protection, int flags, int fd,
 }
 
 int hook_munmap(void *address, size_t length) {
-    if (!probe_is_recording() || !length) return next.munmap(address, length);
+    if (!guard_is_recording() || !length) return next.munmap(address, length);
     struct ranges_taken taken = {.count = 0};
     record_unmapping(address, length, &taken);
     int error = next.munmap(address, length);
@@ -53,7 +54,7 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
     va_start(arguments, flags);
     void *wanted = va_arg(arguments, void *);
     va_end(arguments);
-    if (!probe_is_recording()) return next.mremap(old, old_length, length, flags, wanted);
+    if (!guard_is_recording()) return next.mremap(old, old_length, length, flags, wanted);
 
     struct ranges_taken taken = {.count = 0}, under = {.count = 0};
     if (old_length) record_unmapping(old, old_length, &taken); /* 0: maps shared pages once more */

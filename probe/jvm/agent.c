@@ -1,5 +1,5 @@
 /*
- * The agent: the JVM's three doors into the probe, and the one thread of our own.
+ * The agent meets the JVM on one of three ways:
  *
  *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: set-up happens on the JVM's own
  *               first thread, the moment the VM is complete.  A JVM that is created without
@@ -12,27 +12,24 @@
  * has returned; `using_vm` is held around each batch of calls so that VMDeath can wait for it.
  */
 #define _GNU_SOURCE
-#include <errno.h>
+#include "jvm/agent.h"
+
 #include <link.h>
-#include <linux/futex.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "sampling/budget.h"
+#include "guard/guard.h"
+#include "jvm/bell.h"
 #include "jvm/events.h"
-#include "store/image_files.h"
 #include "jvm/java.h"
 #include "jvm/jvm_start.h"
-#include "store/live_file.h"
 #include "jvm/methods.h"
-#include "start/probe.h"
 #include "jvm/properties.h"
 #include "platform/system.h"
+#include "store/live_file.h"
 
 enum vm_phase {
     VM_NONE,     /* not met yet */
@@ -58,33 +55,24 @@ static struct {
     uint32_t recording; /* counts them */
     _Atomic bool wanted;
     _Atomic uint32_t running; /* a futex */
-    _Atomic uint32_t bell;    /* a futex */
-    _Atomic bool asleep;
 } agent = {.changing = PTHREAD_MUTEX_INITIALIZER, .using_vm = PTHREAD_MUTEX_INITIALIZER};
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds) {
-    struct timespec limit = {milliseconds / 1000, milliseconds % 1000 * 1000000l};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &limit, NULL, 0);
-}
+static void nothing(void) {}
+static const struct agent_duties none = {nothing, nothing, nothing};
+static _Atomic(const struct agent_duties *) duties = &none;
 
-static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
-
-void agent_wake(void) {
-    /* Sequentially consistent: either we see it asleep, or it sees that the bell has rung. */
-    atomic_fetch_add(&agent.bell, 1);
-    if (!atomic_load(&agent.asleep)) return;
-    int saved = errno;
-    futex_wake(&agent.bell);
-    errno = saved;
-}
+void agent_serve(const struct agent_duties *wanted) { atomic_store(&duties, wanted); }
 
 /* -- set-up ----------------------------------------------------------------------------- */
 
+static void vm_dying(JNIEnv *env);
+static const struct vm_listener listener = {.init = agent_vm_live, .death = vm_dying};
+
 /* `changing` is held.  Harmless when it has been done. */
-static int set_up(JavaVM *vm, JNIEnv *env) {
-    if (atomic_load(&agent.phase) == VM_DEAD) return PROBE_NO_JVMTI;
+static void set_up(JavaVM *vm, JNIEnv *env) {
+    if (atomic_load(&agent.phase) == VM_DEAD) return;
     agent.vm = vm;
-    if (!agent.names) agent.names = events_open(vm) && events_on(env);
+    if (!agent.names) agent.names = events_open(vm, &listener) && events_on(env);
     /* Without the events AsyncGetCallTrace would refuse every time. */
     if (agent.names && !agent.walks) {
         jthread thread = NULL;
@@ -93,11 +81,26 @@ static int set_up(JavaVM *vm, JNIEnv *env) {
         if (thread) jni_delete_local_ref(env, thread);
     }
     atomic_store(&agent.phase, VM_LIVE);
-    return agent.names ? PROBE_OK : PROBE_NO_JVMTI;
 }
 
-/* An attach that failed after its set-up leaves the VM as it was. */
-static void abandon(void) {
+bool agent_await(JavaVM *vm) {
+    atomic_store(&agent.phase, VM_STARTING);
+    if (!java_discover() || !events_open(vm, &listener)) return false;
+    events_await_vm();
+    return true;
+}
+
+bool agent_set_up(JavaVM *vm) {
+    JNIEnv *env;
+    if (vm_get_env(vm, &env, JNI_VERSION_1_6) != JNI_OK) return false;
+    java_discover();
+    pthread_mutex_lock(&agent.changing);
+    set_up(vm, env);
+    pthread_mutex_unlock(&agent.changing);
+    return true;
+}
+
+void agent_abandon(void) {
     pthread_mutex_lock(&agent.changing);
     if (!atomic_load(&agent.wanted)) {
         java_end();
@@ -111,14 +114,15 @@ void agent_vm_live(JavaVM *vm, JNIEnv *env) {
     /* Takes the dynamic linker's lock, so it must not be inside ours. */
     java_discover();
     pthread_mutex_lock(&agent.changing);
-    if (probe_is_recording()) set_up(vm, env);
+    if (guard_is_recording()) set_up(vm, env);
     else agent.vm = vm;
     atomic_store(&agent.phase, VM_LIVE);
     pthread_mutex_unlock(&agent.changing);
-    if (probe_is_recording()) agent_start();
+    if (guard_is_recording()) agent_start();
 }
 
-void agent_vm_dying(JNIEnv *env) {
+/* The last moment for JVMTI. */
+static void vm_dying(JNIEnv *env) {
     java_end();
     /* The agent thread holds it for a batch of method names; HotSpot lets it finish those. */
     struct timespec limit;
@@ -128,7 +132,12 @@ void agent_vm_dying(JNIEnv *env) {
     if (alone) methods_name(events_jvmti(), env);
     atomic_store(&agent.phase, VM_DEAD);
     if (alone) pthread_mutex_unlock(&agent.using_vm);
-    probe_fall_asleep();
+    atomic_load(&duties)->vm_died();
+}
+
+void agent_vm_gone(void) {
+    java_end();
+    atomic_store(&agent.phase, VM_DEAD);
 }
 
 /* -- the thread ------------------------------------------------------------------------- */
@@ -145,9 +154,9 @@ static void introduce(JNIEnv *env) {
     if (atomic_load(&agent.wanted)) set_up(agent.vm, env);
     uint64_t missing = (agent.walks ? 0 : OFFHEAP_NO_JAVA_FRAMES) | (agent.names ? 0 : OFFHEAP_NO_METHOD_NAMES);
     pthread_mutex_unlock(&agent.changing);
-    if (probe_enter_to_describe()) {
+    if (guard_enter_to_describe()) {
         live_cover(missing, OFFHEAP_NO_JVM);
-        probe_leave();
+        guard_leave();
     }
     properties_of_java(env);
 }
@@ -170,15 +179,7 @@ static void follow_modules(unsigned long long *known) {
     dl_iterate_phdr(count_changes, &changes);
     if (changes == *known) return;
     *known = changes;
-    probe_modules_changed();
-}
-
-static void show_life(void) {
-    if (!probe_enter()) return;
-    __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);
-    budget_look();
-    image_files_settle();
-    probe_leave();
+    atomic_load(&duties)->modules_changed();
 }
 
 /* The end of a recording.  Here and not in agent_stop, because here is surely an attached thread. */
@@ -201,7 +202,7 @@ static void *run(void *unused) {
     unsigned long long modules = 0;
     int waited_ms = 0;
     for (;;) {
-        uint32_t heard = atomic_load(&agent.bell);
+        uint32_t rung = bell_rung();
         bool dead = atomic_load(&agent.phase) == VM_DEAD;
         /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until it is wanted. */
         if (!atomic_load(&agent.wanted) && !(env && dead)) break;
@@ -221,13 +222,11 @@ static void *run(void *unused) {
         }
         if (env) name_methods(env);
         follow_modules(&modules);
-        show_life();
+        atomic_load(&duties)->tick();
 
         int pause_ms = atomic_load(&agent.phase) == VM_NONE ? POLL_MS : TICK_MS;
         waited_ms += pause_ms;
-        atomic_store(&agent.asleep, true);
-        futex_wait(&agent.bell, heard, pause_ms);
-        atomic_store(&agent.asleep, false);
+        bell_wait(rung, pause_ms);
     }
     /* Stopped before this thread had run: what attach_start set up is to be undone all the same, or the next recording
      * would find it done and have no Java frames; and this one has no properties yet. */
@@ -235,7 +234,7 @@ static void *run(void *unused) {
     if (env && atomic_load(&agent.phase) == VM_LIVE && introduced != agent.recording) introduce(env);
     if (env) leave_vm(env);
     atomic_store(&agent.running, 0);
-    futex_wake(&agent.running);
+    system_futex_wake(&agent.running);
     return unused;
 }
 
@@ -280,7 +279,7 @@ int agent_start(void) {
         if (error) atomic_store(&agent.running, 0);
     }
     pthread_mutex_unlock(&agent.changing);
-    agent_wake();
+    bell_ring();
     return error;
 }
 
@@ -289,83 +288,10 @@ void agent_stop(void) {
     bool wanted = atomic_exchange(&agent.wanted, false);
     pthread_mutex_unlock(&agent.changing);
     java_end();
-    agent_wake();
+    bell_ring();
     uint64_t limit = system_monotonic_ns() + STOP_LIMIT_MS * UINT64_C(1000000);
     /* A dead VM may have stopped the thread for ever in the middle of a call. */
     while (wanted && atomic_load(&agent.running) && atomic_load(&agent.phase) != VM_DEAD &&
            system_monotonic_ns() < limit)
-        futex_wait(&agent.running, 1, 100);
-}
-
-/* -- the JVM's doors ---------------------------------------------------------------------- */
-
-/* Any other answer than 0 ends the JVM before it has begun: only for options that somebody mistyped. */
-EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
-    (void)reserved;
-    struct options options;
-    int error = options_parse(&options, text);
-    if (error) return error;
-    atomic_store(&agent.phase, VM_STARTING);
-    if (java_discover() && events_open(vm)) {
-        events_await_vm();
-        /* Preloaded too? */
-        if (!probe_is_recording()) error = probe_start(&options, OFFHEAP_AGENTPATH);
-    } else {
-        error = PROBE_NO_JVMTI;
-    }
-    if (error) probe_complain(error);
-    return PROBE_OK;
-}
-
-static int attach_start(JavaVM *vm, const char *text) {
-    JNIEnv *env;
-    struct options options;
-    int error = options_parse(&options, text);
-    if (error) return error;
-    if (probe_is_recording()) return PROBE_ALREADY_RECORDING;
-    if (vm_get_env(vm, &env, JNI_VERSION_1_6) != JNI_OK) return PROBE_NO_JVMTI;
-    java_discover();
-    /* Before the first sample, or that would have frames without a jmethodID. */
-    pthread_mutex_lock(&agent.changing);
-    set_up(vm, env);
-    pthread_mutex_unlock(&agent.changing);
-    error = probe_start(&options, OFFHEAP_ATTACH);
-    if (error) abandon();
-    return error;
-}
-
-static int answer(JavaVM *vm, const char *text) {
-    if (text && strcmp(text, "stop") == 0) return probe_stop();
-    if (text && strcmp(text, "status") == 0)
-        return probe_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
-    if (text && strcmp(text, "keep") == 0) {
-        probe_keep();
-        return PROBE_OK;
-    }
-    if (text && strcmp(text, "trim") == 0) {
-        /* On the thread that serves requests, as the JVM's own command does: JDK 11 has none. */
-        malloc_trim(0);
-        return PROBE_OK;
-    }
-    if (text && strcmp(text, "start") == 0) return attach_start(vm, NULL);
-    if (text && strncmp(text, "start,", 6) == 0) return attach_start(vm, text + 6);
-    return PROBE_BAD_OPTIONS;
-}
-
-/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording) or "trim"; called once per request.
- *
- * HotSpot keeps 120 bytes or more, for good, of each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
- * Arguments::add_loaded_agent), and of others nothing: it closes the handle that it opened for them.  The
- * first record must be: by it this library stays loaded, and JDK 21 does not warn of it on stderr again. */
-EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
-    static _Atomic bool known;
-    (void)reserved;
-    int result = answer(vm, text);
-    return result == PROBE_OK && atomic_exchange(&known, true) ? PROBE_OK_AGAIN : result;
-}
-
-EXPORT void Agent_OnUnload(JavaVM *vm) {
-    (void)vm;
-    java_end();
-    atomic_store(&agent.phase, VM_DEAD);
+        system_futex_wait(&agent.running, 1, 100);
 }

@@ -3,34 +3,33 @@
 
 #include <stddef.h>
 
-#include "jvm/java.h"
-#include "start/probe.h"
-#include "sampling/sampler.h"
+#include "guard/thread_state.h"
 #include "store/threads.h"
 
 static JavaVM *jvm;
 static jvmtiEnv *jvmti;
+static const struct vm_listener *told;
 
 /* What HotSpot allocates for it is not recorded: it is our doing, and of each class loader that is unloaded
  * HotSpot keeps the table of ids for good (ClassLoaderData::~ClassLoaderData), which would pass for a leak of its own. */
 static void make_method_ids(jvmtiEnv *env, jclass class) {
     jint count;
     jmethodID *methods;
-    uint8_t before = sampler.inside;
-    sampler.inside = SAMPLER_OWN_DOING;
+    uint8_t before = self.inside;
+    self.inside = THREAD_OWN_DOING;
     /* An error is no loss: an array, or a class that is not prepared yet and will have its event. */
     if (jvmti_class_methods(env, class, &count, &methods) == JNI_OK) jvmti_deallocate(env, methods);
-    sampler.inside = before;
+    self.inside = before;
 }
 
 static void on_vm_init(jvmtiEnv *env, JNIEnv *jni, jthread thread) {
     (void)env, (void)thread;
-    agent_vm_live(jvm, jni); /* JNI_GetCreatedJavaVMs does not answer yet */
+    told->init(jvm, jni);
 }
 
 static void on_vm_death(jvmtiEnv *env, JNIEnv *jni) {
     (void)env;
-    agent_vm_dying(jni);
+    told->death(jni);
 }
 
 static void rename_current_thread(jvmtiEnv *env) {
@@ -66,9 +65,10 @@ static const jvmtiEventCallbacks callbacks = {
     .class_prepare = on_class_prepare,
 };
 
-bool events_open(JavaVM *vm) {
+bool events_open(JavaVM *vm, const struct vm_listener *listener) {
     if (jvmti) return true;
     jvmtiEnv *env = NULL;
+    told = listener; /* before the first event */
     if (vm_get_env(vm, &env, JVMTI_VERSION_11) != JNI_OK || !env) return false;
     /* Names and lines of what can be had: a VM that lacks one of the two still gives the other. */
     const uint32_t wanted[] = {JVMTI_CAN_GET_SOURCE_FILE_NAME, JVMTI_CAN_GET_LINE_NUMBERS};

@@ -7,9 +7,15 @@
 
 #include "jvm/jvmti.h"
 
+/* Who is told of the VM's own events, each on a thread of the VM. */
+struct vm_listener {
+    void (*init)(JavaVM *vm, JNIEnv *env); /* it is complete; JNI_GetCreatedJavaVMs does not answer yet */
+    void (*death)(JNIEnv *env);            /* it is going */
+};
+
 /* Makes the environment, once; from Agent_OnLoad, or in the live phase from an attached thread.
- * False when the VM has no JVMTI. */
-bool events_open(JavaVM *vm);
+ * False when the VM has no JVMTI.  `listener` stays. */
+bool events_open(JavaVM *vm, const struct vm_listener *listener);
 /* The environment, NULL before events_open. */
 jvmtiEnv *events_jvmti(void);
 

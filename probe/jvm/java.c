@@ -14,7 +14,6 @@
 #include "jvm/method_ids.h"
 #include "jvm/methods.h"
 #include "jvm/java_stack.h"
-#include "start/probe.h"
 #include "jvm/scopes.h"
 #include "unwind/stack_bounds.h"
 #include "platform/system.h"
@@ -210,7 +209,7 @@ static bool wait_for_collector(int round) {
 }
 
 #ifdef COMPARE_WALKS
-#include "tests/compare_walks.h"
+#include "jvm/compare_walks.h"
 
 struct asked {
     JNIEnv *env;

@@ -36,17 +36,4 @@ size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t m
 /* Do hooks walk Java stacks? */
 bool java_known(void);
 
-/* The agent thread: waits for a JVM, names methods as they are first seen, follows modules.
- * Wanted from probe_start to probe_stop in a process that has a JVM or is about to load one;
- * calling agent_start again is harmless. */
-int agent_start(void);
-/* Before probe_state is PROBE_IDLE, so that the last methods still get their names. */
-void agent_stop(void);
-/* Wakes it (a futex; signal-safe). */
-void agent_wake(void);
-/* `vm` is complete, and the calling thread is attached to it. */
-void agent_vm_live(JavaVM *vm, JNIEnv *env);
-/* `vm` is going; the last moment for JVMTI. */
-void agent_vm_dying(JNIEnv *env);
-
 #endif

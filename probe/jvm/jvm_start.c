@@ -13,15 +13,18 @@
 
 typedef jint create_vm_function(JavaVM **vm, JNIEnv **env, void *args);
 static _Atomic(create_vm_function *) create_vm;
+typedef void created_function(JavaVM *vm, JNIEnv *env);
+static _Atomic(created_function *) tell_created;
 
 static jint create_vm_and_tell(JavaVM **vm, JNIEnv **env, void *args) {
     jint error = atomic_load(&create_vm)(vm, env, args);
-    if (error == JNI_OK) agent_vm_live(*vm, *env);
+    if (error == JNI_OK) atomic_load(&tell_created)(*vm, *env);
     return error;
 }
 
-void *jvm_start_intercept(const char *symbol, void *found) {
-    if (!found || strcmp(symbol, "JNI_CreateJavaVM") != 0) return found;
+void *jvm_start_intercept(void *found, created_function *created) {
+    if (!found) return NULL;
+    atomic_store(&tell_created, created);
     atomic_store(&create_vm, (create_vm_function *)found);
     return (void *)create_vm_and_tell;
 }

@@ -4,9 +4,9 @@
 
 #include "jvm/jvmti.h"
 
-/* What dlsym shall answer for `symbol`, whose definition is `found`: for JNI_CreateJavaVM a wrapper
- * that tells the agent; for anything else `found` itself. */
-void *jvm_start_intercept(const char *symbol, void *found);
+/* What dlsym shall answer for JNI_CreateJavaVM, whose definition is `found` (or NULL): a wrapper that calls `created`
+ * with the VM, on the thread that has created it. */
+void *jvm_start_intercept(void *found, void (*created)(JavaVM *vm, JNIEnv *env));
 
 /* For a JVM that was not started through the wrapper: the VM if it is complete, or NULL.
  * `waited_ms`: how long the caller has been asking. */

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jvm/java.h"
-#include "store/live_file.h"
+#include "guard/guard.h"
+#include "guard/thread_state.h"
+#include "jvm/bell.h"
 #include "jvm/method_ids.h"
-#include "start/probe.h"
-#include "sampling/sampler.h"
+#include "store/live_file.h"
+#include "store/strings.h"
 
 enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
 
@@ -24,7 +25,7 @@ static void push(struct offheap_method *row, uint32_t slot) {
     do row->reserved = next;
     while (!atomic_compare_exchange_weak_explicit(&unnamed, &next, slot, memory_order_release,
                                                   memory_order_relaxed));
-    if (next == 0) agent_wake(); /* otherwise whoever pushed the first has */
+    if (next == 0) bell_ring(); /* otherwise whoever pushed the first has */
 }
 
 uint32_t method_slot(jmethodID method) {
@@ -114,13 +115,13 @@ static void name_one(jvmtiEnv *jvmti, JNIEnv *env, struct offheap_method *row) {
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
     /* Inside, so that JVMTI's own allocations are not samples and the live file stays mapped. */
-    if (!probe_enter_to_describe()) return;
-    sampler.inside = SAMPLER_OWN_DOING; /* what JVMTI allocates for the names, and we free */
+    if (!guard_enter_to_describe()) return;
+    self.inside = THREAD_OWN_DOING; /* what JVMTI allocates for the names, and we free */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);
     for (uint32_t slot = atomic_exchange_explicit(&unnamed, 0, memory_order_acquire), next; slot; slot = next) {
         next = rows[slot].reserved;
         rows[slot].reserved = 0;
         name_one(jvmti, env, &rows[slot]);
     }
-    probe_leave();
+    guard_leave();
 }

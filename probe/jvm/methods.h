@@ -15,7 +15,7 @@ void methods_start(void);
 uint32_t method_slot(jmethodID id);
 
 /* Names the methods seen since the last call.  The class of a method may be unloaded at any time
- * and takes the names with it, so this is to be called at once after agent_wake. */
+ * and takes the names with it, so this is to be called at once after bell_ring. */
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "store/live_file.h"
-#include "start/probe.h"
+#include "store/strings.h"
+#include "guard/guard.h"
 
 enum { COMMAND_LINE_BYTES = 16 << 10 }; /* longer ones (class paths) are cut */
 
@@ -39,9 +39,9 @@ static void copy_property(JNIEnv *env, jclass system, jmethodID get_property, co
         if (jni_exception_check(env)) value = NULL;
         const char *text = value ? jni_string_chars(env, value) : NULL;
         if (text) {
-            if (probe_enter_to_describe()) {
+            if (guard_enter_to_describe()) {
                 live_property(key, text);
-                probe_leave();
+                guard_leave();
             }
             jni_release_chars(env, value, text);
         }

@@ -2,6 +2,7 @@
 #include "platform/system.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -22,6 +23,13 @@ bool system_read(uintptr_t from, void *to, size_t length) {
     if (refused) memcpy(to, (const void *)from, length);
     return refused || got == (long)length;
 }
+
+void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds) {
+    struct timespec limit = {milliseconds / 1000, milliseconds % 1000 * 1000000l};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &limit, NULL, 0);
+}
+
+void system_futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
 uint64_t system_coarse_ns(void) { return nanoseconds(CLOCK_MONOTONIC_COARSE); }
 uint64_t system_monotonic_ns(void) { return nanoseconds(CLOCK_MONOTONIC); }

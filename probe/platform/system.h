@@ -32,6 +32,10 @@ bool system_read(uintptr_t from, void *to, size_t length);
 uint64_t system_coarse_ns(void);
 uint64_t system_monotonic_ns(void);
 uint64_t system_realtime_ns(void);
+/* Sleeps while *word == value, for so long at most; and wakes one that sleeps so.  No cancellation point; both set errno. */
+void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds);
+void system_futex_wake(_Atomic uint32_t *word);
+
 /* CPU time of the whole process; a system call, which looks at every thread. */
 uint64_t system_cpu_ns(void);
 

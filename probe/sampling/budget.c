@@ -7,7 +7,7 @@
 
 #include "sampling/arithmetic.h"
 #include "store/live_file.h"
-#include "start/probe.h"
+#include "guard/thread_state.h"
 #include "sampling/sampler.h"
 #include "platform/system.h"
 
@@ -130,8 +130,8 @@ void budget_spend(uint64_t began, size_t size) {
 }
 
 uint64_t budget_clock_of_free(void) {
-    if (!budget.on || sampler.frees-- > 0) return 0;
-    sampler.frees = FREES_A_CLOCK - 1;
+    if (!budget.on || self.frees-- > 0) return 0;
+    self.frees = FREES_A_CLOCK - 1;
     return system_monotonic_ns();
 }
 

@@ -28,7 +28,7 @@ void budget_describe(struct offheap_header *header, const struct options *option
 /* For the mapped live file; before sampler_start. */
 void budget_start(void);
 
-/* The following five: between probe_enter and probe_leave, or as much for a free. */
+/* The following five: between guard_enter and guard_leave, or as much for a free. */
 
 /* Before a sample is decided on: the time, 0 without a budget. */
 uint64_t budget_clock(void);

@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "guard/guard.h"
+#include "guard/thread_state.h"
+#include "platform/compiler.h"
 #include "sampling/budget.h"
+#include "sampling/sampler.h"
+#include "sampling/stack_capture.h"
+#include "sampling/wake.h"
 #include "store/growth.h"
 #include "store/live_file.h"
-#include "start/probe.h"
 #include "store/ranges.h"
-#include "sampling/sampler.h"
 #include "store/stacks.h"
 #include "store/table.h"
 #include "store/threads.h"
@@ -42,19 +46,19 @@ static void insert(void *block, struct offheap_value value) {
 }
 
 /* What comes to be recorded while nothing is, or inside the probe. */
-static void pass_on(size_t size) {
-    if (!sampler.inside) {
+static void skip_unrecorded(size_t size) {
+    if (!self.inside) {
         sampler_takes(size); /* keeps the countdown of an idle probe going */
-    } else if (sampler.inside != SAMPLER_OWN_DOING && probe_enter_to_forget()) {
+    } else if (self.inside != THREAD_OWN_DOING && guard_enter_nested()) {
         live_lose(OFFHEAP_LOST_REENTRIES);
-        probe_leave_forgetting();
+        guard_leave_nested();
     }
 }
 
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller) {
     int saved = errno;
-    if (!probe_enter() && !(probe_wake() && probe_enter())) {
-        pass_on(size);
+    if (!guard_enter() && !(probe_wake() && guard_enter())) {
+        skip_unrecorded(size);
         errno = saved;
         return;
     }
@@ -62,37 +66,37 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
     if (sampler_takes(size)) {
         uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
         struct offheap_value value = value_of(size, stack);
-        stack_count(stack, size);
+        stack_count(stack, size, sampler_weight(size));
         insert(block, value);
         beat(value.birth);
         budget_spend(began, size);
     }
     budget_look();
-    probe_leave();
+    guard_leave();
     errno = saved;
 }
 
 bool record_forget(void *block, struct offheap_value *kept) {
     struct offheap_value value;
-    if (!probe_enter_to_forget()) return false;
+    if (!guard_enter_nested()) return false;
     uint64_t began = budget_clock_of_free();
     bool found = table_remove(block, kept ? kept : &value);
     budget_spend_on_free(began, found);
-    probe_leave_forgetting();
+    guard_leave_nested();
     return found;
 }
 
 void record_restore(void *block, struct offheap_value kept) {
-    if (!probe_enter_to_forget()) return;
+    if (!guard_enter_nested()) return;
     if (!table_insert(block, kept)) live_lose(OFFHEAP_LOST_BLOCKS);
-    probe_leave_forgetting();
+    guard_leave_nested();
 }
 
 void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
                     uint32_t birth) {
     int saved = errno;
-    if (!probe_enter()) {
-        pass_on(length);
+    if (!guard_enter()) {
+        skip_unrecorded(length);
         errno = saved;
         return;
     }
@@ -107,13 +111,13 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
             .thread = thread_row(),
             .interval = sampler_code(),
         };
-        stack_count(range.stack, length);
+        stack_count(range.stack, length, sampler_weight(length));
         if (!ranges_insert(&range)) live_lose(OFFHEAP_LOST_RANGES);
         beat(live_tick());
         budget_spend(began, length);
     }
     budget_look();
-    probe_leave();
+    guard_leave();
     errno = saved;
 }
 
@@ -121,20 +125,20 @@ void record_unmapping(void *start, size_t length, struct ranges_taken *taken) {
     uint64_t from = (uint64_t)(uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (from % page) return; /* the kernel refuses */
     /* The range set has a lock, so unlike record_forget this must not nest. */
-    if (!probe_enter()) {
-        if (sampler.inside && probe_enter_to_forget()) {
+    if (!guard_enter()) {
+        if (self.inside && guard_enter_nested()) {
             live_lose(OFFHEAP_LOST_UNMAPS);
-            probe_leave_forgetting();
+            guard_leave_nested();
         }
         return;
     }
     /* It takes whole pages, whatever it was asked for. */
     if (!ranges_remove(from, (from + length + page - 1) & -page, taken)) live_lose(OFFHEAP_LOST_UNMAPS);
-    probe_leave();
+    guard_leave();
 }
 
 void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length) {
-    if (!taken->count || !probe_enter()) return;
+    if (!taken->count || !guard_enter()) return;
     int saved = errno;
     uint64_t old = (uint64_t)(uintptr_t)from, now = (uint64_t)(uintptr_t)to, page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t end = now + ((length + page - 1) & -page);
@@ -146,6 +150,6 @@ void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t
         if (moved.start < moved.end && !ranges_insert(&moved)) live_lose(OFFHEAP_LOST_RANGES);
     }
     for (uint32_t i = 0; i < taken->more; i++) live_lose(OFFHEAP_LOST_RANGES);
-    probe_leave();
+    guard_leave();
     errno = saved;
 }

@@ -6,7 +6,6 @@
 #include "sampling/arithmetic.h"
 #include "platform/system.h"
 
-_Thread_local struct sampler sampler;
 #ifdef SHARE_A_LINE
 _Atomic uint64_t sampler_shared;
 #endif
@@ -43,11 +42,11 @@ static double inverse_of(uint8_t code) {
 
 /* xorshift64*; never 0. */
 static uint64_t next_random(void) {
-    uint64_t x = sampler.random;
+    uint64_t x = self.random;
     x ^= x >> 12;
     x ^= x << 25;
     x ^= x >> 27;
-    sampler.random = x;
+    self.random = x;
     return x * UINT64_C(0x2545F4914F6CDD1D);
 }
 
@@ -71,15 +70,15 @@ uint64_t sampler_mean(uint64_t least, unsigned code) {
 }
 
 static void count_down_from(uint64_t bytes) {
-    sampler.countdown = bytes < SAMPLER_LARGE ? bytes : SAMPLER_LARGE;
-    sampler.beyond = bytes - sampler.countdown;
+    self.countdown = bytes < SAMPLER_LARGE ? bytes : SAMPLER_LARGE;
+    self.beyond = bytes - self.countdown;
 }
 
 /* Under the mean of now. */
 static void draw_countdown(void) {
-    sampler.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
-    sampler.chance = next_uniform();
-    double bytes = next_exponential() * mean_of(sampler.code);
+    self.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
+    self.chance = next_uniform();
+    double bytes = next_exponential() * mean_of(self.code);
     count_down_from(bytes < 1 ? 1 : (uint64_t)bytes + 1);
 }
 
@@ -119,17 +118,18 @@ void sampler_stop(void) { atomic_store(&common.session, (atomic_load(&common.ses
 
 void sampler_rest(void) { atomic_store(&common.idle, IDLE_BYTES); }
 
-void sampler_join(void) {
+/* Out of line: once a thread and recording. */
+__attribute__((noinline)) void sampler_join(void) {
     uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire);
-    if (sampler.session == session) return;
+    if (self.session == session) return;
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     uint64_t thread = atomic_fetch_add_explicit(&common.threads, 1, memory_order_relaxed);
-    sampler.session = session;
-    sampler.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
-    sampler.countdown = sampler.beyond = sampler.passed_over = 0;
+    self.session = session;
+    self.random = mix(atomic_load_explicit(&common.seed, memory_order_relaxed) + thread) | 1;
+    self.countdown = self.beyond = self.passed_over = 0;
     if (!interval) return;
     draw_countdown();
-    sampler.large = next_exponential();
+    self.large = next_exponential();
 }
 
 static double probability(size_t size, uint8_t code) {
@@ -143,38 +143,38 @@ static uint8_t class_code(size_t size) {
 /* A countdown ran out in this block: is the block sampled under its class's mean, too?  Mostly not, which follows
  * from x (1 - x/2) <= 1 - exp(-x) <= x. */
 static bool class_takes(size_t size) {
-    uint8_t counted = sampler.code, code = class_code(size);
-    sampler.taken = code > counted ? code : counted;
+    uint8_t counted = self.code, code = class_code(size);
+    self.taken = code > counted ? code : counted;
     if (code <= counted) return true;
     double finer = mean_of(counted), mean = mean_of(code);
-    if (sampler.chance * (finer - 0.5 * (double)size) * mean > finer * finer) return false;
-    return sampler.chance * probability(size, counted) <= probability(size, code);
+    if (self.chance * (finer - 0.5 * (double)size) * mean > finer * finer) return false;
+    return self.chance * probability(size, counted) <= probability(size, code);
 }
 
 static bool large_passes(size_t size) {
-    sampler.taken = class_code(size);
-    double its = (double)size * inverse_of(sampler.taken);
-    if (its >= sampler.large) return false;
-    sampler.large -= its;
+    self.taken = class_code(size);
+    double its = (double)size * inverse_of(self.taken);
+    if (its >= self.large) return false;
+    self.large -= its;
     return true;
 }
 
 static void count_passed_over(void) {
-    if (++sampler.passed_over < PASSED_OVER_AT_ONCE) return;
-    atomic_fetch_add_explicit(&common.passed_over, sampler.passed_over, memory_order_relaxed);
-    sampler.passed_over = 0;
+    if (++self.passed_over < PASSED_OVER_AT_ONCE) return;
+    atomic_fetch_add_explicit(&common.passed_over, self.passed_over, memory_order_relaxed);
+    self.passed_over = 0;
 }
 
 static bool passes_on(size_t size) {
     if (size >= SAMPLER_LARGE) return large_passes(size);
-    uint64_t after = size - sampler.countdown;
-    if (after >= sampler.beyond) {
+    uint64_t after = size - self.countdown;
+    if (after >= self.beyond) {
         if (class_takes(size)) return false;
         count_passed_over();
         draw_countdown();
-    } else if (sampler.code == atomic_load_explicit(&common.code, memory_order_relaxed)) {
+    } else if (self.code == atomic_load_explicit(&common.code, memory_order_relaxed)) {
         /* Only a piece of it ends within this block. */
-        count_down_from(sampler.beyond - after);
+        count_down_from(self.beyond - after);
     } else {
         /* The old mean has decided about this block, so only now a new one. */
         draw_countdown();
@@ -186,30 +186,30 @@ bool sampler_passes_on(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire); /* before its scales */
     /* What the probe itself allocates must not touch `taken`, which the block it is about to record has. */
-    if (interval == 0 || sampler.session != session || !(session & 1) || sampler.inside) return false;
+    if (interval == 0 || self.session != session || !(session & 1) || self.inside) return false;
     return passes_on(size);
 }
 
 bool sampler_takes(size_t size) {
     uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire);
     if (!(session & 1)) {
-        sampler.countdown = atomic_load_explicit(&common.idle, memory_order_relaxed);
+        self.countdown = atomic_load_explicit(&common.idle, memory_order_relaxed);
         return false;
     }
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     sampler_join();
     if (interval == 0) return true;
     if (sampler_passes(size) || passes_on(size)) return false;
-    if (size >= SAMPLER_LARGE) sampler.large = next_exponential();
+    if (size >= SAMPLER_LARGE) self.large = next_exponential();
     else draw_countdown();
     return true;
 }
 
 uint8_t sampler_code(void) {
-    return atomic_load_explicit(&common.interval, memory_order_relaxed) ? sampler.taken : 0;
+    return atomic_load_explicit(&common.interval, memory_order_relaxed) ? self.taken : 0;
 }
 
 double sampler_weight(size_t size) {
     if (atomic_load_explicit(&common.interval, memory_order_relaxed) == 0) return 1;
-    return 1 / probability(size, sampler.taken);
+    return 1 / probability(size, self.taken);
 }

@@ -32,27 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SAMPLER_OWN_DOING = 2 };
-
-/* initial-exec: one fs-relative load.  Global-dynamic costs 1.5 ns a call, and its first
- * use in a thread allocates.  Loaded by dlopen it takes its 56 bytes from glibc's static TLS surplus. */
-struct sampler {
-    uint64_t countdown; /* 0: take the slow path */
-    uint64_t random;
-    uint64_t beyond;    /* bytes of the countdown that come after this piece of it */
-    double chance;      /* in (0, 1]: of the block in which the countdown ends, for class_takes */
-    double large;       /* the countdown of large blocks */
-    uint32_t session;   /* of the recording the countdown was drawn for */
-    uint32_t thread_session; /* of the recording `thread` belongs to */
-    uint16_t thread;    /* row in THREADS, 0: not asked yet */
-    uint8_t inside;     /* 1 between probe_enter and probe_leave; SAMPLER_OWN_DOING: not recorded, nor lost */
-    uint8_t name_age;   /* rows asked for since the thread's name was first asked for (threads.c) */
-    uint8_t code;       /* interval code the countdown was drawn under */
-    uint8_t taken;      /* and the one of the latest sample */
-    uint8_t passed_over; /* not yet in what sampler_passed_over says */
-    uint8_t frees;      /* until one is timed (budget.h) */
-};
-extern _Thread_local struct sampler sampler __attribute__((tls_model("initial-exec"), visibility("hidden")));
+#include "guard/thread_state.h"
+#include "platform/compiler.h"
 
 #ifdef SHARE_A_LINE
 /* What the fast path must not do, for benchmarks/shared_line.py: write what other threads write, too. */
@@ -70,8 +51,8 @@ enum { SAMPLER_LARGE = 32 * 1024 };
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
 static inline bool sampler_passes(size_t size) {
     SAMPLER_SHARE();
-    if (__builtin_expect(size >= sampler.countdown, 0)) return false;
-    sampler.countdown -= size;
+    if (unlikely(size >= self.countdown)) return false;
+    self.countdown -= size;
     return true;
 }
 

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "jvm/java.h"
-#include "store/live_file.h"
+#include "store/memory_bound.h"
 #include "store/modules.h"
-#include "start/probe.h"
+#include "guard/guard.h"
+#include "platform/compiler.h"
 #include "unwind/stack_bounds.h"
 
 enum {
@@ -46,11 +47,11 @@ _Static_assert(sizeof(struct unwind_read) % _Alignof(struct java_check) == 0, "c
 static _Atomic uint64_t granted; /* lanes */
 
 static struct lane *my_lane(void) {
-    int number = probe_lane();
+    int number = guard_lane();
     if (number < 0) return NULL;
     struct lane *lane = &lanes[number];
     if (unlikely(!lane->granted)) {
-        if (!live_grant(sizeof *lane)) return NULL;
+        if (!memory_grant(sizeof *lane)) return NULL;
         lane->granted = true;
         atomic_fetch_add(&granted, 1);
     }

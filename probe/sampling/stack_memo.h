@@ -19,12 +19,12 @@
 /* Memory that memos have by now: it stays with them. */
 uint64_t stack_memo_bytes(void);
 
-/* Between probe_enter and probe_leave a thread has its memos alone.  0: none holds.
+/* Between guard_enter and guard_leave a thread has its memos alone.  0: none holds.
  * `java`: the stack has Java frames. */
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
                          bool *java);
 
-/* Room for that many frames, kept for the calling thread between probe_enter and probe_leave: its own stack may be
+/* Room for that many frames, kept for the calling thread between guard_enter and guard_leave: its own stack may be
  * small.  NULL: there is none. */
 enum {
     NATIVE_FRAMES = 160,

@@ -48,3 +48,13 @@ void environment_leave(void) {
     if (getenv("LD_PRELOAD") && !*getenv("LD_PRELOAD")) unsetenv("LD_PRELOAD");
     unsetenv("OFFHEAP");
 }
+
+static bool due;
+
+void environment_leave_later(void) { due = true; }
+
+void environment_leave_if_due(void) {
+    if (!due) return;
+    due = false;
+    environment_leave();
+}

@@ -6,7 +6,7 @@
 
 #include "platform/cgroup.h"
 #include "store/live_file.h"
-#include "start/probe.h"
+#include "store/memory_bound.h"
 #include "platform/system.h"
 
 enum {
@@ -43,7 +43,7 @@ void growth_start(const struct options *options) {
 static bool has_room(uint64_t bytes) {
     struct cgroup_room room;
     if (growth.force || !cgroup_read_using(&growth.scratch, &room)) return true;
-    bool fits = bytes <= room.left / 2 && live_taken() <= room.limit / 8;
+    bool fits = bytes <= room.left / 2 && memory_taken() <= room.limit / 8;
     atomic_store_explicit(&growth.limited, !fits, memory_order_relaxed);
     return fits;
 }
@@ -62,10 +62,10 @@ static void begin(void) {
         for (uint64_t rows = youngest * (youngest < QUADRUPLED ? 4 : 2); rows >= youngest / 2 && rows >= LEAST_ROWS;
              rows /= 2) {
             uint64_t bytes = rows * ROW_BYTES;
-            if (!live_grant_growth(bytes)) continue;
+            if (!memory_grant_growth(bytes)) continue;
             int64_t offset = has_room(bytes) ? live_extend(bytes) : -1;
             if (offset < 0) {
-                live_return(bytes);
+                memory_return(bytes);
                 continue;
             }
             growth.rows = rows;

@@ -9,7 +9,7 @@
 void growth_start(const struct options *options);
 
 /* For a block of which growth_due is true: if the table fills up, prepares a part of its next segment, 64 or 128 KiB, in 0.1 ms
- * or so; when all of it is prepared, blocks go there.  Between probe_enter and probe_leave. */
+ * or so; when all of it is prepared, blocks go there.  Between guard_enter and guard_leave. */
 void growth_turn(void);
 
 /* One block in 128, chosen by its address. */

@@ -11,11 +11,15 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
-#include "sampling/budget.h"
-#include "start/probe.h"
-#include "store/shape.h"
-#include "sampling/stack_memo.h"
+#include "errors.h"
+#include "platform/compiler.h"
 #include "platform/system.h"
+#include "store/memory_bound.h"
+#include "store/shape.h"
+
+#ifndef PROBE_VERSION /* probe/build.py gives the package's */
+#define PROBE_VERSION "0"
+#endif
 
 struct offheap_header *live;
 
@@ -23,7 +27,6 @@ enum {
     PAGE = 65536, /* the largest that aarch64 has: a section's pages are its own */
     TICK_NS = 10000000, /* a constant, so that a division by it is none */
     STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
-    FOR_STACKS = 16,  /* this part of its memory the live table leaves to new stacks, methods and threads */
 };
 
 /* Only the rows in use take memory: the file is sparse and each append-only section's
@@ -36,19 +39,12 @@ enum {
 static struct {
     _Atomic uint64_t populated[OFFHEAP_SECTIONS]; /* bytes from the start of the section */
     _Atomic int populating;
-    _Atomic uint32_t *strings; /* hash index: offset of the string, 0 free */
-    uint32_t string_slots;
     size_t mapped_bytes; /* beyond the end of the file, for what it may grow by */
     dev_t device;
     ino_t inode;
     bool lazily;
-    _Atomic uint64_t taken; /* bytes of memory, the probe's own included */
-    _Atomic uint64_t bound; /* of them */
-    uint64_t most;          /* that the live table may grow up to; 0: it does not */
-    uint64_t in_all;        /* of all: the bound when the recording began, or `most` */
-    uint64_t least;         /* that were not granted, of a file that could not be made */
     char path[PATH_MAX];
-} inside;
+} file_state;
 
 static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
@@ -88,7 +84,7 @@ static bool name_in(char *path, size_t room, const char *directory) {
     memcpy(end, "offheap-", 8);
     end = decimal(end + 8, (uint64_t)getpid());
     *end++ = '-';
-    hexadecimal(end, system_monotonic_ns() ^ (uint64_t)(uintptr_t)&inside << 20);
+    hexadecimal(end, system_monotonic_ns() ^ (uint64_t)(uintptr_t)&file_state << 20);
     strcat(end, ".live");
     return true;
 }
@@ -134,11 +130,11 @@ static uint64_t address_space_to_grow(uint64_t wanted) {
 }
 
 static struct offheap_header *map(int fd, uint64_t bytes) {
-    uint64_t taken = live_taken(), more = address_space_to_grow(inside.most > taken ? inside.most - taken : 0);
+    uint64_t more = address_space_to_grow(memory_for_growth());
     for (;; more = more / 2 / PAGE * PAGE) {
         struct offheap_header *header =
             system_mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        inside.mapped_bytes = bytes + more;
+        file_state.mapped_bytes = bytes + more;
         if (header != MAP_FAILED || !more) return header;
     }
 }
@@ -157,12 +153,12 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
     struct stat status;
     if (!error && fstat(fd, &status) != 0) error = PROBE_CANNOT_CREATE;
     if (!error) {
-        inside.device = status.st_dev;
-        inside.inode = status.st_ino;
-        inside.lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
-        if (!inside.lazily) {
+        file_state.device = status.st_dev;
+        file_state.inode = status.st_ino;
+        file_state.lazily = madvise(header, OFFHEAP_HEADER_BYTES, MADV_POPULATE_WRITE) == 0;
+        if (!file_state.lazily) {
             if (errno != EINVAL) error = PROBE_NO_SPACE;
-            else if (bytes > inside.bound) error = PROBE_NO_MEMORY;
+            else if (bytes > memory_bound()) error = PROBE_NO_MEMORY;
             else if (posix_fallocate(fd, 0, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
         } else {
             for (int i = 0; i < OFFHEAP_SECTIONS && !error; i++) {
@@ -175,13 +171,13 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
     }
     close(fd);
     if (error) {
-        if (header != MAP_FAILED) system_munmap(header, inside.mapped_bytes);
+        if (header != MAP_FAILED) system_munmap(header, file_state.mapped_bytes);
         unlink(path);
         return error;
     }
-    strcpy(inside.path, path);
+    strcpy(file_state.path, path);
     /* A forked child must not write into its parent's recording. */
-    madvise(header, inside.mapped_bytes, MADV_DONTFORK);
+    madvise(header, file_state.mapped_bytes, MADV_DONTFORK);
     *mapped = header;
     return PROBE_OK;
 }
@@ -216,39 +212,32 @@ static uint64_t process_start(void) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-int live_file_create(const struct options *options, enum offheap_entry entry) {
+/* How much the live table may grow up to; 0: it does not grow.  How much room there is below a memory limit is looked up
+ * anew when the table grows, from inside; of what only offheap saw from outside, this is all that is known. */
+static uint64_t growth_limit(const struct options *options, enum offheap_entry entry) {
+    bool outside = entry == OFFHEAP_ATTACH && options->room < options->memory;
+    return !options->grows ? 0 : outside ? options->room : options->memory;
+}
+
+int live_file_create(const struct options *options, enum offheap_entry entry, uint64_t taken) {
     bool exact = options->interval == 0;
     uint32_t shards = shape_shards(options);
     struct shape shapes[OFFHEAP_SECTIONS];
     struct offheap_section sections[OFFHEAP_SECTIONS];
     uint64_t bound = shape_allowance(options, entry);
-    atomic_store(&inside.bound, bound);
-    /* How much room there is below a memory limit is looked up anew when the table grows, from inside; of what only
-     * offheap saw from outside this is all that is known. */
-    bool outside = entry == OFFHEAP_ATTACH && options->room < options->memory;
-    inside.most = !options->grows ? 0 : outside ? options->room : options->memory;
-    inside.in_all = inside.most > bound ? inside.most : bound;
-    uint64_t memos = stack_memo_bytes(), taken = memos;
     bool smaller;
-    if (!shape_fit(options, bound, shapes, &taken, &smaller)) {
-        inside.least = taken;
-        return PROBE_NO_MEMORY;
-    }
-    atomic_store(&inside.taken, taken);
+    bool fits = shape_fit(options, bound, shapes, &taken, &smaller);
+    memory_begin(bound, growth_limit(options, entry), taken);
+    if (!fits) return PROBE_NO_MEMORY;
     uint64_t bytes = lay_out(sections, shapes);
-
-    inside.string_slots = exact ? 1u << 18 : 1u << 16;
-    if (!inside.strings) inside.strings = system_pages((1u << 18) * sizeof(uint32_t));
-    else memset((void *)inside.strings, 0, (1u << 18) * sizeof(uint32_t));
-    if (!inside.strings) return PROBE_CANNOT_MAP;
 
     struct offheap_header *header;
     int error = map_somewhere(options, bytes, sections, &header);
     if (error) return error;
 
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
-        bool whole = !inside.lazily || !shape_appends((enum offheap_section_id)i);
-        inside.populated[i] = whole ? UINT64_MAX : 0;
+        bool whole = !file_state.lazily || !shape_appends((enum offheap_section_id)i);
+        file_state.populated[i] = whole ? UINT64_MAX : 0;
     }
     memcpy(header->magic, OFFHEAP_MAGIC, sizeof header->magic);
     header->version = OFFHEAP_VERSION;
@@ -270,9 +259,8 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
     header->recorder_pid = options->recorder[0];
     header->recorder_start = options->recorder[1];
     header->recorder_namespace = options->recorder[2];
-    header->memory_bound = inside.in_all;
+    header->memory_bound = memory_in_all();
     if (smaller) header->coverage |= OFFHEAP_SHORT_OF_MEMORY;
-    budget_describe(header, options);
     strncpy(header->probe_version, PROBE_VERSION, sizeof header->probe_version - 1);
     memcpy(header->sections, sections, sizeof sections);
     live = header;
@@ -287,45 +275,22 @@ int live_file_create(const struct options *options, enum offheap_entry entry) {
 void live_file_close(void) {
     struct offheap_header *closing = live;
     live = NULL;
-    if (closing) system_munmap(closing, inside.mapped_bytes);
+    if (closing) system_munmap(closing, file_state.mapped_bytes);
 }
 
-void live_file_remove(void) { unlink(inside.path); }
-
-bool live_grant(uint64_t bytes) {
-    uint64_t taken = atomic_fetch_add_explicit(&inside.taken, bytes, memory_order_relaxed) + bytes;
-    if (likely(taken <= inside.in_all && taken <= atomic_load_explicit(&inside.bound, memory_order_relaxed)))
-        return true;
-    atomic_fetch_sub_explicit(&inside.taken, bytes, memory_order_relaxed);
-    return false;
-}
-
-bool live_grant_growth(uint64_t bytes) {
-    uint64_t taken = atomic_fetch_add(&inside.taken, bytes) + bytes;
-    atomic_fetch_add(&inside.bound, bytes); /* what else grows has as much as before */
-    if (taken <= inside.most - inside.most / FOR_STACKS) return true;
-    live_return(bytes);
-    return false;
-}
-
-void live_return(uint64_t bytes) {
-    atomic_fetch_sub(&inside.bound, bytes);
-    atomic_fetch_sub(&inside.taken, bytes);
-}
-
-uint64_t live_taken(void) { return atomic_load(&inside.taken); }
+void live_file_remove(void) { unlink(file_state.path); }
 
 uint64_t live_most_blocks(void) {
     const struct offheap_section *keys = &live->sections[OFFHEAP_KEYS], *values = &live->sections[OFFHEAP_VALUES];
-    return keys->capacity + (inside.mapped_bytes - live->file_bytes) / (keys->row_bytes + values->row_bytes);
+    return keys->capacity + (file_state.mapped_bytes - live->file_bytes) / (keys->row_bytes + values->row_bytes);
 }
 
 /* The file anew: a descriptor that stayed open could be closed by the program, and be another file's by now.
  * Raw system calls: open() and close() are cancellation points, and malloc() must not be one. */
 static int reopen(void) {
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, inside.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, file_state.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
     struct stat status;
-    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == inside.device && status.st_ino == inside.inode)
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == file_state.device && status.st_ino == file_state.inode)
         return fd;
     if (fd >= 0) syscall(SYS_close, fd);
     return -1;
@@ -333,7 +298,7 @@ static int reopen(void) {
 
 int64_t live_extend(uint64_t bytes) {
     uint64_t offset = round_up(live->file_bytes, PAGE);
-    if (offset + bytes > inside.mapped_bytes) return -1;
+    if (offset + bytes > file_state.mapped_bytes) return -1;
     int fd = reopen();
     if (fd < 0) return -1;
     bool ok = check_room(fd, bytes) == PROBE_OK && ftruncate(fd, (off_t)(offset + bytes)) == 0;
@@ -345,7 +310,7 @@ int64_t live_extend(uint64_t bytes) {
 
 uint64_t live_populate_at(uint64_t offset, uint64_t bytes) {
     uint64_t length = bytes < STEP ? bytes : STEP;
-    if (inside.lazily) return madvise((char *)live + offset, length, MADV_POPULATE_WRITE) == 0 ? length : 0;
+    if (file_state.lazily) return madvise((char *)live + offset, length, MADV_POPULATE_WRITE) == 0 ? length : 0;
     int fd = reopen();
     bool ok = fd >= 0 && syscall(SYS_fallocate, fd, 0, (off_t)offset, (off_t)length) == 0;
     if (fd >= 0) syscall(SYS_close, fd);
@@ -360,34 +325,29 @@ bool live_publish_segment(uint64_t offset, uint64_t rows) {
     return true;
 }
 
-void live_file_refused(uint64_t *bound, uint64_t *least) {
-    *bound = atomic_load(&inside.bound);
-    *least = inside.least;
-}
-
 /* Makes the first `bytes` of a section safe to write. */
 static bool populate(enum offheap_section_id section, uint64_t bytes) {
-    if (likely(atomic_load_explicit(&inside.populated[section], memory_order_acquire) >= bytes)) return true;
-    /* Held for one madvise; the holder cannot be interrupted by itself (probe_enter). */
-    while (atomic_exchange_explicit(&inside.populating, 1, memory_order_acquire))
+    if (likely(atomic_load_explicit(&file_state.populated[section], memory_order_acquire) >= bytes)) return true;
+    /* Held for one madvise; the holder cannot be interrupted by itself (guard_enter). */
+    while (atomic_exchange_explicit(&file_state.populating, 1, memory_order_acquire))
         ;
-    uint64_t done = atomic_load_explicit(&inside.populated[section], memory_order_relaxed);
+    uint64_t done = atomic_load_explicit(&file_state.populated[section], memory_order_relaxed);
     bool ok = done >= bytes;
     if (!ok) {
         const struct offheap_section *s = &live->sections[section];
         uint64_t whole = round_up(s->capacity * s->row_bytes, PAGE);
         uint64_t want = round_up(bytes, STEP);
         if (want > whole) want = whole;
-        ok = live_grant(want - done) &&
+        ok = memory_grant(want - done) &&
              madvise((char *)live + s->offset + done, want - done, MADV_POPULATE_WRITE) == 0;
-        if (ok) atomic_store_explicit(&inside.populated[section], want, memory_order_release);
+        if (ok) atomic_store_explicit(&file_state.populated[section], want, memory_order_release);
     }
-    atomic_store_explicit(&inside.populating, 0, memory_order_release);
+    atomic_store_explicit(&file_state.populating, 0, memory_order_release);
     return ok;
 }
 
 uint64_t live_populated(enum offheap_section_id section) {
-    return atomic_load_explicit(&inside.populated[section], memory_order_acquire);
+    return atomic_load_explicit(&file_state.populated[section], memory_order_acquire);
 }
 
 bool live_populate(enum offheap_section_id section, uint64_t rows) {
@@ -403,59 +363,6 @@ int64_t live_reserve(enum offheap_section_id section, uint64_t rows) {
     } while (!__atomic_compare_exchange_n(&s->used, &first, first + rows, true, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
     return (int64_t)first;
-}
-
-uint32_t live_string(const char *text, size_t length) {
-    if (length == 0) return 0;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    const char *strings = LIVE_ROWS(char, OFFHEAP_STRINGS);
-    uint64_t capacity = live->sections[OFFHEAP_STRINGS].capacity;
-    uint32_t mask = inside.string_slots - 1;
-    int64_t mine = -1;
-    for (uint32_t probe = 0; probe < 64; probe++) {
-        _Atomic uint32_t *slot = &inside.strings[((uint32_t)(hash >> 16) + probe) & mask];
-        uint32_t offset = atomic_load_explicit(slot, memory_order_acquire);
-        if (offset == 0) {
-            if (mine < 0) {
-                mine = live_reserve(OFFHEAP_STRINGS, length + 1);
-                if (mine < 0) break;
-                memcpy((char *)strings + mine, text, length);
-                ((char *)strings)[mine + (int64_t)length] = 0;
-            }
-            if (atomic_compare_exchange_strong_explicit(slot, &offset, (uint32_t)mine, memory_order_release,
-                                                        memory_order_acquire))
-                return (uint32_t)mine;
-        }
-        if (offset + length < capacity && memcmp(strings + offset, text, length) == 0 &&
-            strings[offset + length] == 0)
-            return offset;
-    }
-    if (mine >= 0) return (uint32_t)mine; /* a crowded index costs a duplicate, not the name */
-    mine = live_reserve(OFFHEAP_STRINGS, length + 1);
-    if (mine < 0) {
-        live_lose(OFFHEAP_LOST_STRINGS);
-        return 0;
-    }
-    memcpy((char *)strings + mine, text, length);
-    ((char *)strings)[mine + (int64_t)length] = 0;
-    return (uint32_t)mine;
-}
-
-void live_property(const char *key, const char *value) {
-    if (!live || !value) return;
-    uint32_t key_offset = live_string(key, strlen(key)), value_offset = live_string(value, strlen(value));
-    struct offheap_property *rows = LIVE_ROWS(struct offheap_property, OFFHEAP_PROPERTIES);
-    uint64_t used = __atomic_load_n(&live->sections[OFFHEAP_PROPERTIES].used, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < used; i++) {
-        if (rows[i].key != key_offset) continue;
-        __atomic_store_n(&rows[i].value, value_offset, __ATOMIC_RELEASE);
-        return;
-    }
-    int64_t row = key_offset ? live_reserve(OFFHEAP_PROPERTIES, 1) : -1;
-    if (row < 0) return;
-    rows[row].value = value_offset;
-    __atomic_store_n(&rows[row].key, key_offset, __ATOMIC_RELEASE);
 }
 
 void live_lose(enum offheap_loss loss) { __atomic_fetch_add(&live->losses[loss], 1, __ATOMIC_RELAXED); }

@@ -10,25 +10,16 @@
 #include "recording.h"
 
 /* The mapped file; NULL while nothing records.  Hooks may use it only between
- * probe_enter and probe_leave (probe.h): it is unmapped once nobody is inside. */
+ * guard_enter and guard_leave: it is unmapped once nobody is inside. */
 extern struct offheap_header *live __attribute__((visibility("hidden")));
 
-/* Makes and maps the file that `options` asks for.  Returns enum probe_error. */
-int live_file_create(const struct options *options, enum offheap_entry entry);
+/* Makes and maps the file that `options` asks for.  `taken`: bytes that the probe has already.  Returns enum probe_error. */
+int live_file_create(const struct options *options, enum offheap_entry entry, uint64_t taken);
 /* Unmaps it; the file stays. */
 void live_file_close(void);
 /* Unlinks the file if start-up failed. */
 void live_file_remove(void);
 
-/* After PROBE_NO_MEMORY: what the probe may take, and the least that it needs. */
-void live_file_refused(uint64_t *bound, uint64_t *least);
-/* May the probe take so many more bytes of memory?  True: they are counted. */
-bool live_grant(uint64_t bytes);
-
-/* The same for the live table, which may take more than was left for it when the recording began; and back. */
-bool live_grant_growth(uint64_t bytes);
-void live_return(uint64_t bytes);
-uint64_t live_taken(void);
 /* Rows of the live table that the file can come to have. */
 uint64_t live_most_blocks(void);
 /* Lengthens the file; the offset of its new part, which may not be touched yet, or -1. */
@@ -42,9 +33,6 @@ bool live_publish_segment(uint64_t offset, uint64_t rows);
 #define LIVE_ROWS(type, section) \
     ((type *)((char *)live + live->sections[section].offset))
 
-/* Interns `length` bytes; returns the offset of the string, 0 when full (counted) or empty. Signal-safe. */
-uint32_t live_string(const char *text, size_t length);
-
 /* Reserves `rows` consecutive rows of an append-only section that several threads fill.
  * Returns the first row, or -1 when full.  The rows are readable once whatever
  * refers to them has been published (recording.h). */
@@ -56,8 +44,6 @@ bool live_populate(enum offheap_section_id section, uint64_t rows);
 /* Bytes from its start that are safe to touch. */
 uint64_t live_populated(enum offheap_section_id section);
 
-/* Sets or replaces a property.  No-op while nothing records. */
-void live_property(const char *key, const char *value);
 void live_lose(enum offheap_loss loss);
 void live_cover(uint64_t add, uint64_t remove); /* enum offheap_coverage bits */
 

@@ -10,6 +10,7 @@
 
 #include "store/frames.h"
 #include "store/live_file.h"
+#include "store/strings.h"
 #include "platform/mappings.h"
 #include "platform/system.h"
 
@@ -301,7 +302,7 @@ static struct offheap_module *row_of(size_t index) {
     return &LIVE_ROWS(struct offheap_module, OFFHEAP_MODULES)[rows[index] - 1];
 }
 
-static void retire(size_t index) {
+static void mark_unloaded(size_t index) {
     atomic_store_explicit(&loaded[index], 0, memory_order_release);
     if (rows[index] && live) {
         uint32_t tick = live_tick();
@@ -348,7 +349,7 @@ static struct module *register_image(const struct image *image) {
     /* The linker forgets an image before it unmaps it: what is still found now was there while it was read. */
     if (!image->locked && !still_found(&description.module)) return NULL;
     if (module && module->identity != description.module.identity) {
-        retire(module_index(module)); /* its dlclose was not seen: another image took its place */
+        mark_unloaded(module_index(module)); /* its dlclose was not seen: another image took its place */
         module = NULL;
     }
     uint32_t index = module ? (uint32_t)module_index(module) : 0;
@@ -404,11 +405,11 @@ static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
 
 /* From inside a visit, for the list's lock: another thread's dlclose unmaps an image with that lock held, and
  * without it we would read an image that goes away meanwhile. */
-static int retire_closed(struct dl_phdr_info *first, size_t bytes, void *context) {
+static int mark_closed_unloaded(struct dl_phdr_info *first, size_t bytes, void *context) {
     (void)first, (void)bytes, (void)context;
     for (size_t i = 0; i < module_count; i++)
         /* Modules of another namespace (dlmopen, LD_AUDIT) are none that dl_iterate_phdr lists. */
-        if (loaded[i] && !met[i] && !(find_object && still_found(&modules[i]))) retire(i);
+        if (loaded[i] && !met[i] && !(find_object && still_found(&modules[i]))) mark_unloaded(i);
     return 1;
 }
 
@@ -417,7 +418,7 @@ static void refresh(void) {
     memset(met, 0, sizeof met);
     uint32_t before = module_count;
     dl_iterate_phdr(meet, NULL);
-    dl_iterate_phdr(retire_closed, NULL);
+    dl_iterate_phdr(mark_closed_unloaded, NULL);
     /* A pc that was in no module may be in a new one. */
     if (module_count != before) atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
     unlock();

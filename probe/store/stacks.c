@@ -4,13 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "store/frames.h"
-#include "jvm/java.h"
-#include "store/live_file.h"
-#include "start/probe.h"
-#include "sampling/sampler.h"
-#include "sampling/stack_memo.h"
+#include "guard/thread_state.h"
 #include "platform/system.h"
+#include "store/live_file.h"
 
 enum {
     FARTHEST = 128, /* slots looked at before the index counts as full */
@@ -65,7 +61,7 @@ static uint32_t add(uint64_t hash, const uint64_t *frames, size_t depth, enum of
     return (uint32_t)row;
 }
 
-static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags) {
+uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags) {
     uint64_t hash = hash_frames(frames, depth, kind);
     const struct offheap_stack *rows = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS);
     uint32_t mine = 0;
@@ -85,121 +81,10 @@ static uint32_t intern(const uint64_t *frames, size_t depth, enum offheap_stack_
     return mine;
 }
 
-static __attribute__((noinline)) uint32_t walk_into(uint64_t *frames, enum offheap_hook hook,
-                                                    enum offheap_stack_kind kind,
-                                                    struct unwind_registers *registers, bool memo) {
-    struct stack_memo_draft draft;
-    bool keep = memo && stack_memo_begin(&draft, registers);
-    uint8_t flags = 0;
-    size_t depth = 0;
-    frames[depth++] = frame_hook(hook);
-    enum unwind_end end;
-    depth += unwind_traced(registers, frames + depth, NATIVE_FRAMES, &end, keep ? &draft.words : NULL);
-    keep = keep && draft.words.count <= draft.words.room;
-    bool joined = false;
-    switch (end) {
-    case UNWIND_ROOT: break;
-    case UNWIND_TRUNCATED:
-        flags |= OFFHEAP_STACK_TRUNCATED;
-        live_lose(OFFHEAP_TRUNCATED);
-        keep = false;
-        break;
-    case UNWIND_LOST:
-        flags |= OFFHEAP_STACK_INCOMPLETE;
-        live_lose(OFFHEAP_LOST_UNWINDS);
-        frames[depth++] = frame_gap(OFFHEAP_GAP_UNWINDER);
-        keep = false;
-        break;
-    case UNWIND_NO_MODULE: {
-        if (keep) draft.java->complete = false;
-        size_t java = java_frames(registers, frames + depth, JAVA_FRAMES, &joined, keep ? &draft.words : NULL,
-                                  keep ? draft.java : NULL);
-        if (java == 0) {
-            frames[depth++] = frame_address(registers->pc);
-            flags |= OFFHEAP_STACK_INCOMPLETE;
-        } else if (java == JAVA_FRAMES) {
-            flags |= OFFHEAP_STACK_TRUNCATED;
-            live_lose(OFFHEAP_TRUNCATED);
-        }
-        if (java && !joined) flags |= OFFHEAP_STACK_INCOMPLETE;
-        depth += java;
-        keep = keep && draft.java->complete;
-        break;
-    }
-    }
-    uint32_t stack = intern(frames, depth, kind, flags);
-    if (keep) stack_memo_keep(&draft, hook, kind, stack, joined);
-    return stack;
-}
-
-/* Out of line: 3 KiB of a stack that may have 16 (PTHREAD_STACK_MIN). */
-static __attribute__((noinline)) uint32_t walk_on_stack(enum offheap_hook hook, enum offheap_stack_kind kind,
-                                                        struct unwind_registers *registers) {
-    uint64_t frames[STACK_FRAMES];
-    return walk_into(frames, hook, kind, registers, false);
-}
-
-static uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind kind,
-                                struct unwind_registers *registers, bool memo) {
-    uint64_t *frames = stack_memo_frames();
-    return frames ? walk_into(frames, hook, kind, registers, memo) : walk_on_stack(hook, kind, registers);
-}
-
-#ifdef VERIFY_MEMOS
-#include <time.h>
-
-/* A build for tests: every memo that is found is compared with what a walk finds.  The last words of
- * header.reserved count: stacks, found ones, and of these: not to be compared, different. */
-static uint64_t *verify_counts(void) { return live->reserved + sizeof live->reserved / sizeof *live->reserved - 4; }
-
-/* A thread in native code runs on while the VM redefines the methods below it, which takes it milliseconds: a walk
- * meanwhile finds what was never there, methods without a name, and what was there is gone after it.  Wrong is what
- * the memo still says then, and no walk does. */
-static bool still_differs(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
-                          const struct unwind_registers *from) {
-    bool java;
-    for (int again = 0; again < 100; again++) {
-        struct unwind_registers registers = *from;
-        if (again) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        if (walk_and_intern(hook, kind, &registers, false) == stack) return false;
-        if (stack_memo_find(from, hook, kind, &java) != stack) return false;
-    }
-    return true;
-}
-
-static uint32_t verified(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
-                         struct unwind_registers *registers) {
-    struct unwind_registers from = *registers;
-    uint32_t walked = walk_and_intern(hook, kind, registers, false);
-    const struct offheap_stack *rows = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS);
-    uint64_t *counts = verify_counts();
-    __atomic_fetch_add(&counts[1], 1, __ATOMIC_RELAXED);
-    if (rows[walked].flags & OFFHEAP_STACK_INCOMPLETE) __atomic_fetch_add(&counts[2], 1, __ATOMIC_RELAXED);
-    else if (walked != stack) {
-        bool wrong = still_differs(stack, hook, kind, &from);
-        __atomic_fetch_add(&counts[wrong ? 3 : 2], 1, __ATOMIC_RELAXED);
-    }
-    return walked;
-}
-#else
-#define verified(stack, hook, kind, registers) (stack)
-#endif
-
-uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers) {
-#ifdef VERIFY_MEMOS
-    __atomic_fetch_add(verify_counts(), 1, __ATOMIC_RELAXED);
-#endif
-    bool java;
-    uint32_t stack = stack_memo_find(registers, hook, kind, &java);
-    if (!stack) return walk_and_intern(hook, kind, registers, true);
-    if (java) live_lose(OFFHEAP_JAVA_JOINED);
-    return verified(stack, hook, kind, registers);
-}
-
-void stack_count(uint32_t stack, size_t size) {
+void stack_count(uint32_t stack, size_t size, double weight) {
     uint32_t shards = live->counter_shards;
     /* Threads' TLS blocks lie a stack apart: their addresses spread them over the shards. */
-    uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&sampler >> 12) * 2654435761u >> 30;
+    uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&self >> 12) * 2654435761u >> 30;
     shard &= shards - 1; /* a power of two */
     struct offheap_counters *counters =
         LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard;
@@ -208,7 +93,7 @@ void stack_count(uint32_t stack, size_t size) {
         __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED); /* an addition takes 6 to 10 ns */
         return;
     }
-    double weight = sampler_weight(size), bytes = weight * (double)size;
+    double bytes = weight * (double)size;
     /* With w = 1/p: (1 - p) / p^2 = w (w - 1). */
     double blocks_variance = weight * (weight - 1);
     double kib = (double)size / 1024;

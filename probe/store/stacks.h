@@ -1,4 +1,4 @@
-/* Call stacks: captured in the hook, interned in the live file, counted. */
+/* Call stacks in the live file: interned and counted. */
 #ifndef OFFHEAP_STACKS_H
 #define OFFHEAP_STACKS_H
 
@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 #include "recording.h"
-#include "unwind/unwind.h"
 
 /* Private index for `capacity` stacks.  False without memory. */
 bool stacks_start(uint64_t capacity);
 
-/* The stack of the caller whose registers these are: the hooked function, native frames,
- * Java frames.  Returns its row, 0 ("no stack", counted as lost) when the tables are full. */
-uint32_t stack_capture(enum offheap_hook hook, enum offheap_stack_kind kind, struct unwind_registers *registers);
+/* The row of these frames, innermost first; `flags` are of enum offheap_stack_flags.  0 ("no stack", counted as lost)
+ * when the tables are full.  Signal-safe. */
+uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags);
 
-/* Adds one sampled block of `size` bytes to the stack's counters. */
-void stack_count(uint32_t stack, size_t size);
+/* Adds one sampled block of `size` bytes to the stack's counters.  `weight`: 1 / its inclusion probability; an exact
+ * recording has no use for it. */
+void stack_count(uint32_t stack, size_t size, double weight);
 
 /* Samples taken so far, or `enough` if there are as many. */
 uint64_t stacks_samples(uint64_t enough);

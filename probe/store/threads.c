@@ -7,8 +7,9 @@
 #include <sys/prctl.h>
 
 #include "store/live_file.h"
-#include "start/probe.h"
-#include "sampling/sampler.h"
+#include "guard/guard.h"
+#include "guard/thread_state.h"
+#include "platform/compiler.h"
 #include "platform/system.h"
 
 enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
@@ -16,9 +17,13 @@ enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
 /* Row by hash of the name; 0 free.  One writer wins a slot by CAS. */
 static _Atomic uint16_t *rows_by_name;
 
+/* Counts recordings: what a thread knows of its row in an earlier one is void. */
+static _Atomic uint32_t recording;
+
 void threads_start(void) {
     if (rows_by_name) memset((void *)rows_by_name, 0, SLOTS * sizeof *rows_by_name);
     else rows_by_name = system_pages(SLOTS * sizeof *rows_by_name);
+    atomic_fetch_add(&recording, 1);
 }
 
 static uint32_t hash_name(const char *name) {
@@ -73,25 +78,25 @@ enum { SETTLED = UINT8_MAX };
 /* The JVM's own threads (compilers, collectors) name themselves when they have allocated a few blocks, and until then
  * have the name of whoever started them.  So it is asked for again, ever more rarely: at the 1st, 2nd, 4th ... 128th. */
 uint16_t thread_row(void) {
-    bool known = sampler.thread && sampler.thread_session == sampler.session;
-    if (likely(known && sampler.name_age == SETTLED)) return sampler.thread;
-    sampler.name_age = known ? (uint8_t)(sampler.name_age + 1) : 0;
-    if (known && sampler.name_age & (sampler.name_age - 1)) return sampler.thread;
+    uint32_t present = atomic_load_explicit(&recording, memory_order_relaxed);
+    bool known = self.thread && self.thread_recording == present;
+    if (likely(known && self.name_age == SETTLED)) return self.thread;
+    self.name_age = known ? (uint8_t)(self.name_age + 1) : 0;
+    if (known && self.name_age & (self.name_age - 1)) return self.thread;
     char name[64] = "";
     prctl(PR_GET_NAME, name);
-    sampler.thread = row_of(name);
-    sampler.thread_session = sampler.session;
-    return sampler.thread;
+    self.thread = row_of(name);
+    self.thread_recording = present;
+    return self.thread;
 }
 
 void thread_rename(const char *name) {
     char copy[sizeof((struct offheap_thread *)0)->name];
-    if (!probe_enter()) return;
+    if (!guard_enter()) return;
     strncpy(copy, name, sizeof copy - 1);
     copy[sizeof copy - 1] = 0;
-    sampler_join();
-    sampler.thread = row_of(copy);
-    sampler.thread_session = sampler.session;
-    sampler.name_age = SETTLED;
-    probe_leave();
+    self.thread = row_of(copy);
+    self.thread_recording = atomic_load_explicit(&recording, memory_order_relaxed);
+    self.name_age = SETTLED;
+    guard_leave();
 }

@@ -93,7 +93,7 @@ static void second(int large, int small, double share_of_cpu) {
 
 static double interval(size_t size) {
     /* What a block of this size states that is sampled now. */
-    do sampler.countdown = 0;
+    do self.countdown = 0;
     while (!sampler_takes(size));
     return (double)sampler_mean(LEAST, sampler_code());
 }

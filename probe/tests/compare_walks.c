@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "compare_walks.h"
+#include "jvm/compare_walks.h"
 
 #include <string.h>
 

@@ -26,7 +26,7 @@ _RECORDING = 1
 _PRELOAD = 1
 _SHORT_OF_MEMORY = 1 << 8
 
-# enum probe_error of probe/start/probe.h
+# enum probe_error of probe/errors.h
 OK = 0
 ALREADY_RECORDING = 102
 NO_SPACE = 103
