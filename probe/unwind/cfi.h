@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unwind/unwind.h"
+#include "unwind/registers.h"
 
 /* One module's unwind information, where it is mapped, or was: another thread may unmap it at any time. */
 struct cfi_image {

@@ -11,7 +11,7 @@
 
 #include "unwind/cfi.h"
 #include "store/modules.h"
-#include "unwind/unwind.h"
+#include "unwind/registers.h"
 
 enum rule_kind {
     RULE_FRAME,   /* step with rule_step() */

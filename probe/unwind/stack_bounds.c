@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "unwind/unwind.h"
+#include "unwind/registers.h"
 
 enum { PAGE = 4096, WORD = sizeof(uintptr_t) };
 /* Java threads have 1 MiB, main threads 8 MiB as a rule; a heap below its thread's stack is farther away. */

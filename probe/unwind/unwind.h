@@ -5,15 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The registers a caller's frame is found from.  saved[]: x86-64 rbx, r12-r15, r10 (known only
- * below a signal frame); aarch64 x19-x28, x30. */
-struct unwind_registers {
-    uintptr_t pc;
-    uintptr_t sp;
-    uintptr_t fp;
-    uintptr_t saved[11];
-    uintptr_t site; /* no register: where the hook returns to, by which stack_memo.c tells its callers apart */
-};
+#include "unwind/registers.h"
 
 /* What a walk read of the stack; see unwind_traced(). */
 struct unwind_read {
@@ -39,16 +31,6 @@ enum unwind_end {
     UNWIND_TRUNCATED, /* max frames */
     UNWIND_LOST,      /* no rule, or a stack that makes no sense */
 };
-
-/* unwind_here(struct unwind_registers *): captures the registers of the function that uses it.
- * That function must still be active (not returned, not a tail call) when unwind() is called. */
-#if defined(__x86_64__)
-#include "unwind/arch_x86_64.h"
-#elif defined(__aarch64__)
-#include "unwind/arch_aarch64.h"
-#else
-#error "offheap unwinds x86-64 and aarch64"
-#endif
 
 /*
  * Walks outward from `registers` and writes encoded frames (recording.h), innermost first.
