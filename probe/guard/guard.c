@@ -33,9 +33,7 @@ static struct lane {
 
 static bool have_membarrier;
 
-static struct lane *my_lane(void) {
-    return &lanes[(uint32_t)((uintptr_t)&self >> 6) * UINT32_C(2654435761) >> 24];
-}
+static struct lane *my_lane(void) { return &lanes[(uint32_t)((uintptr_t)&self >> 6) * UINT32_C(2654435761) >> 24]; }
 
 static bool owns(struct lane *lane) {
     struct thread_state *thread = atomic_load_explicit(&lane->thread, memory_order_relaxed);
@@ -101,9 +99,7 @@ int guard_lane(void) {
     return atomic_load_explicit(&lane->thread, memory_order_relaxed) == &self ? (int)(lane - lanes) : -1;
 }
 
-bool guard_enter_nested(void) {
-    return guard_state() == GUARD_RECORDING && come_in(false);
-}
+bool guard_enter_nested(void) { return guard_state() == GUARD_RECORDING && come_in(false); }
 
 void guard_leave_nested(void) { go_out(); }
 
@@ -174,4 +170,3 @@ bool guard_wait_until_outside(void) {
     }
     return false;
 }
-

@@ -18,9 +18,9 @@ struct thread_state {
     /* sampling/sampler.c */
     uint64_t countdown; /* 0: take the slow path */
     uint64_t random;
-    uint64_t beyond; /* bytes of the countdown that come after this piece of it */
-    double chance;   /* in (0, 1]: of the block in which the countdown ends, for class_takes */
-    double large;    /* the countdown of large blocks */
+    uint64_t beyond;  /* bytes of the countdown that come after this piece of it */
+    double chance;    /* in (0, 1]: of the block in which the countdown ends, for class_takes */
+    double large;     /* the countdown of large blocks */
     uint32_t session; /* of the recording the countdown was drawn for */
 
     /* store/threads.c */

@@ -123,8 +123,8 @@ static void patch_slot(void **slot, const char *symbol, enum elf_slot_kind kind,
     if (!chained || (uintptr_t)slot % sizeof *slot || !elf_covers(pass->image, (uintptr_t)slot, sizeof *slot)) return;
 
     void *old = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-    bool lazy = kind == ELF_SLOT_CALL && !defined && (uintptr_t)old >= pass->image->start &&
-                (uintptr_t)old < pass->image->end;
+    bool lazy =
+        kind == ELF_SLOT_CALL && !defined && (uintptr_t)old >= pass->image->start && (uintptr_t)old < pass->image->end;
     if (old == hook || !(old == chained || lazy)) return;
     struct patched *entry = find_patched(slot); /* resolved since, or of a module that was closed and reloaded */
     if (!entry && patched_count == SLOTS_MAX) return;

@@ -104,34 +104,34 @@ void *exact_reallocarray(void *old, size_t count, size_t size) {
     return reallocate(old, bytes, OFFHEAP_HOOK_reallocarray);
 }
 
-#define ALIGNED(name)                                                                               \
-    SLOW void *record_##name(size_t alignment, size_t size) {                                       \
-        void *block = next.name(alignment, size);                                                   \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                        \
-        return block;                                                                               \
-    }                                                                                               \
-    SLOW void *slow_##name(size_t alignment, size_t size) {                                         \
+#define ALIGNED(name)                                                                                 \
+    SLOW void *record_##name(size_t alignment, size_t size) {                                         \
+        void *block = next.name(alignment, size);                                                     \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                          \
+        return block;                                                                                 \
+    }                                                                                                 \
+    SLOW void *slow_##name(size_t alignment, size_t size) {                                           \
         return sampler_passes_on(size) ? next.name(alignment, size) : record_##name(alignment, size); \
-    }                                                                                               \
-    void *hook_##name(size_t alignment, size_t size) {                                              \
-        if (likely(sampler_passes(size))) return next.name(alignment, size);                        \
-        return slow_##name(alignment, size);                                                        \
-    }                                                                                               \
+    }                                                                                                 \
+    void *hook_##name(size_t alignment, size_t size) {                                                \
+        if (likely(sampler_passes(size))) return next.name(alignment, size);                          \
+        return slow_##name(alignment, size);                                                          \
+    }                                                                                                 \
     void *exact_##name(size_t alignment, size_t size) { return record_##name(alignment, size); }
 ALIGNED(memalign)
 ALIGNED(aligned_alloc)
 
-#define PAGED(name)                                                                                              \
-    SLOW void *record_##name(size_t size) {                                                                      \
-        void *block = next.name(size);                                                                           \
-        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                                     \
-        return block;                                                                                            \
-    }                                                                                                            \
+#define PAGED(name)                                                                                                 \
+    SLOW void *record_##name(size_t size) {                                                                         \
+        void *block = next.name(size);                                                                              \
+        if (block) RECORD(block, size, OFFHEAP_HOOK_##name);                                                        \
+        return block;                                                                                               \
+    }                                                                                                               \
     SLOW void *slow_##name(size_t size) { return sampler_passes_on(size) ? next.name(size) : record_##name(size); } \
-    void *hook_##name(size_t size) {                                                                             \
-        if (likely(sampler_passes(size))) return next.name(size);                                                \
-        return slow_##name(size);                                                                                \
-    }                                                                                                            \
+    void *hook_##name(size_t size) {                                                                                \
+        if (likely(sampler_passes(size))) return next.name(size);                                                   \
+        return slow_##name(size);                                                                                   \
+    }                                                                                                               \
     void *exact_##name(size_t size) { return record_##name(size); }
 PAGED(valloc)
 PAGED(pvalloc)

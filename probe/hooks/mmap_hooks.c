@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "store/modules.h"
-#include "hooks/next.h"
 #include "guard/guard.h"
+#include "hooks/next.h"
 #include "platform/compiler.h"
 #include "sampling/record.h"
+#include "store/modules.h"
 #include "unwind/stack_bounds.h"
 
 /* Arenas of a chained allocator: their blocks are counted already. */

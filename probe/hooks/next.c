@@ -67,9 +67,9 @@ static int refuse_posix_memalign(void **block, size_t alignment, size_t size) {
     return ENOMEM;
 }
 
-#define FIND(name, otherwise)                            \
-    do {                                                 \
-        void *found = elf_next_symbol(&next, #name);     \
+#define FIND(name, otherwise)                                           \
+    do {                                                                \
+        void *found = elf_next_symbol(&next, #name);                    \
         next.name = found ? (__typeof__(next.name))found : (otherwise); \
     } while (0)
 
@@ -92,9 +92,8 @@ void next_resolve(void) {
 static const struct {
     const char *symbol;
     size_t offset;
-} resolved[] = {NAMED(malloc),        NAMED(calloc),         NAMED(realloc), NAMED(memalign),
-                NAMED(aligned_alloc), NAMED(posix_memalign), NAMED(valloc),  NAMED(pvalloc),
-                NAMED(free)};
+} resolved[] = {NAMED(malloc),         NAMED(calloc), NAMED(realloc), NAMED(memalign), NAMED(aligned_alloc),
+                NAMED(posix_memalign), NAMED(valloc), NAMED(pvalloc), NAMED(free)};
 
 void *next_of(const char *symbol) {
     for (size_t i = 0; i < sizeof resolved / sizeof *resolved; i++)

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "unwind/stack_bounds.h"
 #include "platform/system.h"
+#include "unwind/stack_bounds.h"
 
 enum { HEAPS = 8, HOPS = 4096, UNUSED_SEGMENT = 0xff };
 #define STUB (UINT64_C(1) << 32) /* above all compile ids */

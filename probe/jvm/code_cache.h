@@ -26,7 +26,7 @@ uint32_t code_frame_bytes(uintptr_t blob);
 /* Is it in use?  Then its methods are there, and its records: all of it goes before its classes do.  One that is not is
  * on no stack, but where a native walk ended at a wrong word. */
 bool code_alive(uintptr_t nmethod);
-bool code_is_native(uintptr_t nmethod); /* the wrapper of a native method, which has no debug records */
+bool code_is_native(uintptr_t nmethod);   /* the wrapper of a native method, which has no debug records */
 uintptr_t code_method(uintptr_t nmethod); /* Method* */
 /* Does a return to `pc` deoptimize?  Then what the frame was executing stands elsewhere in it. */
 bool code_deoptimizes(uintptr_t nmethod, uintptr_t pc);

@@ -7,12 +7,12 @@
 /* The last words of header.reserved, in this order. */
 enum compared {
     COMPARED_WALKS,
-    COMPARED_ASYNC,      /* AsyncGetCallTrace has frames */
-    COMPARED_OWN,        /* the own walk has the whole stack */
+    COMPARED_ASYNC, /* AsyncGetCallTrace has frames */
+    COMPARED_OWN,   /* the own walk has the whole stack */
     COMPARED_BOTH,
-    COMPARED_SAME,       /* of both: the same methods and bytecodes */
-    COMPARED_CORRECTED,  /* of both: the same once the innermost frame is put right */
-    COMPARED_CUT,        /* of both: AsyncGetCallTrace's end early, and are the same up to there */
+    COMPARED_SAME,      /* of both: the same methods and bytecodes */
+    COMPARED_CORRECTED, /* of both: the same once the innermost frame is put right */
+    COMPARED_CUT,       /* of both: AsyncGetCallTrace's end early, and are the same up to there */
     COMPARED_ASYNC_NS,
     COMPARED_OWN_NS,
     COMPARED_COUNT

@@ -8,16 +8,16 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "platform/elf_image.h"
-#include "store/frames.h"
-#include "store/live_file.h"
+#include "jvm/java_stack.h"
 #include "jvm/method_ids.h"
 #include "jvm/methods.h"
-#include "jvm/java_stack.h"
 #include "jvm/scopes.h"
-#include "unwind/stack_bounds.h"
-#include "platform/system.h"
 #include "jvm/vm_layout.h"
+#include "platform/elf_image.h"
+#include "platform/system.h"
+#include "store/frames.h"
+#include "store/live_file.h"
+#include "unwind/stack_bounds.h"
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
 

@@ -6,8 +6,8 @@
 #include "jvm/code_cache.h"
 #include "jvm/method_ids.h"
 #include "jvm/scopes.h"
-#include "unwind/stack_bounds.h"
 #include "platform/system.h"
+#include "unwind/stack_bounds.h"
 
 #if defined(__x86_64__)
 
@@ -157,19 +157,20 @@ jint java_stack(const struct unwind_registers *at, struct call_frame *calls, jin
 static bool are(const struct scope *scopes, int count, const struct call_frame *calls, jint found) {
     if (!count || count > found) return false;
     for (int i = 0; i < count; i++)
-        if (calls[i].bci != scopes[i].bci ||
-            (uint64_t)(uintptr_t)calls[i].method != java_method_id(scopes[i].method))
+        if (calls[i].bci != scopes[i].bci || (uint64_t)(uintptr_t)calls[i].method != java_method_id(scopes[i].method))
             return false;
     return true;
 }
 
-enum java_first java_stack_correct(const struct unwind_registers *at, struct call_frame *calls, jint *count, jint room) {
+enum java_first java_stack_correct(const struct unwind_registers *at, struct call_frame *calls, jint *count,
+                                   jint room) {
     struct place place = {at->pc, at->sp, at->fp, 0};
     struct scope exact[SCOPES], after[SCOPES];
     uintptr_t pc;
     if (!layout || !scopes_known() || !stack_bounds(place.sp, &place.high)) return JAVA_FIRST_RIGHT;
     uintptr_t nmethod = nmethod_of(&place);
-    if (!nmethod || !code_alive(nmethod) || code_is_native(nmethod) || !true_pc(&place, nmethod, &pc)) return JAVA_FIRST_RIGHT;
+    if (!nmethod || !code_alive(nmethod) || code_is_native(nmethod) || !true_pc(&place, nmethod, &pc))
+        return JAVA_FIRST_RIGHT;
     int right = scopes_at(nmethod, pc, SCOPE_EXACT, exact);
     if (are(exact, right, calls, *count)) return JAVA_FIRST_RIGHT;
     int wrong = scopes_at(nmethod, pc, SCOPE_AFTER, after);
@@ -191,7 +192,8 @@ jint java_stack(const struct unwind_registers *at, struct call_frame *calls, jin
     *whole = false;
     return 0;
 }
-enum java_first java_stack_correct(const struct unwind_registers *at, struct call_frame *calls, jint *count, jint room) {
+enum java_first java_stack_correct(const struct unwind_registers *at, struct call_frame *calls, jint *count,
+                                   jint room) {
     (void)at, (void)calls, (void)count, (void)room;
     return JAVA_FIRST_RIGHT;
 }

@@ -72,7 +72,7 @@ struct walk {
     struct unwind_trace *words;
     struct java_trace *trace;
     uintptr_t pc, sp, fp, low, high;
-    bool stub; /* the frame that was left last is a stub's */
+    bool stub;                /* the frame that was left last is a stub's */
     const uintptr_t *fp_from; /* fp was read there, and nothing depended on it yet; NULL: that is written down */
     const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
 };
@@ -166,7 +166,8 @@ static bool leave_compiled(struct walk *walk) {
     struct java_trace *trace = walk->trace;
     if (code.nmethod && !find_call(walk, code_method(code.blob), true, &id)) return false;
     walk->stub = !code.nmethod;
-    return write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) && go_out(walk, pc, sp, sp - 2 * WORD);
+    return write_check(trace->code, &trace->codes, JAVA_CODES, walk->pc, code.id) &&
+           go_out(walk, pc, sp, sp - 2 * WORD);
 }
 
 /* Where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
@@ -206,9 +207,9 @@ bool java_walk(const struct unwind_registers *at, const struct call_frame *calls
     };
     if (!layout || !stack_bounds(walk.sp, &walk.high)) return false;
     for (bool end = false; !end;) {
-        bool left = walk.pc == *layout->call_stub_return                          ? leave_entry(&walk, &end)
-                    : java_interprets(walk.pc) ? leave_interpreted(&walk)
-                                                                     : leave_compiled(&walk);
+        bool left = walk.pc == *layout->call_stub_return ? leave_entry(&walk, &end)
+                    : java_interprets(walk.pc)           ? leave_interpreted(&walk)
+                                                         : leave_compiled(&walk);
         if (!left) return false;
     }
     /* The outermost method is never an inlined one. */

@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #include "jvm/jvmti.h"
-#include "unwind/unwind.h"
 #include "jvm/vm_layout.h"
+#include "unwind/unwind.h"
 
 /* AsyncGetCallTrace has no header; this is HotSpot's prims/forte.cpp. */
 struct call_frame {

@@ -18,7 +18,8 @@ static _Atomic(created_function *) tell_created;
 
 static jint create_vm_and_tell(JavaVM **vm, JNIEnv **env, void *args) {
     jint error = atomic_load(&create_vm)(vm, env, args);
-    if (error == JNI_OK) atomic_load(&tell_created)(*vm, *env);
+    created_function *tell = atomic_load(&tell_created);
+    if (error == JNI_OK) tell(*vm, *env);
     return error;
 }
 

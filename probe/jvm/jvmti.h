@@ -63,18 +63,17 @@ static inline void jni_delete_local_ref(JNIEnv *env, jobject reference) {
 }
 static inline jfieldID jni_field(JNIEnv *env, jclass class, const char *name, const char *signature) {
     return TABLE_ENTRY(env, 94, jfieldID (*)(JNIEnv *, jclass, const char *, const char *))(env, class, name,
-                                                                                          signature);
+                                                                                            signature);
 }
 static inline jlong jni_get_long(JNIEnv *env, jobject object, jfieldID field) {
     return TABLE_ENTRY(env, 101, jlong (*)(JNIEnv *, jobject, jfieldID))(env, object, field);
 }
 static inline jmethodID jni_static_method(JNIEnv *env, jclass class, const char *name, const char *signature) {
     return TABLE_ENTRY(env, 113, jmethodID (*)(JNIEnv *, jclass, const char *, const char *))(env, class, name,
-                                                                                            signature);
+                                                                                              signature);
 }
 static inline jobject jni_call_static_object(JNIEnv *env, jclass class, jmethodID method, const jvalue *args) {
-    return TABLE_ENTRY(env, 116, jobject (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, method,
-                                                                                         args);
+    return TABLE_ENTRY(env, 116, jobject (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, method, args);
 }
 static inline jstring jni_new_string(JNIEnv *env, const char *text) {
     return TABLE_ENTRY(env, 167, jstring (*)(JNIEnv *, const char *))(env, text);
@@ -85,9 +84,7 @@ static inline const char *jni_string_chars(JNIEnv *env, jstring string) {
 static inline void jni_release_chars(JNIEnv *env, jstring string, const char *chars) {
     TABLE_ENTRY(env, 170, void (*)(JNIEnv *, jstring, const char *))(env, string, chars);
 }
-static inline jboolean jni_exception_check(JNIEnv *env) {
-    return TABLE_ENTRY(env, 228, jboolean (*)(JNIEnv *))(env);
-}
+static inline jboolean jni_exception_check(JNIEnv *env) { return TABLE_ENTRY(env, 228, jboolean (*)(JNIEnv *))(env); }
 
 /* -- JVMTI ---------------------------------------------------------------------------------- */
 
@@ -153,21 +150,21 @@ static inline jint jvmti_class_methods(jvmtiEnv *env, jclass class, jint *count,
 }
 static inline jint jvmti_method_name(jvmtiEnv *env, jmethodID method, char **name, char **signature) {
     return TABLE_ENTRY(env, 63, jint (*)(jvmtiEnv *, jmethodID, char **, char **, char **))(env, method, name,
-                                                                                          signature, NULL);
+                                                                                            signature, NULL);
 }
 static inline jint jvmti_method_class(jvmtiEnv *env, jmethodID method, jclass *class) {
     return TABLE_ENTRY(env, 64, jint (*)(jvmtiEnv *, jmethodID, jclass *))(env, method, class);
 }
 static inline jint jvmti_line_table(jvmtiEnv *env, jmethodID method, jint *count, jvmtiLineNumberEntry **rows) {
-    return TABLE_ENTRY(env, 69, jint (*)(jvmtiEnv *, jmethodID, jint *, jvmtiLineNumberEntry **))(env, method,
-                                                                                                count, rows);
+    return TABLE_ENTRY(env, 69, jint (*)(jvmtiEnv *, jmethodID, jint *, jvmtiLineNumberEntry **))(env, method, count,
+                                                                                                  rows);
 }
 static inline jint jvmti_loaded_classes(jvmtiEnv *env, jint *count, jclass **classes) {
     return TABLE_ENTRY(env, 77, jint (*)(jvmtiEnv *, jint *, jclass **))(env, count, classes);
 }
 static inline jint jvmti_set_callbacks(jvmtiEnv *env, const jvmtiEventCallbacks *callbacks) {
-    return TABLE_ENTRY(env, 121, jint (*)(jvmtiEnv *, const jvmtiEventCallbacks *, jint))(
-        env, callbacks, (jint)sizeof *callbacks);
+    return TABLE_ENTRY(env, 121, jint (*)(jvmtiEnv *, const jvmtiEventCallbacks *, jint))(env, callbacks,
+                                                                                          (jint)sizeof *callbacks);
 }
 static inline jint jvmti_dispose(jvmtiEnv *env) { return TABLE_ENTRY(env, 126, jint (*)(jvmtiEnv *))(env); }
 static inline jint jvmti_phase(jvmtiEnv *env, jint *phase) {

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "jvm/method_ids.h"
 
-#include "unwind/stack_bounds.h"
 #include "platform/system.h"
+#include "unwind/stack_bounds.h"
 
 enum { WORD = sizeof(uintptr_t) };
 

@@ -23,8 +23,7 @@ void methods_start(void) { atomic_store(&unnamed, 0); }
 static void push(struct offheap_method *row, uint32_t slot) {
     uint32_t next = atomic_load_explicit(&unnamed, memory_order_relaxed);
     do row->reserved = next;
-    while (!atomic_compare_exchange_weak_explicit(&unnamed, &next, slot, memory_order_release,
-                                                  memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&unnamed, &next, slot, memory_order_release, memory_order_relaxed));
     if (next == 0) bell_ring(); /* otherwise whoever pushed the first has */
 }
 

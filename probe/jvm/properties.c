@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "store/strings.h"
 #include "guard/guard.h"
+#include "store/strings.h"
 
 enum { COMMAND_LINE_BYTES = 16 << 10 }; /* longer ones (class paths) are cut */
 
@@ -50,16 +50,16 @@ static void copy_property(JNIEnv *env, jclass system, jmethodID get_property, co
 }
 
 void properties_of_java(JNIEnv *env) {
-    static const char *const keys[] = {"java.version", "java.vm.name",     "java.vm.version", "java.vm.info",
-                                       "java.vendor",  "java.home",        "sun.java.command", "java.runtime.version"};
+    static const char *const keys[] = {"java.version", "java.vm.name", "java.vm.version",  "java.vm.info",
+                                       "java.vendor",  "java.home",    "sun.java.command", "java.runtime.version"};
     enum { KEYS = sizeof keys / sizeof *keys };
     if (jni_push_local_frame(env, 2 * KEYS + 4) != JNI_OK) {
         jni_exception_clear(env);
         return;
     }
     jclass system = jni_find_class(env, "java/lang/System");
-    jmethodID get = system ? jni_static_method(env, system, "getProperty", "(Ljava/lang/String;)Ljava/lang/String;")
-                           : NULL;
+    jmethodID get =
+        system ? jni_static_method(env, system, "getProperty", "(Ljava/lang/String;)Ljava/lang/String;") : NULL;
     if (jni_exception_check(env)) jni_exception_clear(env);
     for (int i = 0; get && i < KEYS; i++) copy_property(env, system, get, keys[i]);
     jni_pop_local_frame(env, NULL);

@@ -27,9 +27,9 @@ static struct records records_of(uintptr_t nmethod) {
         .pcs_end = base + (uintptr_t)(intptr_t)int_at(nmethod + layout->pcs_end),
         .data = layout->apart ? base + (uintptr_t)(intptr_t)int_at(nmethod + layout->data)
                               : word_at(nmethod + layout->data),
-        .metadata = layout->metadata_offset
-                        ? nmethod + (uintptr_t)(intptr_t)int_at(nmethod + layout->metadata)
-                        : word_at(nmethod + layout->metadata) + (uintptr_t)(intptr_t)int_at(nmethod + layout->relocations),
+        .metadata = layout->metadata_offset ? nmethod + (uintptr_t)(intptr_t)int_at(nmethod + layout->metadata)
+                                            : word_at(nmethod + layout->metadata) +
+                                                  (uintptr_t)(intptr_t)int_at(nmethod + layout->relocations),
     };
 }
 

@@ -109,9 +109,8 @@ static bool nmethod_layout(const struct struct_table *table, struct vm_code_layo
     return field_offset(table, type, "_method", &layout->nmethod_method) &&
            field_offset(table, "nmethod", "_compile_id", &layout->nmethod_compile_id) &&
            field_offset(table, "nmethod", "_state", &layout->nmethod_state) &&
-           (layout->deopt_handler_offset ||
-            (field_offset(table, type, "_deopt_handler_begin", &handlers[0]) &&
-             field_offset(table, type, "_deopt_mh_handler_begin", &handlers[1])));
+           (layout->deopt_handler_offset || (field_offset(table, type, "_deopt_handler_begin", &handlers[0]) &&
+                                             field_offset(table, type, "_deopt_mh_handler_begin", &handlers[1])));
 }
 
 bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *layout) {

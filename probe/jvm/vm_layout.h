@@ -21,17 +21,18 @@ enum { THREAD_IN_NATIVE = 4, THREAD_IN_VM = 6, THREAD_IN_JAVA = 8 };
  * Static fields are addresses, all others byte offsets. */
 struct vm_code_layout {
     const uintptr_t *heaps, *interpreter, *call_stub_return;
-    size_t array_length, array_data;                 /* GrowableArray */
+    size_t array_length, array_data;                      /* GrowableArray */
     size_t heap_memory, heap_segments, heap_segment_log2; /* CodeHeap */
-    size_t space_low, space_high;                    /* VirtualSpace */
-    size_t block_bytes, block_used;                  /* HeapBlock */
-    size_t queue_buffer, queue_limit;                /* StubQueue */
-    size_t blob_name, blob_frame_size;               /* CodeBlob; an nmethod begins with one */
+    size_t space_low, space_high;                         /* VirtualSpace */
+    size_t block_bytes, block_used;                       /* HeapBlock */
+    size_t queue_buffer, queue_limit;                     /* StubQueue */
+    size_t blob_name, blob_frame_size;                    /* CodeBlob; an nmethod begins with one */
     size_t nmethod_method, nmethod_compile_id, nmethod_state;
-    size_t deopt_handlers[2];  /* where frames that are to be deoptimized return to */
-    bool deopt_handler_offset; /* ints, from the start of the nmethod; else addresses */
+    size_t deopt_handlers[2];                  /* where frames that are to be deoptimized return to */
+    bool deopt_handler_offset;                 /* ints, from the start of the nmethod; else addresses */
     size_t wrapper_sp, wrapper_pc, wrapper_fp; /* JavaCallWrapper's anchor */
-    size_t method_const, const_bytes, const_pool, const_number, const_code_size, pool_class, class_ids; /* bytecodes follow a ConstMethod */
+    size_t method_const, const_bytes, const_pool, const_number, const_code_size, pool_class,
+        class_ids;                    /* bytecodes follow a ConstMethod */
     int wrapper_slot, sender_sp_slot; /* words from a frame's fp */
 };
 
@@ -41,14 +42,14 @@ struct vm_scope_layout {
     size_t code_begin;
     bool apart; /* JDK 23: records are in memory of their own at `records`; else in the nmethod */
     size_t records;
-    size_t pcs, pcs_end;   /* ints, from the start of the nmethod or of its records */
-    size_t data;           /* apart: as pcs; else an address */
-    bool metadata_offset;  /* an int, from the start of the nmethod; else behind the relocations in mutable data */
+    size_t pcs, pcs_end;  /* ints, from the start of the nmethod or of its records */
+    size_t data;          /* apart: as pcs; else an address */
+    bool metadata_offset; /* an int, from the start of the nmethod; else behind the relocations in mutable data */
     size_t metadata, relocations;
-    size_t orig_pc;        /* an int, from a frame's sp: where the pc of a deoptimized frame is kept */
+    size_t orig_pc;                         /* an int, from a frame's sp: where the pc of a deoptimized frame is kept */
     size_t desc_bytes, desc_pc, desc_scope; /* PcDesc */
-    int first_bci;         /* what a bci is counted from */
-    bool no_zero_bytes;    /* JDK 20: numbers are written without zero bytes */
+    int first_bci;                          /* what a bci is counted from */
+    bool no_zero_bytes;                     /* JDK 20: numbers are written without zero bytes */
 };
 
 /* False if a field is missing: the JVM is of another make, or newer. */

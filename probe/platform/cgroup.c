@@ -89,8 +89,8 @@ static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
     uint64_t bytes = stat_of(text, v1 ? "total_inactive_file" : "inactive_file") +
                      stat_of(text, v1 ? "total_active_file" : "active_file") / 2 +
                      stat_of(text, "slab_reclaimable") / 2;
-    uint64_t waiting = stat_of(text, v1 ? "total_dirty" : "file_dirty") +
-                       stat_of(text, v1 ? "total_writeback" : "file_writeback");
+    uint64_t waiting =
+        stat_of(text, v1 ? "total_dirty" : "file_dirty") + stat_of(text, v1 ? "total_writeback" : "file_writeback");
     return bytes > waiting ? bytes - waiting : 0;
 }
 

@@ -108,17 +108,15 @@ static void *address_of(const struct tables *tables, const ElfW(Sym) * symbol) {
     uintptr_t address = symbol->st_value + (symbol->st_shndx == SHN_ABS ? 0 : tables->bias);
     if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return (void *)address;
     /* The second argument, aarch64's struct of further words, is only read when the flag bit of the first says so. */
-    return (void *)((uintptr_t(*)(uint64_t, void *))address)(getauxval(AT_HWCAP), NULL);
+    return (void *)((uintptr_t (*)(uint64_t, void *))address)(getauxval(AT_HWCAP), NULL);
 }
 
 void *elf_symbol(const struct link_map *image, const char *name) {
     struct tables tables = read_tables(image);
     if (!tables.symbols || !tables.strings) return NULL;
     const ElfW(Sym) *symbol = NULL;
-    if (tables.gnu_hash)
-        symbol = find_by_gnu_hash(&tables, name);
-    else if (tables.hash)
-        symbol = find_by_hash(&tables, name);
+    if (tables.gnu_hash) symbol = find_by_gnu_hash(&tables, name);
+    else if (tables.hash) symbol = find_by_hash(&tables, name);
     return symbol ? address_of(&tables, symbol) : NULL;
 }
 
@@ -215,7 +213,7 @@ void elf_each_slot(const struct link_map *image, elf_slot_visitor *visit, void *
     struct tables tables = read_tables(image);
     if (!tables.symbols || !tables.strings) return;
     /* The relative ones stand first and name no symbol; libjvm has a hundred thousand. */
-    visit_slots(&tables, tables.relocations + tables.relative_count,
-                tables.relocation_count - tables.relative_count, visit, context);
+    visit_slots(&tables, tables.relocations + tables.relative_count, tables.relocation_count - tables.relative_count,
+                visit, context);
     visit_slots(&tables, tables.call_relocations, tables.call_relocation_count, visit, context);
 }

@@ -33,12 +33,9 @@ static bool read_number(struct reader *reader, uintptr_t *number) {
     for (;;) {
         int byte = next_byte(reader);
         if (byte < 0) return false;
-        if (byte >= '0' && byte <= '9')
-            *number = *number << 4 | (uintptr_t)(byte - '0');
-        else if (byte >= 'a' && byte <= 'f')
-            *number = *number << 4 | (uintptr_t)(byte - 'a' + 10);
-        else
-            return true;
+        if (byte >= '0' && byte <= '9') *number = *number << 4 | (uintptr_t)(byte - '0');
+        else if (byte >= 'a' && byte <= 'f') *number = *number << 4 | (uintptr_t)(byte - 'a' + 10);
+        else return true;
     }
 }
 

@@ -14,9 +14,7 @@ static inline void *system_mmap(void *address, size_t length, int protection, in
     return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 }
 
-static inline int system_munmap(void *address, size_t length) {
-    return (int)syscall(SYS_munmap, address, length);
-}
+static inline int system_munmap(void *address, size_t length) { return (int)syscall(SYS_munmap, address, length); }
 
 /* Zeroed pages, or NULL. */
 static inline void *system_pages(size_t length) {

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "sampling/arithmetic.h"
-#include "store/live_file.h"
 #include "guard/thread_state.h"
-#include "sampling/sampler.h"
 #include "platform/system.h"
+#include "sampling/arithmetic.h"
+#include "sampling/sampler.h"
+#include "store/live_file.h"
 
 enum {
     MOST_BYTES = 1 << 30, /* the interval's upper bound, unless it starts above it */
@@ -39,9 +39,9 @@ enum {
     FREE_NS = 20,
     /* To come into the probe and leave it, and to ask whether it is time for a look. */
     ENTER_NS = 20,
-    OCTAVE = 8,           /* interval codes (sampler_mean) */
-    RISE = 3 * OCTAVE,    /* at a look: a burst is over before eight times as much would be too much */
-    FALL = OCTAVE,        /* in a period */
+    OCTAVE = 8,        /* interval codes (sampler_mean) */
+    RISE = 3 * OCTAVE, /* at a look: a burst is over before eight times as much would be too much */
+    FALL = OCTAVE,     /* in a period */
 };
 
 /* The part of the grant to aim at: codes are 9 % apart, and the nearest may spend half of that too much. */
@@ -52,9 +52,9 @@ static struct {
     uint64_t cpu_at_start;
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
-    _Atomic uint64_t unusual;  /* ns that samples took above USUAL_NS, since the last look */
-    uint64_t read_ns;          /* what a reading of the clock takes */
-    _Atomic uint64_t free_ns;  /* what the free of a sampled block takes */
+    _Atomic uint64_t unusual;        /* ns that samples took above USUAL_NS, since the last look */
+    uint64_t read_ns;                /* what a reading of the clock takes */
+    _Atomic uint64_t free_ns;        /* what the free of a sampled block takes */
     _Atomic uint64_t freeing, freed; /* ns and number of the timed ones that are not in it yet */
     struct {
         _Atomic uint64_t spent; /* ns since the last look, of each sample USUAL_NS at most */
@@ -204,7 +204,8 @@ static void estimate_potential(unsigned size_class, uint64_t passed) {
     if (spent == 0 && *potential == 0) return;
     double now = spent / ((double)passed * 1e-9);
     if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
-    *potential = now > 4 * *potential ? now : *potential + (now - *potential) * one_minus_exp((double)passed / LATELY_NS);
+    *potential =
+        now > 4 * *potential ? now : *potential + (now - *potential) * one_minus_exp((double)passed / LATELY_NS);
     if (*potential < 1) *potential = 0;
 }
 
@@ -232,9 +233,7 @@ static double factor_of(double granted, const double *roots) {
 }
 
 /* The code that a class cannot be sampled more finely than: small blocks share a countdown. */
-static uint8_t finest(unsigned size_class) {
-    return UINT64_C(1) << size_class < SAMPLER_LARGE ? budget.code : 1;
-}
+static uint8_t finest(unsigned size_class) { return UINT64_C(1) << size_class < SAMPLER_LARGE ? budget.code : 1; }
 
 static uint8_t bounded(int code, uint8_t least) {
     if (code < least) code = least;

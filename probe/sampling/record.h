@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "store/ranges.h"
 #include "recording.h"
+#include "store/ranges.h"
 #include "unwind/unwind.h"
 
 /* After the real allocation; keeps errno.  Decides by the sampler, so call it once a block. */

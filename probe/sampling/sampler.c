@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 
-#include "sampling/arithmetic.h"
 #include "platform/system.h"
+#include "sampling/arithmetic.h"
 
 #ifdef SHARE_A_LINE
 _Atomic uint64_t sampler_shared;
@@ -205,9 +205,7 @@ bool sampler_takes(size_t size) {
     return true;
 }
 
-uint8_t sampler_code(void) {
-    return atomic_load_explicit(&common.interval, memory_order_relaxed) ? self.taken : 0;
-}
+uint8_t sampler_code(void) { return atomic_load_explicit(&common.interval, memory_order_relaxed) ? self.taken : 0; }
 
 double sampler_weight(size_t size) {
     if (atomic_load_explicit(&common.interval, memory_order_relaxed) == 0) return 1;

@@ -11,8 +11,8 @@
 #include "store/stacks.h"
 
 static __attribute__((noinline)) uint32_t walk_into(uint64_t *frames, enum offheap_hook hook,
-                                                    enum offheap_stack_kind kind,
-                                                    struct unwind_registers *registers, bool memo) {
+                                                    enum offheap_stack_kind kind, struct unwind_registers *registers,
+                                                    bool memo) {
     struct stack_memo_draft draft;
     bool keep = memo && stack_memo_begin(&draft, registers);
     uint8_t flags = 0;

@@ -4,11 +4,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "guard/guard.h"
 #include "jvm/java.h"
+#include "platform/compiler.h"
 #include "store/memory_bound.h"
 #include "store/modules.h"
-#include "guard/guard.h"
-#include "platform/compiler.h"
 #include "unwind/stack_bounds.h"
 
 enum {

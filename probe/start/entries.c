@@ -42,8 +42,7 @@ static int attach_start(JavaVM *vm, const char *text) {
 
 static int answer(JavaVM *vm, const char *text) {
     if (text && strcmp(text, "stop") == 0) return probe_stop();
-    if (text && strcmp(text, "status") == 0)
-        return guard_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
+    if (text && strcmp(text, "status") == 0) return guard_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
     if (text && strcmp(text, "keep") == 0) {
         probe_keep();
         return PROBE_OK;

@@ -67,8 +67,7 @@ static void describe_process(void) {
 }
 
 static int start(const struct options *options, enum offheap_entry entry) {
-    if (guard_state() == GUARD_RECORDING)
-        return guard_is_recording() ? PROBE_ALREADY_RECORDING : PROBE_FORKED;
+    if (guard_state() == GUARD_RECORDING) return guard_is_recording() ? PROBE_ALREADY_RECORDING : PROBE_FORKED;
     if (!guard_prepare()) return PROBE_CANNOT_MAP;
     next_resolve();
     listening_begin();
@@ -79,11 +78,11 @@ static int start(const struct options *options, enum offheap_entry entry) {
     if (error) return error;
     budget_describe(live, options);
     bool exact = options->interval == 0;
-    bool tables = table_start(LIVE_ROWS(uint64_t, OFFHEAP_KEYS), LIVE_ROWS(struct offheap_value, OFFHEAP_VALUES),
-                              live->sections[OFFHEAP_KEYS].capacity, live_most_blocks(), exact) &&
-                  ranges_start(LIVE_ROWS(struct offheap_range, OFFHEAP_RANGES),
-                               live->sections[OFFHEAP_RANGES].capacity) &&
-                  stacks_start(live->sections[OFFHEAP_STACKS].capacity) && strings_start(exact);
+    bool tables =
+        table_start(LIVE_ROWS(uint64_t, OFFHEAP_KEYS), LIVE_ROWS(struct offheap_value, OFFHEAP_VALUES),
+                    live->sections[OFFHEAP_KEYS].capacity, live_most_blocks(), exact) &&
+        ranges_start(LIVE_ROWS(struct offheap_range, OFFHEAP_RANGES), live->sections[OFFHEAP_RANGES].capacity) &&
+        stacks_start(live->sections[OFFHEAP_STACKS].capacity) && strings_start(exact);
     if (!tables) {
         table_stop();
         live_file_close();
@@ -104,7 +103,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     bool patched = hooks_preloaded() || got_patch(hooks_to_patch(exact)) >= 0;
     guard_set_state(GUARD_RECORDING);
     if (!patched) return PROBE_CANNOT_PATCH; /* probe_start stops what has begun */
-    listening_modules_changed(); /* what a dlopen brought meanwhile */
+    listening_modules_changed();             /* what a dlopen brought meanwhile */
     if (entry != OFFHEAP_PRELOAD) agent_start();
     return PROBE_OK;
 }

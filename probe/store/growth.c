@@ -5,14 +5,14 @@
 #include <time.h>
 
 #include "platform/cgroup.h"
+#include "platform/system.h"
 #include "store/live_file.h"
 #include "store/memory_bound.h"
-#include "platform/system.h"
 
 enum {
     QUADRUPLED = 1 << 20, /* segments below: each costs every look-up a cache line */
     ROW_BYTES = sizeof(uint64_t) + sizeof(struct offheap_value),
-    LEAST_ROWS = 1 << 13, /* VALUES then start on a page */
+    LEAST_ROWS = 1 << 13,  /* VALUES then start on a page */
     ASKED_AGAIN = 8 << 20, /* bytes prepared: then the memory limit is looked at again, which takes 50 us or more */
     PAUSE_NS = 1000000000, /* after a refusal */
     WAIT_NS = 500000,      /* at most, of a thread whose block finds no place */
@@ -22,7 +22,7 @@ enum {
 static struct {
     _Atomic bool busy; /* one thread at a time */
     bool force;
-    uint64_t rows; /* of the segment that is being prepared; 0: none is */
+    uint64_t rows;  /* of the segment that is being prepared; 0: none is */
     uint64_t steps; /* a turn, of 64 KiB */
     uint64_t offset, done;
     _Atomic uint64_t refused_ns; /* 0: there was no refusal since the last step */

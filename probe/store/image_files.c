@@ -16,14 +16,14 @@
 #include <sys/stat.h>
 
 #include "platform/cgroup.h"
-#include "store/live_file.h"
 #include "platform/system.h"
+#include "store/live_file.h"
 
 enum {
-    MOST = 64,              /* files; a program extracts a handful */
-    SETTLED_TICKS = 1000,   /* of 10 ms */
-    COPIES = 16 << 20,      /* bytes of all images; what a library exports has 10 KB to 1 MB */
-    SHARE_OF_ROOM = 8,      /* and no more than this part of what the cgroup has left: it counts as the program's */
+    MOST = 64,            /* files; a program extracts a handful */
+    SETTLED_TICKS = 1000, /* of 10 ms */
+    COPIES = 16 << 20,    /* bytes of all images; what a library exports has 10 KB to 1 MB */
+    SHARE_OF_ROOM = 8,    /* and no more than this part of what the cgroup has left: it counts as the program's */
 };
 
 /* What the descriptor is of: a program that closes all it does not know may have reused the number. */
@@ -184,7 +184,8 @@ void image_files_start(void) {
     close_all(); /* of a recording that ended with a VM */
     struct cgroup_room group;
     files.room = COPIES;
-    if (cgroup_read(&group) && group.left / SHARE_OF_ROOM < files.room) files.room = (size_t)(group.left / SHARE_OF_ROOM);
+    if (cgroup_read(&group) && group.left / SHARE_OF_ROOM < files.room)
+        files.room = (size_t)(group.left / SHARE_OF_ROOM);
     files.next = 0;
     each_new(hold_memory);
     errno = saved;
@@ -227,8 +228,7 @@ void image_files_settle(void) {
 void image_files_stop(void) {
     if (!take()) return;
     int saved = errno;
-    for (uint32_t i = 0; i < files.count; i++)
-        __atomic_store_n(&rows()[files.held[i].row].image, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < files.count; i++) __atomic_store_n(&rows()[files.held[i].row].image, 0, __ATOMIC_RELEASE);
     close_all();
     errno = saved;
     give();

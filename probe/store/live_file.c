@@ -24,9 +24,9 @@
 struct offheap_header *live;
 
 enum {
-    PAGE = 65536, /* the largest that aarch64 has: a section's pages are its own */
+    PAGE = 65536,       /* the largest that aarch64 has: a section's pages are its own */
     TICK_NS = 10000000, /* a constant, so that a division by it is none */
-    STEP = 64 * 1024, /* append-only sections get their pages in steps of this */
+    STEP = 64 * 1024,   /* append-only sections get their pages in steps of this */
 };
 
 /* Only the rows in use take memory: the file is sparse and each append-only section's
@@ -52,8 +52,8 @@ static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) 
 static uint64_t lay_out(struct offheap_section *sections, const struct shape *shapes) {
     uint64_t at = round_up(OFFHEAP_HEADER_BYTES, PAGE);
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
-        sections[i] = (struct offheap_section){
-            .offset = at, .capacity = shapes[i].capacity, .row_bytes = shapes[i].row_bytes};
+        sections[i] =
+            (struct offheap_section){.offset = at, .capacity = shapes[i].capacity, .row_bytes = shapes[i].row_bytes};
         at = round_up(at + shapes[i].capacity * shapes[i].row_bytes, PAGE);
     }
     return at;
@@ -132,8 +132,7 @@ static uint64_t address_space_to_grow(uint64_t wanted) {
 static struct offheap_header *map(int fd, uint64_t bytes) {
     uint64_t more = address_space_to_grow(memory_for_growth());
     for (;; more = more / 2 / PAGE * PAGE) {
-        struct offheap_header *header =
-            system_mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        struct offheap_header *header = system_mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         file_state.mapped_bytes = bytes + more;
         if (header != MAP_FAILED || !more) return header;
     }
@@ -182,8 +181,8 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
     return PROBE_OK;
 }
 
-static int map_somewhere(const struct options *options, uint64_t bytes,
-                         const struct offheap_section *sections, struct offheap_header **mapped) {
+static int map_somewhere(const struct options *options, uint64_t bytes, const struct offheap_section *sections,
+                         struct offheap_header **mapped) {
     if (options->file[0]) return map_file(options->file, bytes, sections, mapped);
     const char *temporary = getenv("TMPDIR");
     const char *directories[] = {options->directory[0] ? options->directory : "/dev/shm",
@@ -265,10 +264,10 @@ int live_file_create(const struct options *options, enum offheap_entry entry, ui
     memcpy(header->sections, sections, sizeof sections);
     live = header;
 
-    live_reserve(OFFHEAP_STRINGS, 1);  /* offset 0 is "" */
-    live_reserve(OFFHEAP_STACKS, 1);   /* row 0 is "no stack" */
+    live_reserve(OFFHEAP_STRINGS, 1); /* offset 0 is "" */
+    live_reserve(OFFHEAP_STACKS, 1);  /* row 0 is "no stack" */
     live_populate(OFFHEAP_COUNTERS, shards);
-    live_reserve(OFFHEAP_THREADS, 1);  /* row 0 is "other threads" */
+    live_reserve(OFFHEAP_THREADS, 1); /* row 0 is "other threads" */
     return PROBE_OK;
 }
 
@@ -329,8 +328,7 @@ bool live_publish_segment(uint64_t offset, uint64_t rows) {
 static bool populate(enum offheap_section_id section, uint64_t bytes) {
     if (likely(atomic_load_explicit(&file_state.populated[section], memory_order_acquire) >= bytes)) return true;
     /* Held for one madvise; the holder cannot be interrupted by itself (guard_enter). */
-    while (atomic_exchange_explicit(&file_state.populating, 1, memory_order_acquire))
-        ;
+    while (atomic_exchange_explicit(&file_state.populating, 1, memory_order_acquire));
     uint64_t done = atomic_load_explicit(&file_state.populated[section], memory_order_relaxed);
     bool ok = done >= bytes;
     if (!ok) {
@@ -360,8 +358,7 @@ int64_t live_reserve(enum offheap_section_id section, uint64_t rows) {
     do {
         if (rows > s->capacity - first) return -1;
         if (!populate(section, (first + rows) * s->row_bytes)) return -1;
-    } while (!__atomic_compare_exchange_n(&s->used, &first, first + rows, true, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&s->used, &first, first + rows, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
     return (int64_t)first;
 }
 

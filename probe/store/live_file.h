@@ -30,8 +30,7 @@ uint64_t live_populate_at(uint64_t offset, uint64_t bytes);
 bool live_publish_segment(uint64_t offset, uint64_t rows);
 
 /* First row of a section, as `type *`. */
-#define LIVE_ROWS(type, section) \
-    ((type *)((char *)live + live->sections[section].offset))
+#define LIVE_ROWS(type, section) ((type *)((char *)live + live->sections[section].offset))
 
 /* Reserves `rows` consecutive rows of an append-only section that several threads fill.
  * Returns the first row, or -1 when full.  The rows are readable once whatever

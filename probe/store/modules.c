@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "platform/mappings.h"
+#include "platform/system.h"
 #include "store/frames.h"
 #include "store/live_file.h"
 #include "store/strings.h"
-#include "platform/mappings.h"
-#include "platform/system.h"
 
 struct module modules[MODULES_MAX];
 _Atomic uint32_t modules_generation;
@@ -83,8 +83,11 @@ static void place(struct image *image) {
 
 /* During a visit by dl_iterate_phdr, which has the list locked. */
 static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
-    *image = (struct image){.bias = info->dlpi_addr, .name = info->dlpi_name, .headers = info->dlpi_phdr,
-                            .header_count = info->dlpi_phnum, .locked = true};
+    *image = (struct image){.bias = info->dlpi_addr,
+                            .name = info->dlpi_name,
+                            .headers = info->dlpi_phdr,
+                            .header_count = info->dlpi_phnum,
+                            .locked = true};
     place(image);
 }
 
@@ -93,8 +96,11 @@ static void image_of_headers(const struct dl_phdr_info *info, struct image *imag
 static bool image_of_object(const struct found_object *object, struct image *image) {
     struct link_map map; /* the three fields that are public, and first */
     if (!system_read((uintptr_t)object->link_map, &map, offsetof(struct link_map, l_next))) return false;
-    *image = (struct image){.start = (uintptr_t)object->map_start, .end = (uintptr_t)object->map_end,
-                            .bias = map.l_addr, .dynamic = map.l_ld, .name = map.l_name};
+    *image = (struct image){.start = (uintptr_t)object->map_start,
+                            .end = (uintptr_t)object->map_end,
+                            .bias = map.l_addr,
+                            .dynamic = map.l_ld,
+                            .name = map.l_name};
     return true;
 }
 
@@ -206,7 +212,7 @@ static void find_build_id(const uint8_t *notes, size_t length, struct descriptio
 }
 
 /* The segment that holds [at, at + length), if it is loaded and readable. */
-static const ElfW(Phdr) *segment_of(const struct image *image, uintptr_t at, size_t length) {
+static const ElfW(Phdr) * segment_of(const struct image *image, uintptr_t at, size_t length) {
     for (size_t i = 0; i < image->header_count; i++) {
         const ElfW(Phdr) *header = &image->headers[i];
         uintptr_t start = image->bias + header->p_vaddr;
@@ -241,10 +247,8 @@ static bool find_path(const struct image *image, struct description *description
     if (!read_name(image, path, room)) return false;
     if (path[0] == '/') return true;
     path[0] = 0;
-    if (description->module.vdso)
-        strcpy(path, "[vdso]");
-    else if (!mapping_of(image->start, &mapping, path, room))
-        path[0] = 0;
+    if (description->module.vdso) strcpy(path, "[vdso]");
+    else if (!mapping_of(image->start, &mapping, path, room)) path[0] = 0;
     return true;
 }
 

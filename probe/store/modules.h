@@ -11,7 +11,7 @@
 struct module {
     uintptr_t start, end; /* mapped */
     uintptr_t bias;
-    uintptr_t entry; /* where the kernel starts a program, or the dynamic linker */
+    uintptr_t entry;             /* where the kernel starts a program, or the dynamic linker */
     const uint8_t *eh_frame_hdr; /* mapped .eh_frame_hdr, or NULL */
     uint64_t eh_frame_hdr_bytes;
     const uint8_t *readable_low, *readable_high; /* the loaded segment around .eh_frame_hdr */
@@ -19,7 +19,7 @@ struct module {
     uint64_t identity;                           /* a hash of path, extent and build-id */
     /* NATIVE | row << 40 | -bias, so that adding a pc makes its frame; 0: it has no row. */
     _Atomic uint64_t frame_base;
-    bool own;  /* liboffheap itself */
+    bool own; /* liboffheap itself */
     bool vdso;
     bool stays; /* nobody unmaps it before the process ends */
 };

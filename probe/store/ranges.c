@@ -104,7 +104,8 @@ static bool remove_locked(uint64_t start, uint64_t end, struct ranges_taken *tak
         struct offheap_range head = range, tail = range;
         head.end = start;
         tail.start = end;
-        bool has_head = range.start < start, has_tail = range.end > end;
+        bool has_head = range.start < start;
+        bool has_tail = range.end > end;
         if (has_head && has_tail) {
             /* Cut in two: nothing else can overlap. */
             write_row(row, &head);

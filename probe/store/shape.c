@@ -10,7 +10,8 @@ enum {
     LEAST_STACKS = 1 << 12,
     LEAST_METHODS = 1 << 12,
     LEAST_RANGES = 1 << 11,
-    OWN_BYTES = 1200 << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; tests/test_admission.py */
+    OWN_BYTES = 1200
+        << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; tests/test_admission.py */
 };
 
 bool shape_appends(enum offheap_section_id section) {
@@ -45,7 +46,8 @@ static uint64_t halved(uint64_t capacity, unsigned times, uint64_t least) {
 
 static void choose(const struct options *options, unsigned times, struct shape *shapes) {
     bool exact = is_exact(options);
-    uint64_t stacks = halved(options->stacks, times, LEAST_STACKS), blocks = halved(options->blocks, times, LEAST_BLOCKS);
+    uint64_t stacks = halved(options->stacks, times, LEAST_STACKS),
+             blocks = halved(options->blocks, times, LEAST_BLOCKS);
     const struct shape chosen[OFFHEAP_SECTIONS] = {
         [OFFHEAP_STRINGS] = {exact ? 16u << 20 : 4u << 20, 1},
         [OFFHEAP_MODULES] = {4096, sizeof(struct offheap_module)},
@@ -65,8 +67,8 @@ static void choose(const struct options *options, unsigned times, struct shape *
 
 static uint64_t taken_at_start(const struct shape *shapes) {
     /* What the table and the set of ranges keep beside their sections grows with those. */
-    uint64_t bytes = OFFHEAP_HEADER_BYTES + OWN_BYTES + shapes[OFFHEAP_KEYS].capacity / 8 +
-                     shapes[OFFHEAP_RANGES].capacity * 4;
+    uint64_t bytes =
+        OFFHEAP_HEADER_BYTES + OWN_BYTES + shapes[OFFHEAP_KEYS].capacity / 8 + shapes[OFFHEAP_RANGES].capacity * 4;
     for (int i = 0; i < OFFHEAP_SECTIONS; i++)
         bytes += shape_appends((enum offheap_section_id)i) ? (uint64_t)STEP : shapes[i].capacity * shapes[i].row_bytes;
     return bytes;

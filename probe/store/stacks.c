@@ -71,8 +71,7 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
         if (row == 0) {
             /* Lost the race for the slot: the row stays unused, harmless. */
             if (!mine && !(mine = add(hash, frames, depth, kind, flags))) break;
-            if (atomic_compare_exchange_strong_explicit(slot, &row, mine, memory_order_release,
-                                                        memory_order_acquire))
+            if (atomic_compare_exchange_strong_explicit(slot, &row, mine, memory_order_release, memory_order_acquire))
                 return mine;
         }
         if (same(&rows[row], hash, frames, depth, kind)) return row;

@@ -42,8 +42,7 @@ uint32_t live_string(const char *text, size_t length) {
                                                         memory_order_acquire))
                 return (uint32_t)mine;
         }
-        if (offset + length < capacity && memcmp(strings + offset, text, length) == 0 &&
-            strings[offset + length] == 0)
+        if (offset + length < capacity && memcmp(strings + offset, text, length) == 0 && strings[offset + length] == 0)
             return offset;
     }
     if (mine >= 0) return (uint32_t)mine; /* a crowded index costs a duplicate, not the name */

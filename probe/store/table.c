@@ -18,9 +18,9 @@ _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 enum {
     BUCKET = TABLE_BUCKET,
     FARTHEST = TABLE_FARTHEST, /* buckets a key may go past: with 512 neighbours taken the segment is full */
-    CROWDED = 8,   /* so many gone past: four fifths of the segment are taken */
-    CAN_TELL = 1 << 17, /* rows of which 1 in TABLE_COUNTED tells how many are taken, to 5 % */
-    STUCK = 255,   /* a counter that reached it stays: it can no longer be counted down rightly */
+    CROWDED = 8,               /* so many gone past: four fifths of the segment are taken */
+    CAN_TELL = 1 << 17,        /* rows of which 1 in TABLE_COUNTED tells how many are taken, to 5 % */
+    STUCK = 255,               /* a counter that reached it stays: it can no longer be counted down rightly */
     SEGMENTS = OFFHEAP_SEGMENTS + 1,
 };
 
@@ -114,16 +114,14 @@ uint64_t table_fills(void) {
 static void count_up(_Atomic uint8_t *counter) {
     uint8_t count = atomic_load_explicit(counter, memory_order_relaxed);
     while (count != STUCK && !atomic_compare_exchange_weak_explicit(counter, &count, count + 1, memory_order_relaxed,
-                                                                    memory_order_relaxed))
-        ;
+                                                                    memory_order_relaxed));
 }
 
 static void count_down(_Atomic uint8_t *counter) {
     uint8_t count = atomic_load_explicit(counter, memory_order_relaxed);
-    while (count != STUCK && count != 0 &&
-           !atomic_compare_exchange_weak_explicit(counter, &count, count - 1, memory_order_relaxed,
-                                                  memory_order_relaxed))
-        ;
+    while (
+        count != STUCK && count != 0 &&
+        !atomic_compare_exchange_weak_explicit(counter, &count, count - 1, memory_order_relaxed, memory_order_relaxed));
 }
 
 static void count_block(struct segment *segment, const void *block, int64_t change) {
@@ -262,8 +260,7 @@ bool table_remove(const void *block, struct offheap_value *value) {
     if (!atomic_compare_exchange_strong_explicit(&keys_of(place.segment)[place.slot], &key, 0, memory_order_release,
                                                  memory_order_relaxed))
         return false;
-    for (unsigned n = 0; n < place.distance; n++)
-        count_down(&place.segment->passed[nth_bucket(place.segment, key, n)]);
+    for (unsigned n = 0; n < place.distance; n++) count_down(&place.segment->passed[nth_bucket(place.segment, key, n)]);
     if (!table.exact) count_down(&table_filter[table_filter_index(block)]);
     count_block(place.segment, block, -1);
     return true;

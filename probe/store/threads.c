@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "store/live_file.h"
 #include "guard/guard.h"
 #include "guard/thread_state.h"
 #include "platform/compiler.h"
 #include "platform/system.h"
+#include "store/live_file.h"
 
 enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
 

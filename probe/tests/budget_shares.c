@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sampling/budget.h"
-#include "store/live_file.h"
-#include "sampling/sampler.h"
 #include "platform/system.h"
+#include "sampling/budget.h"
+#include "sampling/sampler.h"
+#include "store/live_file.h"
 
 enum { LEAST = 32 << 10, SAMPLE_NS = 830, PASS_NS = 40, READ_NS = 24, ENTER_NS = 20, FREE_NS = 600 };
 
@@ -146,8 +146,7 @@ int main(void) {
 
     spent = (double)truly_spent, used = (double)cpu;
     for (int i = 0; i < 30; i++) second(15000, i % 2 ? 100000 : 10, i % 2 ? 0.9 : 0.3);
-    check("now and then small ones as well: spent", ((double)truly_spent - spent) / ((double)cpu - used), 0.006,
-          0.012);
+    check("now and then small ones as well: spent", ((double)truly_spent - spent) / ((double)cpu - used), 0.006, 0.012);
     check_estimates("waves");
 
     for (int i = 0; i < 20; i++) second(20, 10, 0.01);

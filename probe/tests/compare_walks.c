@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "jvm/java_stack.h"
-#include "store/live_file.h"
 #include "platform/system.h"
+#include "store/live_file.h"
 
 enum { FRAMES = 256 };
 

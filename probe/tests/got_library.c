@@ -2,8 +2,8 @@
 
 #include <stdatomic.h>
 
-#include "platform/elf_image.h"
 #include "hooks/got.h"
+#include "platform/elf_image.h"
 #include "platform/mappings.h"
 
 static atomic_ulong mallocs;
@@ -54,7 +54,8 @@ static size_t dump(struct got_slot *slots, size_t max) {
     return all.count;
 }
 
-__attribute__((visibility("default"))) struct got_api got_api = {patch, follow, got_restore, dump, counted, next, symbol, NULL};
+__attribute__((visibility("default"))) struct got_api got_api = {patch,   follow, got_restore, dump,
+                                                                 counted, next,   symbol,      NULL};
 
 __attribute__((constructor)) static void find(void) {
     next_malloc = (void *(*)(size_t))next("malloc");

@@ -18,7 +18,8 @@ int main(void) {
         random = random * 1664525 + 1013904223;
         int which = (int)(random >> 16) % SIZES;
         blocks[which]++;
-        if (!sampler_passes(sizes[which]) && !sampler_passes_on(sizes[which])) sampled[which] += sampler_takes(sizes[which]);
+        if (!sampler_passes(sizes[which]) && !sampler_passes_on(sizes[which]))
+            sampled[which] += sampler_takes(sizes[which]);
     }
     int failed = 0;
     for (int i = 0; i < SIZES; i++) {

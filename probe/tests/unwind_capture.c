@@ -23,12 +23,11 @@ static bool own(uintptr_t pc) {
 }
 
 /* Called by a function of this library right after unwind_here(). */
-#define WALK(capture, max)                                                                     \
-    do {                                                                                       \
-        unwind_here(&(capture)->at);                                                           \
-        (capture)->count = unwind(&(capture)->at, (capture)->frames, (max), &(capture)->end);  \
-        for (size_t i = 0; i < (capture)->count; i++)                                          \
-            (capture)->addresses[i] = decoded((capture)->frames[i]);                           \
+#define WALK(capture, max)                                                                                     \
+    do {                                                                                                       \
+        unwind_here(&(capture)->at);                                                                           \
+        (capture)->count = unwind(&(capture)->at, (capture)->frames, (max), &(capture)->end);                  \
+        for (size_t i = 0; i < (capture)->count; i++) (capture)->addresses[i] = decoded((capture)->frames[i]); \
     } while (0)
 
 __attribute__((noinline)) void capture_stack(struct capture *capture, size_t max) { WALK(capture, max); }

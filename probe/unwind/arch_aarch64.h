@@ -18,10 +18,8 @@ enum {
 #define ARCH_STACK_ALIGNMENT 16u
 
 /* DWARF register number -> column, or -1 for a register that is not followed. */
-static inline int arch_column(uint64_t number)
-{
-    if (number >= 19 && number <= 28)
-        return COLUMN_X19 + (int)(number - 19);
+static inline int arch_column(uint64_t number) {
+    if (number >= 19 && number <= 28) return COLUMN_X19 + (int)(number - 19);
     switch (number) {
     case 29: return COLUMN_FP;
     case 30: return COLUMN_LR;
@@ -30,8 +28,7 @@ static inline int arch_column(uint64_t number)
     }
 }
 
-static inline uintptr_t arch_thread_pointer(void)
-{
+static inline uintptr_t arch_thread_pointer(void) {
     uintptr_t pointer;
     __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
     return pointer;
@@ -43,25 +40,24 @@ static inline uintptr_t arch_thread_pointer(void)
 enum { SIGNAL_FRAME_X0 = 312, SIGNAL_FRAME_SP = SIGNAL_FRAME_X0 + 31 * 8, SIGNAL_FRAME_PC = SIGNAL_FRAME_SP + 8 };
 
 /* Drops a pointer authentication code (XPACLRI, a no-op where there is none). */
-static inline uintptr_t arch_strip(uintptr_t address)
-{
+static inline uintptr_t arch_strip(uintptr_t address) {
     register uintptr_t lr __asm__("x30") = address;
     __asm__("hint #7" : "+r"(lr));
     return lr;
 }
 
-#define unwind_here(registers)                        \
-    __asm__ volatile("adr x9, .\n\t"                  \
-                     "mov x10, sp\n\t"                \
-                     "stp x9, x10, [%0]\n\t"          \
-                     "stp x29, x19, [%0, #16]\n\t"    \
-                     "stp x20, x21, [%0, #32]\n\t"    \
-                     "stp x22, x23, [%0, #48]\n\t"    \
-                     "stp x24, x25, [%0, #64]\n\t"    \
-                     "stp x26, x27, [%0, #80]\n\t"    \
-                     "stp x28, x30, [%0, #96]"        \
-                     :                                \
-                     : "r"(registers)                 \
+#define unwind_here(registers)                     \
+    __asm__ volatile("adr x9, .\n\t"               \
+                     "mov x10, sp\n\t"             \
+                     "stp x9, x10, [%0]\n\t"       \
+                     "stp x29, x19, [%0, #16]\n\t" \
+                     "stp x20, x21, [%0, #32]\n\t" \
+                     "stp x22, x23, [%0, #48]\n\t" \
+                     "stp x24, x25, [%0, #64]\n\t" \
+                     "stp x26, x27, [%0, #80]\n\t" \
+                     "stp x28, x30, [%0, #96]"     \
+                     :                             \
+                     : "r"(registers)              \
                      : "x9", "x10", "memory")
 
 #endif

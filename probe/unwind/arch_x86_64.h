@@ -21,8 +21,7 @@ enum {
 #define ARCH_STACK_ALIGNMENT 8u
 
 /* DWARF register number -> column, or -1 for a register that is not followed. */
-static inline int arch_column(uint64_t number)
-{
+static inline int arch_column(uint64_t number) {
     switch (number) {
     case 3: return COLUMN_RBX;
     case 6: return COLUMN_FP;
@@ -37,17 +36,13 @@ static inline int arch_column(uint64_t number)
     }
 }
 
-static inline uintptr_t arch_thread_pointer(void)
-{
+static inline uintptr_t arch_thread_pointer(void) {
     uintptr_t pointer;
     __asm__("mov %%fs:0, %0" : "=r"(pointer));
     return pointer;
 }
 
-static inline uintptr_t arch_strip(uintptr_t address)
-{
-    return address;
-}
+static inline uintptr_t arch_strip(uintptr_t address) { return address; }
 
 #define unwind_here(registers)                 \
     __asm__ volatile("lea 0(%%rip), %%rax\n\t" \

@@ -12,10 +12,8 @@ static bool look_at(struct cfi_window *window, const uint8_t *at) {
     if (before > (size_t)(at - image->low)) before = (size_t)(at - image->low);
     if (behind > (size_t)(image->high - at)) behind = (size_t)(image->high - at);
     window->low = window->high = at - before;
-    if (image->stays)
-        memcpy(window->bytes, window->low, before + behind);
-    else
-        window->gone |= !system_read((uintptr_t)window->low, window->bytes, before + behind);
+    if (image->stays) memcpy(window->bytes, window->low, before + behind);
+    else window->gone |= !system_read((uintptr_t)window->low, window->bytes, before + behind);
     if (!window->gone) window->high = at + behind;
     return !window->gone;
 }
@@ -70,10 +68,8 @@ int64_t cfi_sleb(struct cfi_cursor *cursor) {
 }
 
 static void skip(struct cfi_cursor *cursor, uint64_t count) {
-    if (cursor->bad || (uint64_t)(cursor->end - cursor->at) < count)
-        cursor->bad = true;
-    else
-        cursor->at += count;
+    if (cursor->bad || (uint64_t)(cursor->end - cursor->at) < count) cursor->bad = true;
+    else cursor->at += count;
 }
 
 enum encoding { ENCODED_OMIT = 0xff, ENCODED_INDIRECT = 0x80, ENCODED_PCREL = 0x10, ENCODED_DATAREL = 0x30 };
@@ -162,7 +158,7 @@ static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *
             case 'P': read_encoded(&data, read_u8(&data), image->header); break;
             case 'L': read_u8(&data); break;
             case 'S': cie->signal_frame = true; break;
-            case 'B': break; /* aarch64: signed with the B key */
+            case 'B': break;       /* aarch64: signed with the B key */
             default: return false; /* what follows could not be read, 'R' perhaps among it */
             }
         }
@@ -210,10 +206,8 @@ static const uint8_t *search_header(struct cfi_window *window, uintptr_t pc) {
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         struct cfi_cursor entry = {table + middle * 8, image->high, false, window};
-        if ((uintptr_t)image->header + (uintptr_t)cfi_signed(&entry, 4) <= pc)
-            low = middle + 1;
-        else
-            high = middle;
+        if ((uintptr_t)image->header + (uintptr_t)cfi_signed(&entry, 4) <= pc) low = middle + 1;
+        else high = middle;
     }
     if (low == 0) return NULL;
     struct cfi_cursor entry = {table + (low - 1) * 8 + 4, image->high, false, window};

@@ -16,14 +16,14 @@
 
 /* One module's unwind information, where it is mapped, or was: another thread may unmap it at any time. */
 struct cfi_image {
-    const uint8_t *header; /* .eh_frame_hdr */
+    const uint8_t *header;     /* .eh_frame_hdr */
     const uint8_t *low, *high; /* the readable segment around it; nothing outside is read */
     bool stays;                /* nobody unmaps it: no need to ask the kernel, which takes ten times as long */
 };
 
 /* How a register of the caller is found (DWARF 5 section 6.4.1). */
 enum cfi_how {
-    CFI_SAME,           /* unchanged, or never mentioned */
+    CFI_SAME, /* unchanged, or never mentioned */
     CFI_UNDEFINED,
     CFI_OFFSET,         /* at CFA + value */
     CFI_VAL_OFFSET,     /* is CFA + value */

@@ -80,10 +80,8 @@ struct evaluation {
 };
 
 static void push(struct evaluation *e, uintptr_t word) {
-    if (e->depth == EXPRESSION_DEPTH)
-        e->bad = true;
-    else
-        e->words[e->depth++] = word;
+    if (e->depth == EXPRESSION_DEPTH) e->bad = true;
+    else e->words[e->depth++] = word;
 }
 
 static uintptr_t pop(struct evaluation *e) {
@@ -96,25 +94,19 @@ static uintptr_t pop(struct evaluation *e) {
 
 /* Copies the word that is `index` below the top. */
 static void pick(struct evaluation *e, unsigned index) {
-    if (index >= e->depth)
-        e->bad = true;
-    else
-        push(e, e->words[e->depth - 1 - index]);
+    if (index >= e->depth) e->bad = true;
+    else push(e, e->words[e->depth - 1 - index]);
 }
 
 static void push_register(struct evaluation *e, uint64_t number, int64_t offset) {
     int column = arch_column(number);
-    if (column < 0)
-        e->bad = true;
-    else
-        push(e, get(e->registers, column) + (uintptr_t)offset);
+    if (column < 0) e->bad = true;
+    else push(e, get(e->registers, column) + (uintptr_t)offset);
 }
 
 static void jump(struct evaluation *e, const uint8_t *start, int64_t distance) {
-    if (distance < start - e->code.at || distance > e->code.end - e->code.at)
-        e->bad = true;
-    else
-        e->code.at += distance;
+    if (distance < start - e->code.at || distance > e->code.end - e->code.at) e->bad = true;
+    else e->code.at += distance;
 }
 
 static uintptr_t binary(struct evaluation *e, uint8_t opcode, uintptr_t a, uintptr_t b) {
@@ -177,10 +169,8 @@ static void execute(struct evaluation *e, uint8_t opcode, const uint8_t *start) 
     case DW_OP_constu: push(e, cfi_uleb(code)); break;
     case DW_OP_consts: push(e, (uintptr_t)cfi_sleb(code)); break;
     case DW_OP_deref:
-        if (read_stack(e->stack, pop(e), &a))
-            push(e, a);
-        else
-            e->bad = true;
+        if (read_stack(e->stack, pop(e), &a)) push(e, a);
+        else e->bad = true;
         break;
     case DW_OP_dup: pick(e, 0); break;
     case DW_OP_over: pick(e, 1); break;
@@ -203,9 +193,7 @@ static void execute(struct evaluation *e, uint8_t opcode, const uint8_t *start) 
         if (pop(e)) jump(e, start, distance);
         break;
     }
-    default:
-        b = pop(e), a = pop(e);
-        push(e, binary(e, opcode, a, b));
+    default: b = pop(e), a = pop(e); push(e, binary(e, opcode, a, b));
     }
 }
 
@@ -249,8 +237,7 @@ static bool find_column(const struct cfi_image *image, const struct cfi_row *row
 bool cfi_step(const struct cfi_image *image, const struct cfi_row *row, const struct cfi_stack *stack, bool leaf,
               struct unwind_registers *registers) {
     uintptr_t cfa;
-    if (row->cfa_how == CFI_REGISTER)
-        cfa = get(registers, row->cfa_column) + (uintptr_t)row->cfa_value;
+    if (row->cfa_how == CFI_REGISTER) cfa = get(registers, row->cfa_column) + (uintptr_t)row->cfa_value;
     else if (row->cfa_how != CFI_VAL_EXPRESSION || !evaluate(image, row->cfa_value, stack, registers, NULL, &cfa))
         return false;
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unwind/cfi.h"
 #include "store/modules.h"
+#include "unwind/cfi.h"
 #include "unwind/registers.h"
 
 enum rule_kind {
@@ -54,8 +54,7 @@ static inline bool rule_pack_cfa(const struct cfi_row *row, struct rule *rule) {
 static inline bool rule_from_fp(struct rule rule) { return rule.head >> RULE_FP_BIT & 1; }
 
 static inline uintptr_t rule_cfa(struct rule rule, const struct unwind_registers *registers) {
-    return (rule_from_fp(rule) ? registers->fp : registers->sp) +
-           (rule.head >> RULE_CFA_SHIFT & UINT16_MAX) * 8;
+    return (rule_from_fp(rule) ? registers->fp : registers->sp) + (rule.head >> RULE_CFA_SHIFT & UINT16_MAX) * 8;
 }
 
 #if defined(__x86_64__)

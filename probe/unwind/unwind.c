@@ -4,12 +4,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "unwind/cfi.h"
+#include "platform/system.h"
 #include "store/frames.h"
 #include "store/modules.h"
+#include "unwind/cfi.h"
 #include "unwind/rules.h"
 #include "unwind/stack_bounds.h"
-#include "platform/system.h"
 
 /*
  * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock:
@@ -155,7 +155,7 @@ struct walk {
     size_t max;
     uintptr_t low, high;
     enum unwind_end end;
-    bool again; /* a frame needs registers that were not kept up */
+    bool again;                 /* a frame needs registers that were not kept up */
     struct unwind_trace *trace; /* or NULL */
 };
 

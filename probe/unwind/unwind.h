@@ -15,7 +15,7 @@ struct unwind_read {
 struct unwind_trace {
     uint32_t generation; /* modules_generation as the walk began */
     uint32_t room;
-    uint32_t count;      /* room + 1: the walk read more, or needed more than packed rules */
+    uint32_t count; /* room + 1: the walk read more, or needed more than packed rules */
     struct unwind_read *reads;
     const uintptr_t *fp; /* where the fp that the walk ended with was read, unless that is written down */
 };
