@@ -14,16 +14,15 @@
 
 static _Atomic int current; /* enum guard_state */
 
-/* Wiped to 0 in a forked child by the kernel (MADV_WIPEONFORK): also after a raw clone that runs no
- * atfork handler, and not in a vfork child, which allocates for its parent. */
+/* The kernel wipes this to 0 in a forked child (MADV_WIPEONFORK), also after a raw clone that runs no atfork
+ * handler, and not in a vfork child, which allocates for its parent. */
 static _Atomic int *owner;
 
 /*
- * Who is inside.  A lane belongs to the first thread that came by it, known by the address of its
- * thread-local storage, which no two living threads share; a later thread that gets a dead one's storage
- * gets its lane as well.  The owner counts with plain loads and stores, and instead of a fence on
- * every entry there is one membarrier(2) in guard_wait_until_outside.  Whoever finds its lane taken counts beside the
- * owner, atomically.
+ * Who is inside.  A lane belongs to the first thread that takes it.  The address of the thread-local storage names the
+ * thread: no two living threads share it, and a later thread that gets the storage of a dead one gets its lane as well.
+ * The owner counts with plain loads and stores; one membarrier(2) in guard_wait_until_outside replaces a fence on every
+ * entry.  A thread that finds its lane taken counts beside the owner, atomically.
  */
 enum { LANES = 256 };
 static struct lane {
@@ -39,11 +38,12 @@ static bool owns(struct lane *lane) {
     struct thread_state *thread = atomic_load_explicit(&lane->thread, memory_order_relaxed);
     if (likely(thread == &self)) return true;
     if (thread || !have_membarrier) return false;
-    /* It fails against another thread, or a signal handler of this one, which has then done it. */
+    /* This fails if another thread has taken the lane, or a signal handler of this thread, which has then done the
+     * same. */
     return atomic_compare_exchange_strong(&lane->thread, &thread, &self) || thread == &self;
 }
 
-/* A signal handler in between finds and leaves the count as it was, so that no increment is lost. */
+/* A signal handler between the load and the store leaves the count as it found it, so no increment is lost. */
 static void count_owner(struct lane *lane, int32_t change) {
     int32_t count = atomic_load_explicit(&lane->of_owner, memory_order_relaxed);
     atomic_store_explicit(&lane->of_owner, count + change, memory_order_release);
@@ -59,7 +59,7 @@ static bool come_in(bool stopping_as_well) {
     struct lane *lane = my_lane();
     if (likely(owns(lane))) {
         count_owner(lane, 1);
-        /* Nothing for the processor: the membarrier orders the count before this look at the state. */
+        /* The processor needs no fence: the membarrier orders the count before this look at the state. */
         atomic_signal_fence(memory_order_seq_cst);
     } else {
         /* Sequentially consistent with the store of the state and the look at the lanes. */
@@ -144,8 +144,8 @@ enum { BARRIER_PRIVATE_EXPEDITED = 1 << 3, BARRIER_REGISTER_PRIVATE_EXPEDITED = 
 
 static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
 
-/* Asked once: whether lanes have owners must not change while a thread is inside.  A seccomp filter
- * that forbids it costs speed and no more. */
+/* Asked once: whether lanes have owners must not change while a thread is inside.  A seccomp filter that forbids the
+ * call costs speed and no more. */
 static void ask_for_membarrier(void) {
     static bool asked;
     if (!asked) have_membarrier = membarrier(BARRIER_REGISTER_PRIVATE_EXPEDITED);
@@ -158,7 +158,7 @@ bool guard_prepare(void) {
     return true;
 }
 
-/* Waits until every hook has let go of the live file.  Without the barrier it is not known who is inside. */
+/* Without the barrier it is not known who is inside. */
 bool guard_wait_until_outside(void) {
     if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
     for (int round = 0; round < 2000; round++) {

@@ -1,4 +1,4 @@
-/* The dynamic linker's calls: to follow what is loaded and to hand out hooks by name. */
+/* The dynamic linker's calls: they follow what is loaded and hand out hooks by name. */
 #ifndef OFFHEAP_DL_HOOKS_H
 #define OFFHEAP_DL_HOOKS_H
 
@@ -8,7 +8,7 @@ void *hook_dlopen(const char *file, int mode);
 int hook_dlclose(void *handle);
 void *hook_dlsym(void *handle, const char *name);
 
-/* Who is told of these calls, and what dlsym answers.  The hooks know nobody above them. */
+/* Whom these calls tell, and what dlsym answers.  So the hooks need not know the rooms above them. */
 struct dl_listener {
     void (*jvm_loading)(void);     /* libjvm is about to be loaded */
     void (*modules_coming)(void);  /* a dlopen begins whose end the hook does not see */
@@ -18,7 +18,7 @@ struct dl_listener {
     void *(*hook_of)(const char *symbol);
     void *(*create_vm)(void *found); /* what dlsym answers for JNI_CreateJavaVM */
 };
-/* `listener` stays.  Until then every call only passes on. */
+/* `listener` stays.  Until this call the hooks only pass on. */
 void dl_hooks_serve(const struct dl_listener *listener);
 
 #endif

@@ -1,24 +1,23 @@
 /*
  * When is a module's GOT safe to write?
  *
- * Another thread's dlopen maps an image, links it into the loader's list (from then on
- * dl_iterate_phdr shows it), relocates it, protects its RELRO pages, runs its constructors.
- * Writing a slot before it is relocated would be undone, or would make the loader save our
- * hook as the lazy stub; unprotecting RELRO in the middle is worse.  The loader holds its load lock
- * during all of that, but dl_iterate_phdr only takes the list lock.  So:
+ * Another thread's dlopen maps an image, links it into the loader's list (from then on dl_iterate_phdr shows it),
+ * relocates it, protects its RELRO pages, runs its constructors.  A slot that is written before it is relocated would
+ * be overwritten, or the loader would save our hook as the lazy stub; unprotecting RELRO in the middle is worse.  The
+ * loader holds its load lock during all of that, but dl_iterate_phdr only takes the list lock.  So:
  *   1. list the images (under the list lock);
- *   2. dlopen(NULL), dlclose: this takes and releases the load lock, so every dlopen that
- *      was in progress at 1 has ended and whatever it mapped is relocated;
- *   3. patch those images of 1 that are still there, again under the list lock, which
- *      dlclose needs before it unmaps anything.
- * An image that a dlopen maps after 1 is left to the next call (that dlopen's own hook).
- * No lock of ours is held in 2: a constructor that dlopens, and so comes here, holds the load
- * lock.  The table below needs none at all: the list lock guards it.
+ *   2. dlopen(NULL), dlclose: this takes and releases the load lock, so every dlopen that was in progress at 1 has
+ *      ended and its images are relocated;
+ *   3. patch those images of 1 that are still there, again under the list lock, which dlclose needs before it unmaps
+ *      anything.
+ * An image that a dlopen maps after 1 is left to the next call (by that dlopen's own hook).  We hold no lock of our own
+ * in 2, since a constructor that calls dlopen, and so comes here, holds the load lock.  The table below needs no lock
+ * of its own: the list lock guards it.
  *
- * Which slots?  Only those that hold what the hook will chain to, or the module's own lazy
- * stub, which would resolve to it.  A slot bound elsewhere (a library with an allocator of its
- * own, another tool's hook) must stay: our hook would mix two heaps.
- * Absolute relocations (tables of function pointers, as libxml2's xmlMalloc) count too.
+ * Which slots?  Only those that hold the function the hook will chain to, or the module's own lazy stub, which would
+ * resolve to it.  A slot that is bound elsewhere (a library with an allocator of its own, another tool's hook) must
+ * stay: our hook would mix two heaps.  Absolute relocations (tables of function pointers, as libxml2's xmlMalloc) count
+ * as well.
  */
 #define _GNU_SOURCE
 #include "hooks/got.h"
@@ -37,14 +36,14 @@
 
 enum { SLOTS_MAX = 32768, IMAGES_MAX = 4096, HOOKS_MAX = 64 };
 
-/* Slots that hold our hook, with what they held.  Guarded by the loader's list lock. */
+/* Slots that hold our hook, with their former values.  The loader's list lock guards them. */
 static struct patched {
     void **slot;
     void *old, *hook;
 } patched[SLOTS_MAX];
 static size_t patched_count;
 
-/* NULL: none.  Changed with the list lock held, or before got_patch lists anything. */
+/* NULL: there is none.  Changed with the list lock held, or before got_patch lists anything. */
 static _Atomic(const struct got_hook *) wanted;
 
 struct identity {
@@ -88,13 +87,13 @@ static bool is_listed(const struct pass *pass, const struct elf_image *image) {
     return false;
 }
 
-/* Raw, because mprotect and mmap may be hooked, by us or by others. */
+/* Raw system calls, because mprotect and mmap may be hooked, by us or by others. */
 static bool protect(uintptr_t page, size_t length, int protection) {
     return syscall(SYS_mprotect, page, length, protection) == 0;
 }
 
-/* Writes a slot; a RELRO page is writable only meanwhile.  Its protection is asked for, not
- * deduced from RELRO: another tool may have opened the page for good. */
+/* Writes a slot; a RELRO page is writable only meanwhile.  Its protection is read, not deduced from RELRO: another
+ * tool may have opened the page for good. */
 static bool write_slot(struct pass *pass, void **slot, void *value) {
     uintptr_t address = (uintptr_t)slot, size = (uintptr_t)sysconf(_SC_PAGESIZE), page = address & -size;
     if (address < pass->mapping.start || address >= pass->mapping.end) {
@@ -164,17 +163,17 @@ static bool restore_slots(const struct elf_image *image, void *context) {
     return false;
 }
 
-/* These two walk the images from inside the first visit of an outer walk, and then stop that
- * one: the list lock is recursive, so they hold it from their first line to their last. */
+/* These two walk the images from inside the first visit of an outer walk, and then stop the outer walk: the list
+ * lock is recursive, so they hold it from their first line to their last. */
 static bool patch_all(const struct elf_image *first, void *context) {
     (void)first;
     struct pass *pass = context;
     size_t kept = 0;
-    /* A thread may come here from its dlopen, long after it began, while another detaches: what it patched
-     * then nobody would restore. */
+    /* A thread may come here from its dlopen, long after the dlopen began, while another thread detaches: nobody
+     * would restore its slots. */
     if (pass->hooks != atomic_load(&wanted)) return true;
     elf_each_image(keep_slots, &kept);
-    patched_count = kept; /* the others are of modules that went, or were bound anew */
+    patched_count = kept; /* the others belong to modules that were unloaded, or were bound anew */
     elf_each_image(patch_image, pass);
     return true;
 }
@@ -187,7 +186,7 @@ static bool restore_all(const struct elf_image *first, void *context) {
     return true;
 }
 
-/* Step 2.  By the loader's own functions, never our hooks of the same name. */
+/* Step 2.  Calls the loader's own functions, never our hooks of the same name. */
 static bool await_relocations(void) {
     void *(*open)(const char *, int) = (void *(*)(const char *, int))elf_next_symbol(patched, "dlopen");
     int (*close)(void *) = (int (*)(void *))elf_next_symbol(patched, "dlclose");

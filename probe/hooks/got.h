@@ -1,4 +1,4 @@
-/* Attach: GOT slots of every module now point at our hooks; detach puts the old values back. */
+/* Attach points the GOT slots of every module at our hooks; detach restores the old values. */
 #ifndef OFFHEAP_GOT_H
 #define OFFHEAP_GOT_H
 
@@ -9,13 +9,13 @@ struct got_hook {
     void *hook; /* what the slot shall hold */
 };
 
-/* Patches every slot of every loaded module (ours and the dynamic linker excepted) that names one of
- * `hooks` (the last has symbol == NULL), a table that stays.  Waits for dlopens in progress: not for a signal handler.
- * Modules still being relocated by another thread's dlopen are never touched (see got.c).
- * Returns how many slots are patched now, or -1. */
+/* Patches every slot of every loaded module (ours and the dynamic linker excepted) that names one of `hooks`, a
+ * table that stays and whose last entry has symbol == NULL.  Waits for dlopens in progress: do not call it from a
+ * signal handler.  Leaves modules alone that another thread's dlopen is still relocating (see got.c).  Returns how
+ * many slots are patched now, or -1. */
 long got_patch(const struct got_hook *hooks);
-/* After a dlopen: patches what is new, and forgets the slots of modules that went.  Does nothing before
- * got_patch or after got_restore, also when that comes meanwhile. */
+/* After a dlopen: patches what is new, and forgets the slots of modules that were unloaded.  Does nothing before
+ * got_patch or after got_restore, also if got_restore comes meanwhile. */
 long got_follow(void);
 /* Restores the old value of every patched slot whose module is still loaded. Returns how many. */
 long got_restore(void);

@@ -1,5 +1,5 @@
-/* The hooks as attach patches them into GOT slots. Preloaded, the same functions
- * interpose by their exported names. */
+/* The table of hooks.  Attach patches them into GOT slots; preloaded, the same functions interpose by their exported
+ * names. */
 #ifndef OFFHEAP_HOOKS_H
 #define OFFHEAP_HOOKS_H
 
@@ -11,8 +11,8 @@
 /* The hook of a symbol in OFFHEAP_HOOKS, NULL for any other. */
 void *hook_of(const char *symbol);
 
-/* Every hook, ended by symbol == NULL.  `exact`: variants that skip the countdown, which in a
- * thread may still stand where an earlier, sampled recording left it. */
+/* Every hook; the last entry has symbol == NULL.  `exact`: variants that skip the countdown, which in a thread may
+ * still stand where an earlier, sampled recording left it. */
 const struct got_hook *hooks_to_patch(bool exact);
 
 /* The library was preloaded: its symbols interpose, and GOTs are left alone. */

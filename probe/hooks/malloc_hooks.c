@@ -1,10 +1,10 @@
 /*
- * The malloc family.  Each hook is a few instructions that decide "surely not sampled"
- * and jump to the real function; everything else is in slow_* and record_*, kept out of line so that
- * the fast path needs no stack frame.  exact_* have no countdown to ask.
+ * The malloc family.  Each hook is a few instructions that decide "surely not sampled" and jump to the real function.
+ * All other work is in slow_* and record_*, out of line, so that the fast path needs no stack frame.  exact_* have no
+ * countdown to look at.
  *
- * The hooks are hidden hook_* functions with exported aliases: inside a library that came by
- * dlopen, a reference to its own exported `malloc` would bind to libc's.
+ * The hooks are hidden hook_* functions with exported aliases: inside a library that came by dlopen, a reference to its
+ * own exported `malloc` would bind to libc's.
  */
 #include "hooks/malloc_hooks.h"
 
@@ -64,7 +64,7 @@ void *exact_calloc(size_t count, size_t size) { return record_calloc(count, size
 
 SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     struct offheap_value kept;
-    /* Before the call: once it has returned, the old address may be another thread's. */
+    /* Before the call: when it has returned, the old address may be another thread's. */
     bool known = old && record_forget(old, &kept);
     void *block = next.realloc(old, size);
     if (block) RECORD(block, size, hook);
@@ -86,7 +86,8 @@ void *hook_realloc(void *old, size_t size) {
 
 void *exact_realloc(void *old, size_t size) { return reallocate(old, size, OFFHEAP_HOOK_realloc); }
 
-/* Not every allocator behind us has reallocarray (jemalloc has not), so it is realloc and a check. */
+/* Not every allocator behind us has reallocarray (jemalloc has not), so the hook checks the product and calls
+ * realloc. */
 void *hook_reallocarray(void *old, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -169,7 +170,7 @@ void hook_free(void *block) {
     slow_free(block);
 }
 
-/* Gone from glibc 2.26, and not yet in it (C23): a program that finds these uses them as free. */
+/* glibc 2.26 dropped cfree, and has no free_sized yet (C23): a program that finds these here uses them as free. */
 void hook_cfree(void *block) { hook_free(block); }
 void hook_free_sized(void *block, size_t size) {
     (void)size;

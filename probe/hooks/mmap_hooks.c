@@ -1,6 +1,6 @@
 /*
- * The mapping calls.  A mapping counts while it may be touched: PROT_NONE reservations are
- * address space, not memory, and what later commits them (MAP_FIXED, as HotSpot does) is seen.
+ * The mapping calls.  A mapping counts while it may be touched: PROT_NONE reservations are address space, not memory,
+ * and the call that later commits them (MAP_FIXED, as HotSpot does) is seen.
  */
 #define _GNU_SOURCE
 #include "hooks/mmap_hooks.h"
@@ -16,7 +16,7 @@
 #include "store/modules.h"
 #include "unwind/stack_bounds.h"
 
-/* Arenas of a chained allocator: their blocks are counted already. */
+/* Arenas of a chained allocator are not recorded, since their blocks are. */
 static bool from_allocator(const void *caller) {
     const struct module *allocator = module_of((uintptr_t)next.malloc);
     return allocator && module_of((uintptr_t)caller) == allocator;
@@ -64,7 +64,7 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
         record_moved(&taken, old, old, old_length);
         record_moved(&under, wanted, wanted, length);
     } else if (length > old_length) {
-        /* Growth is a new decision of the sampler, as in realloc; the age stays.  A reservation stays one. */
+        /* Growth is a new decision of the sampler, as in realloc; the age stays.  A reservation stays a reservation. */
         if (word_readable((uintptr_t)start))
             slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
     } else {

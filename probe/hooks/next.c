@@ -55,7 +55,7 @@ struct next next = {
     .dlsym = first_dlsym,
 };
 
-/* An allocator without one of the rarer functions: as if libc had answered "cannot". */
+/* For an allocator that lacks one of the rarer functions: answers as libc does when it cannot. */
 static void *refuse_memalign(size_t alignment, size_t size) {
     (void)alignment, (void)size;
     errno = ENOMEM;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Each starts as a function that resolves them all and then does its work:
- * the first call of the process may be any of them. */
+/* Each pointer starts as a function that resolves them all and then does its work: the first call of the process may
+ * be any of them. */
 struct next {
     void *(*malloc)(size_t);
     void *(*calloc)(size_t, size_t);
@@ -25,13 +25,14 @@ struct next {
     int (*dlclose)(void *);
     void *(*dlsym)(void *, const char *);
 };
-/* Said here, because -fvisibility is about definitions: elsewhere its address would come from the GOT. */
+/* The attribute stands here because -fvisibility concerns definitions only: other files would take the address from
+ * the GOT. */
 extern struct next next __attribute__((visibility("hidden")));
 
 /* The real function of a malloc or mmap family symbol, NULL for any other. */
 void *next_of(const char *symbol);
 
-/* Fills `next`.  Idempotent; threads that race do the same. */
+/* Fills `next`.  Idempotent; threads that race do the same work. */
 void next_resolve(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Other files in tests. */
+/* The tests put other files here. */
 #ifndef CGROUP_SELF
 #define CGROUP_SELF "/proc/self/cgroup"
 #define CGROUP_ROOT "/sys/fs/cgroup"
@@ -18,17 +18,17 @@ enum { DEEPEST = 64 }; /* groups on the way to the root */
 /* Version 1 has no word for "no limit": it shows the largest multiple of the page size. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
 
-/* What limits a group, and what is held against it. */
+/* The limit of a group, and what the kernel charges to it. */
 struct pair {
     const char *limit, *usage;
 };
 static const struct pair pairs_v1[] = {{"memory.limit_in_bytes", "memory.usage_in_bytes"},
                                        {"memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"}};
-/* Above memory.high nothing is killed, but everything in the group is slowed down. */
+/* Above memory.high the kernel kills nothing, but slows down everything in the group. */
 static const struct pair pairs_v2[] = {{"memory.max", "memory.current"}, {"memory.high", "memory.current"}};
 
-/* The length; 0 when it cannot be read.  Raw system calls: open() and read() are cancellation points, and malloc(),
- * which comes here when the live table grows, must not be one. */
+/* Returns the length; 0 when the file cannot be read.  Raw system calls: open() and read() are cancellation points,
+ * and malloc(), which comes here when the live table grows, must not be one. */
 static size_t read_file(const char *path, char *text, size_t room) {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0) return 0;
@@ -40,7 +40,7 @@ static size_t read_file(const char *path, char *text, size_t room) {
     return length;
 }
 
-/* False: no digits, such as "max". */
+/* False: there are no digits, as in "max". */
 static bool number_at(const char *text, uint64_t *number) {
     if (*text < '0' || *text > '9') return false;
     uint64_t value = 0;
@@ -52,7 +52,7 @@ static bool number_at(const char *text, uint64_t *number) {
     return true;
 }
 
-/* The text of `folder`/`name`; `folder` has room for it behind its length. */
+/* Reads `folder`/`name`; `folder` has room for the name behind its length. */
 static size_t read_in(char *folder, const char *name, char *text, size_t room) {
     size_t length = strlen(folder), more = strlen(name);
     if (length + 1 + more >= CGROUP_PATH_BYTES) return 0;
@@ -68,7 +68,7 @@ static bool number_in(char *folder, const char *name, uint64_t *number) {
     return read_in(folder, name, text, sizeof text) && number_at(text, number);
 }
 
-/* A line "name 123" of memory.stat; 0 if there is none. */
+/* The number of a line "name 123" of memory.stat; 0 if there is no such line. */
 static uint64_t stat_of(const char *text, const char *name) {
     size_t length = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -80,9 +80,9 @@ static uint64_t stat_of(const char *text, const char *name) {
     return 0;
 }
 
-/* Page cache and the like that the kernel takes back before it kills: what was not used for a while, and half of
- * what was, as it counts for MemAvailable.  What is to be written to a disk first is not at hand.  Files on
- * tmpfs are not among it. */
+/* Page cache and similar memory that the kernel takes back before it kills: all that was not used for a while, and
+ * half of what was, as MemAvailable counts it.  Pages that must be written to a disk first are not at hand.  Files
+ * on tmpfs do not count. */
 static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
     const char *text = scratch->stat;
     if (!read_in(scratch->folder, "memory.stat", scratch->stat, sizeof scratch->stat)) return 0;
@@ -94,7 +94,7 @@ static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
     return bytes > waiting ? bytes - waiting : 0;
 }
 
-/* One group. */
+/* Reads one group. */
 static void consider(bool v1, struct cgroup_scratch *scratch, struct cgroup_room *least) {
     char *folder = scratch->folder;
     const struct pair *pairs = v1 ? pairs_v1 : pairs_v2;
@@ -109,14 +109,14 @@ static void consider(bool v1, struct cgroup_scratch *scratch, struct cgroup_room
     }
 }
 
-/* The process's group below `root`, and all above it.  In a container that has no cgroup namespace the path is the
- * host's, and what is mounted is a group on its way: then parts are missing in front. */
+/* The process's group below `root`, and all groups above it.  In a container without a cgroup namespace the path is
+ * the host's, and the mount begins at a group on its way: then parts are missing in front. */
 static void climb(const char *root, const char *path, bool v1, struct cgroup_scratch *scratch,
                   struct cgroup_room *least) {
     char *folder = scratch->folder;
     size_t base = strlen(root);
     const char *usage = v1 ? "memory.usage_in_bytes" : "memory.current";
-    if (strncmp(path, "/..", 3) == 0) path = ""; /* outside of what is mounted here */
+    if (strncmp(path, "/..", 3) == 0) path = ""; /* outside of the mount */
     memcpy(folder, root, base + 1);
     for (;;) {
         size_t length = strlen(path);

@@ -10,11 +10,11 @@ struct cgroup_room {
     uint64_t left;  /* bytes until the kernel kills something in it; page cache that it drops first counts as left */
 };
 
-/* False: no group that can be seen from here has a limit.  Allocates nothing; some ten small files are read,
- * which takes 50 us or so.  src/offheap/proc/cgroup.py reads the same from outside. */
+/* False: no group that is visible from here has a limit.  Allocates nothing; reads some ten small files, which takes
+ * 50 us or so.  src/offheap/proc/cgroup.py reads the same files from outside. */
 bool cgroup_read(struct cgroup_room *room);
 
-/* The same in somebody else's memory: a thread's stack may be as small as 16 KiB. */
+/* The same with the caller's memory: a thread's stack may be as small as 16 KiB. */
 enum { CGROUP_PATH_BYTES = 1024, CGROUP_TEXT_BYTES = 8192 /* memory.stat has 2 to 4 KiB */ };
 struct cgroup_scratch {
     char groups[CGROUP_TEXT_BYTES], stat[CGROUP_TEXT_BYTES], folder[CGROUP_PATH_BYTES];

@@ -11,7 +11,7 @@ enum { CALL_JUMP_SLOT = R_X86_64_JUMP_SLOT, CALL_GLOB_DAT = R_X86_64_GLOB_DAT, P
 enum { CALL_JUMP_SLOT = R_AARCH64_JUMP_SLOT, CALL_GLOB_DAT = R_AARCH64_GLOB_DAT, POINTER = R_AARCH64_ABS64 };
 #endif
 
-/* What the dynamic section says. */
+/* The contents of the dynamic section. */
 struct tables {
     uintptr_t bias;
     const char *strings;
@@ -107,7 +107,7 @@ static const ElfW(Sym) * find_by_hash(const struct tables *tables, const char *n
 static void *address_of(const struct tables *tables, const ElfW(Sym) * symbol) {
     uintptr_t address = symbol->st_value + (symbol->st_shndx == SHN_ABS ? 0 : tables->bias);
     if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return (void *)address;
-    /* The second argument, aarch64's struct of further words, is only read when the flag bit of the first says so. */
+    /* The second argument, aarch64's struct of further words, is read only when the flag bit of the first says so. */
     return (void *)((uintptr_t (*)(uint64_t, void *))address)(getauxval(AT_HWCAP), NULL);
 }
 
@@ -169,9 +169,9 @@ bool elf_covers(const struct elf_image *image, uintptr_t address, size_t length)
 struct next {
     const char *name;
     uintptr_t after;
-    void *before, *behind; /* found before, behind the image that holds `after` */
+    void *before, *behind; /* found before and behind the image that holds `after` */
     bool passed;           /* that image was met */
-    bool at_start_up;      /* before the loader was: only images of start-up stand there */
+    bool at_start_up;      /* before the loader: only images of start-up stand there */
     bool loader;           /* the loader was met */
 };
 
@@ -212,7 +212,7 @@ static void visit_slots(const struct tables *tables, const ElfW(Rela) * relocati
 void elf_each_slot(const struct link_map *image, elf_slot_visitor *visit, void *context) {
     struct tables tables = read_tables(image);
     if (!tables.symbols || !tables.strings) return;
-    /* The relative ones stand first and name no symbol; libjvm has a hundred thousand. */
+    /* Relative relocations stand first and name no symbol; libjvm has a hundred thousand. */
     visit_slots(&tables, tables.relocations + tables.relative_count, tables.relocation_count - tables.relative_count,
                 visit, context);
     visit_slots(&tables, tables.call_relocations, tables.call_relocation_count, visit, context);

@@ -27,7 +27,7 @@ static int next_byte(struct reader *reader) {
     return (unsigned char)reader->bytes[reader->at++];
 }
 
-/* Hexadecimal digits and the one byte that ends them. */
+/* Reads hexadecimal digits and the one byte that ends them. */
 static bool read_number(struct reader *reader, uintptr_t *number) {
     *number = 0;
     for (;;) {
@@ -39,7 +39,7 @@ static bool read_number(struct reader *reader, uintptr_t *number) {
     }
 }
 
-/* What follows the protection: offset, device, inode, blanks, path. */
+/* The rest of the line behind the protection: offset, device, inode, blanks, path. */
 static void read_path(struct reader *reader, char *path, size_t room) {
     size_t length = 0;
     bool inside = false;

@@ -16,7 +16,8 @@ static uint64_t nanoseconds(clockid_t clock) {
 bool system_read(uintptr_t from, void *to, size_t length) {
     struct iovec here = {to, length}, there = {(void *)from, length};
     int saved = errno;
-    /* 0ul: the last goes by the stack, and of an int there the upper half is whatever stood in its place. */
+    /* 0ul, not 0: the last argument goes by the stack, where the upper half of an int would be whatever stood in its
+     * place. */
     long got = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &here, 1ul, &there, 1ul, 0ul);
     bool refused = got < 0 && errno != EFAULT;
     errno = saved;

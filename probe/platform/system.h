@@ -22,15 +22,16 @@ static inline void *system_pages(size_t length) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Copies our own memory, which may not be there.  False: some of it is not.  Where the kernel or a seccomp filter
- * does not let us ask, it is read and must be there.  Keeps errno. */
+/* Copies memory of this process that may not be there.  False: some of it is not there.  Where the kernel or a
+ * seccomp filter refuses the copy, the memory is read directly and must be there.  Keeps errno. */
 bool system_read(uintptr_t from, void *to, size_t length);
 
 /* Read from the vdso, 5 ns, steps of 1-4 ms. */
 uint64_t system_coarse_ns(void);
 uint64_t system_monotonic_ns(void);
 uint64_t system_realtime_ns(void);
-/* Sleeps while *word == value, for so long at most; and wakes one that sleeps so.  No cancellation point; both set errno. */
+/* Sleeps while *word == value, for so many milliseconds at most; and wakes one such sleeper.  Neither is a
+ * cancellation point; both set errno. */
 void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds);
 void system_futex_wake(_Atomic uint32_t *word);
 

@@ -1,5 +1,5 @@
-/* The functions of the sampler and its budget that libm would have: it must not become a dependency.
- * Polynomials are summed by pairs, then pairs of pairs (Estrin): term by term each waits for the one before it. */
+/* The functions of libm that the sampler and its budget need: the library must not depend on libm.  Polynomials are
+ * summed by pairs, then pairs of pairs (Estrin): term by term, each addition waits for the one before it. */
 #ifndef OFFHEAP_ARITHMETIC_H
 #define OFFHEAP_ARITHMETIC_H
 
@@ -25,9 +25,9 @@ static inline double natural_log(double x) {
     return 2 * z * (low + z4 * z4 * high) + exponent * 0.69314718055994531;
 }
 
-/* For x >= 0 up to 2^60, to some nine digits: Newton, from above. */
+/* Square root for x >= 0 up to 2^60, to some nine digits: Newton's method, from above. */
 static inline double square_root(double x) {
-    if (x <= 0) return 0; /* which Newton nears by halves */
+    if (x <= 0) return 0; /* Newton's method halves towards 0 and does not reach it */
     double root = x > 1 ? x : 1;
     for (int round = 0; round < 64 && root * root > x * (1 + 1e-9); round++) root = (root + x / root) / 2;
     return root;

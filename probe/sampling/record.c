@@ -28,7 +28,7 @@ static struct offheap_value value_of(size_t size, uint32_t stack) {
     };
 }
 
-/* A sign of life for readers; a plain store, at most once a tick or so. */
+/* Tells readers that the process lives; a plain store, at most once a tick or so. */
 static void beat(uint32_t birth) {
     uint64_t now = live->start_monotonic_ns + (uint64_t)birth * live->tick_ns;
     if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
@@ -45,7 +45,7 @@ static void insert(void *block, struct offheap_value value) {
     live_lose(OFFHEAP_LOST_BLOCKS);
 }
 
-/* What comes to be recorded while nothing is, or inside the probe. */
+/* A block or a mapping that is not recorded: nothing records, or the thread is inside the probe. */
 static void skip_unrecorded(size_t size) {
     if (!self.inside) {
         sampler_takes(size); /* keeps the countdown of an idle probe going */
@@ -132,7 +132,7 @@ void record_unmapping(void *start, size_t length, struct ranges_taken *taken) {
         }
         return;
     }
-    /* It takes whole pages, whatever it was asked for. */
+    /* munmap takes whole pages, whatever length it is asked for. */
     if (!ranges_remove(from, (from + length + page - 1) & -page, taken)) live_lose(OFFHEAP_LOST_UNMAPS);
     guard_leave();
 }

@@ -9,20 +9,20 @@
 #include "store/ranges.h"
 #include "unwind/unwind.h"
 
-/* After the real allocation; keeps errno.  Decides by the sampler, so call it once a block. */
+/* Call after the real allocation, once a block, since it asks the sampler.  Keeps errno. */
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller);
 
-/* Before the real free.  `kept` receives what a failed realloc must put back; may be NULL. */
+/* Call before the real free.  `kept` receives what a failed realloc must put back; may be NULL. */
 bool record_forget(void *block, struct offheap_value *kept);
 void record_restore(void *block, struct offheap_value kept);
 
-/* After the real mmap.  `birth`, if not 0, is inherited (mremap keeps a mapping's age). */
+/* Call after the real mmap.  A `birth` other than 0 is inherited: mremap keeps a mapping's age. */
 void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
                     uint32_t birth);
-/* Before the real munmap, or an mmap over an old range: afterwards it may be another thread's.  `taken`, 0 at first,
- * receives what record_moved must put back if it fails. */
+/* Call before the real munmap, or before an mmap over an old range: afterwards the range may be another thread's.
+ * `taken`, 0 at first, receives what record_moved must put back if the call fails. */
 void record_unmapping(void *start, size_t length, struct ranges_taken *taken);
-/* Files what was taken at `from`, less than `length` bytes from there, under where it is now.  Keeps errno. */
+/* Records what was taken at `from` (less than `length` bytes from there) at its new place.  Keeps errno. */
 void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length);
 
 #endif

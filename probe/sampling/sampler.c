@@ -10,15 +10,15 @@
 _Atomic uint64_t sampler_shared;
 #endif
 
-/* While nothing records, a thread re-enters the slow path every so many bytes: never again would
- * leave it unsampled in the recording that starts next.  Before the probe has woken up: at once. */
+/* While nothing records, a thread takes the slow path once in so many bytes.  If it never did, it would stay
+ * unsampled in the next recording.  Before the probe has woken up, every block takes the slow path. */
 enum { IDLE_BYTES = 256 * 1024 };
 
-/* A line that all threads write to: only now and then. */
+/* All threads write to this cache line, so each writes only now and then. */
 enum { PASSED_OVER_AT_ONCE = 64 };
 
-/* An interval code's mean in bytes, in this recording, and its inverse: a division takes longer than all else that
- * is done for a large block. */
+/* The mean of an interval code in this recording, in bytes, and its inverse: a division takes longer than all other
+ * work on a large block. */
 struct scale {
     _Atomic double mean, inverse;
 };
@@ -74,7 +74,7 @@ static void count_down_from(uint64_t bytes) {
     self.beyond = bytes - self.countdown;
 }
 
-/* Under the mean of now. */
+/* Draws under the present mean. */
 static void draw_countdown(void) {
     self.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
     self.chance = next_uniform();
@@ -113,12 +113,12 @@ void sampler_move_class(unsigned size_class, uint8_t code) {
 
 uint64_t sampler_passed_over(void) { return atomic_load_explicit(&common.passed_over, memory_order_relaxed); }
 
-/* Once or twice: a VM's death may come before a stop. */
+/* May be called twice: a VM's death may come before a stop. */
 void sampler_stop(void) { atomic_store(&common.session, (atomic_load(&common.session) + 1) & ~UINT32_C(1)); }
 
 void sampler_rest(void) { atomic_store(&common.idle, IDLE_BYTES); }
 
-/* Out of line: once a thread and recording. */
+/* Out of line: a thread joins once a recording. */
 __attribute__((noinline)) void sampler_join(void) {
     uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire);
     if (self.session == session) return;
@@ -140,8 +140,8 @@ static uint8_t class_code(size_t size) {
     return atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
 }
 
-/* A countdown ran out in this block: is the block sampled under its class's mean, too?  Mostly not, which follows
- * from x (1 - x/2) <= 1 - exp(-x) <= x. */
+/* A countdown ran out in this block: is the block sampled under its class's mean as well?  The usual answer is no,
+ * and x (1 - x/2) <= 1 - exp(-x) <= x tells it without an exponential. */
 static bool class_takes(size_t size) {
     uint8_t counted = self.code, code = class_code(size);
     self.taken = code > counted ? code : counted;
@@ -173,10 +173,10 @@ static bool passes_on(size_t size) {
         count_passed_over();
         draw_countdown();
     } else if (self.code == atomic_load_explicit(&common.code, memory_order_relaxed)) {
-        /* Only a piece of it ends within this block. */
+        /* Only a piece of the countdown ends within this block. */
         count_down_from(self.beyond - after);
     } else {
-        /* The old mean has decided about this block, so only now a new one. */
+        /* The old mean has decided about this block; the new mean applies from the next block on. */
         draw_countdown();
     }
     return true;
@@ -184,8 +184,9 @@ static bool passes_on(size_t size) {
 
 bool sampler_passes_on(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
-    uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire); /* before its scales */
-    /* What the probe itself allocates must not touch `taken`, which the block it is about to record has. */
+    uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire); /* before scales[] */
+    /* An allocation of the probe itself must not touch `taken`, which belongs to the block that is about to be
+     * recorded. */
     if (interval == 0 || self.session != session || !(session & 1) || self.inside) return false;
     return passes_on(size);
 }

@@ -1,28 +1,25 @@
 /*
  * Which blocks are recorded: Poisson sampling over bytes.
  *
- * Each thread counts down an exponentially distributed number of bytes.  The block in
- * which it runs out is sampled, so a block of s bytes is sampled with probability
- * 1 - exp(-s / mean), independently of every other (the exponential has no memory, so a
- * fresh draw after each sample needs no carrying over of the overshoot).
- * In exact mode the countdown stays 0 and every block takes the slow path.
+ * Each thread counts down an exponentially distributed number of bytes.  The block in which the countdown ends is
+ * sampled, so a block of s bytes is sampled with probability 1 - exp(-s / mean), independently of every other block.
+ * The exponential has no memory, so a fresh draw after each sample needs no carrying over of the overshoot.  In exact
+ * mode the countdown stays 0 and every block takes the slow path.
  *
- * Large blocks do not count there, for a program that churns them by the gigabyte would run down
- * everybody's countdown.  Each of them takes s / mean off a countdown of its thread's that is drawn with
- * the mean 1, which comes to the same probability, whatever the mean is at that moment.  The fast path does not
- * tell them apart: the bytes are counted down in pieces that no large block is less than.
+ * Large blocks have a countdown of their own, since a program that churns them by the gigabyte would run down the
+ * countdown of all blocks.  A large block takes s / mean off a countdown that is drawn with the mean 1.  This gives the
+ * same probability, whatever the mean is at that moment.  The fast path does not tell large blocks apart: the bytes are
+ * counted down in pieces, and no large block is smaller than a piece.
  *
- * Under a budget (budget.h) the mean moves.  A thread goes on with the mean its countdown was drawn
- * under, and it is that one's code that its next sample carries, so what a block states is what
- * really applied to it.  The means before the present block decide the present one's, never its own
- * size or fate: 1/p stays unbiased.  So that a thread does not go on for long with a mean from
- * busier times, the countdown is, if the mean has moved, drawn anew after each piece: the rest of
- * an exponential is as long as a whole one.
+ * Under a budget (budget.h) the mean moves.  A thread goes on with the mean under which its countdown was drawn, and
+ * its next sample carries the code of that mean, so a block states the mean that applied to it.  The means before a
+ * block decide its mean, never its own size or fate, so 1/p stays unbiased.  When the mean has moved, the countdown is
+ * drawn anew after each piece, so that a thread does not go on for long with a mean from busier times: the rest of an
+ * exponential is as long as a whole one.
  *
- * A mean of their own have blocks of each size class, too, an octave wide.  The countdown has the mean of
- * the small class that is sampled most finely.  A block of another class in which it runs out is sampled with
- * the probability that its own mean gives it over the one it has had so far, or else passed over: what nobody is
- * interested in costs no stack.
+ * Each size class (one octave) has its own mean interval.  The countdown has the mean of the small class that is
+ * sampled most finely.  When it ends in a block of another class, the block is sampled with the ratio of the two
+ * probabilities, or else passed over.  A block that is passed over costs no stack.
  */
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
@@ -36,16 +33,16 @@
 #include "platform/compiler.h"
 
 #ifdef SHARE_A_LINE
-/* What the fast path must not do, for benchmarks/shared_line.py: write what other threads write, too. */
+/* For benchmarks/shared_line.py, what the fast path must not do: write to a cache line that other threads write to. */
 extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #define SAMPLER_SHARE() ((void)atomic_fetch_add_explicit(&sampler_shared, 1, memory_order_relaxed))
 #else
 #define SAMPLER_SHARE() ((void)0)
 #endif
 
-/* Blocks from here on are large, and while something records the countdown is at most as much: an Inflater's
- * window is one, what zlib and Java's streams read and write in mostly is not.  A power of two, for no class of
- * sizes has both. */
+/* Blocks of this size and more are large, and while something records the countdown is at most this.  An Inflater's
+ * window is large; most buffers that zlib and Java's streams read and write are not.  A power of two, so that no
+ * size class has both kinds. */
 enum { SAMPLER_LARGE = 32 * 1024 };
 
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
@@ -56,31 +53,33 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* The same of a block that the countdown was too short for: a large one, one at the end of a piece, or of a class
- * that is sampled more rarely.  In exact mode false.  Of a block that is to be sampled it may be asked again. */
+/* The same question for a block that the countdown was too short for: a large block, a block at the end of a piece,
+ * or one of a class that is sampled more rarely.  False in exact mode.  It may be asked again for a block that is to
+ * be sampled. */
 bool sampler_passes_on(size_t size);
 
-/* A new recording: every thread draws anew at its next slow path. least 0: exact; else the mean of
- * code 1, and `code` the one to begin with (0: 1). */
+/* A new recording: every thread draws anew at its next slow path.  `least` is the mean of code 1, or 0 for exact;
+ * `code` is the code to begin with, 0 for code 1. */
 void sampler_start(uint64_t least, uint8_t code, uint64_t seed);
-/* The mean of an interval code from 1 on where code 1 is `least`: eight codes to the octave. */
+/* The mean of an interval code, from 1 on; code 1 has the mean `least`, and eight codes make an octave. */
 uint64_t sampler_mean(uint64_t least, unsigned code);
 enum { SAMPLER_CLASSES = 64 };
 static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__builtin_clzl(size | 1); }
 
-/* From their next draws on, threads count down under this code; a small class of a lower one is sampled so, too. */
+/* From their next draws on, threads count down under this code; a small class with a lower code is sampled under
+ * this code as well. */
 void sampler_move(uint8_t code);
 /* From now on, blocks of a size class are sampled under this code. */
 void sampler_move_class(unsigned size_class, uint8_t code);
-/* How many countdowns ran out in blocks that were not sampled then, in this recording; of each thread the last few
- * may be missing. */
+/* How many countdowns of this recording ended in blocks that were not sampled then; the last few of each thread may
+ * be missing. */
 uint64_t sampler_passed_over(void);
-/* Makes the calling thread part of the present recording, if it is not yet. */
+/* Makes the calling thread part of the present recording, once. */
 void sampler_join(void);
-/* Nothing records: threads look again only now and then. */
+/* Nothing records: from now on threads take the slow path only now and then. */
 void sampler_stop(void);
 
-/* The probe has woken up: from now on threads look again only now and then while nothing records. */
+/* The probe has woken up: from now on, while nothing records, threads take the slow path only now and then. */
 void sampler_rest(void);
 
 /* The slow path's decision, once a block: is it sampled?  Draws the next countdown. */

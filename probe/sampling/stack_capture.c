@@ -73,13 +73,13 @@ static uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind 
 #ifdef VERIFY_MEMOS
 #include <time.h>
 
-/* A build for tests: every memo that is found is compared with what a walk finds.  The last words of
- * header.reserved count: stacks, found ones, and of these: not to be compared, different. */
+/* A build for tests compares every memo that is found with the result of a walk.  The last words of header.reserved
+ * count stacks, found memos and, of these, those that cannot be compared and those that differ. */
 static uint64_t *verify_counts(void) { return live->reserved + sizeof live->reserved / sizeof *live->reserved - 4; }
 
-/* A thread in native code runs on while the VM redefines the methods below it, which takes it milliseconds: a walk
- * meanwhile finds what was never there, methods without a name, and what was there is gone after it.  Wrong is what
- * the memo still says then, and no walk does. */
+/* A thread in native code runs on while the VM redefines the methods below it, which takes milliseconds.  A walk
+ * during that time finds methods without a name, and the methods from before are gone afterwards.  A memo is wrong
+ * if it still gives its answer afterwards and no walk agrees. */
 static bool still_differs(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
                           const struct unwind_registers *from) {
     bool java;

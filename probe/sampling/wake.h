@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-/* Preloaded: looks at the environment and starts if that asks for it.  Only the first call does anything.
- * True when this call has started a recording. */
+/* Looks at the environment of a preloaded probe, and starts a recording if the environment asks for one.  Only the
+ * first call does anything.  True when this call has started a recording. */
 bool probe_wake(void);
 
 #endif

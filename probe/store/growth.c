@@ -10,22 +10,22 @@
 #include "store/memory_bound.h"
 
 enum {
-    QUADRUPLED = 1 << 20, /* segments below: each costs every look-up a cache line */
+    QUADRUPLED = 1 << 20, /* segments below this size grow fourfold: each segment costs every look-up a cache line */
     ROW_BYTES = sizeof(uint64_t) + sizeof(struct offheap_value),
-    LEAST_ROWS = 1 << 13,  /* VALUES then start on a page */
-    ASKED_AGAIN = 8 << 20, /* bytes prepared: then the memory limit is looked at again, which takes 50 us or more */
+    LEAST_ROWS = 1 << 13,  /* with fewer rows VALUES would not start on a page */
+    ASKED_AGAIN = 8 << 20, /* prepared bytes after which the memory limit is read again, which takes 50 us or more */
     PAUSE_NS = 1000000000, /* after a refusal */
-    WAIT_NS = 500000,      /* at most, of a thread whose block finds no place */
-    NAP_NS = 20000,        /* with the timer's slack 70 us */
+    WAIT_NS = 500000,      /* longest wait of a thread whose block finds no place */
+    NAP_NS = 20000,        /* 70 us with the timer's slack */
 };
 
 static struct {
     _Atomic bool busy; /* one thread at a time */
     bool force;
-    uint64_t rows;  /* of the segment that is being prepared; 0: none is */
-    uint64_t steps; /* a turn, of 64 KiB */
+    uint64_t rows;  /* of the segment in preparation; 0: there is none */
+    uint64_t steps; /* of 64 KiB in a turn */
     uint64_t offset, done;
-    _Atomic uint64_t refused_ns; /* 0: there was no refusal since the last step */
+    _Atomic uint64_t refused_ns; /* 0: no refusal since the last step */
     _Atomic bool limited;        /* the memory limit was the reason */
     struct cgroup_scratch scratch;
 } growth;
@@ -35,11 +35,11 @@ void growth_start(const struct options *options) {
     growth.rows = 0;
     atomic_store(&growth.refused_ns, 0);
     atomic_store(&growth.limited, false);
-    atomic_store(&growth.busy, false); /* in a forked child it may be a thread's that was not forked */
+    atomic_store(&growth.busy, false); /* in a forked child no thread may hold it */
 }
 
-/* Half of what is left below the memory limit now, as at the start (shape.h); and an eighth of the limit in all:
- * a program that grows as well may need all that is left. */
+/* Half of what is left below the memory limit now, as at the start (shape.h), and an eighth of the limit in all: a
+ * program that grows as well may need all that is left. */
 static bool has_room(uint64_t bytes) {
     struct cgroup_room room;
     if (growth.force || !cgroup_read_using(&growth.scratch, &room)) return true;
@@ -80,11 +80,11 @@ static void begin(void) {
 static void advance(void) {
     uint64_t bytes = growth.rows * ROW_BYTES;
     if (growth.done && growth.done % ASKED_AGAIN == 0 && !has_room(bytes - growth.done)) {
-        refuse(); /* what is prepared stays for when there is room again */
+        refuse(); /* the prepared part stays until there is room again */
         return;
     }
-    /* One block in 128 comes by here: a segment that was five eighths full at the beginning is 72 % full at the end,
-     * while keys still find a place near by. */
+    /* One block in 128 takes a turn: a segment that was five eighths full at the beginning is 72 % full at the end,
+     * while keys still find a place nearby. */
     for (uint64_t step = 0; step < growth.steps && growth.done < bytes; step++) {
         uint64_t length = live_populate_at(growth.offset + growth.done, bytes - growth.done);
         if (!length) { /* the file system is full */
@@ -96,7 +96,7 @@ static void advance(void) {
     atomic_store_explicit(&growth.refused_ns, 0, memory_order_relaxed);
     if (growth.done < bytes) return;
     uint64_t *keys = (uint64_t *)((char *)live + growth.offset);
-    /* Before blocks go there, a reader must know of it. */
+    /* A reader must know of the segment before blocks go there. */
     if (live_publish_segment(growth.offset, growth.rows))
         table_add(keys, (struct offheap_value *)(keys + growth.rows), growth.rows);
     growth.rows = 0;
@@ -120,7 +120,7 @@ bool growth_makes_room(uint64_t *waiting_since) {
     uint64_t now = system_monotonic_ns();
     if (!*waiting_since) *waiting_since = now;
     if (now - *waiting_since > WAIT_NS) return false;
-    /* Another thread is at it.  Not nanosleep(3), which is a cancellation point: malloc is none. */
+    /* Another thread prepares the segment.  Not nanosleep(3), which is a cancellation point; malloc is none. */
     if (atomic_load_explicit(&growth.busy, memory_order_relaxed))
         syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = NAP_NS}, NULL);
     return true;

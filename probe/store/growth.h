@@ -5,11 +5,12 @@
 #include "options.h"
 #include "store/table.h"
 
-/* For a new recording, after live_file_create. */
+/* Call for a new recording, after live_file_create. */
 void growth_start(const struct options *options);
 
-/* For a block of which growth_due is true: if the table fills up, prepares a part of its next segment, 64 or 128 KiB, in 0.1 ms
- * or so; when all of it is prepared, blocks go there.  Between guard_enter and guard_leave. */
+/* Call for a block of which growth_due is true, between guard_enter and guard_leave.  If the table fills up, this
+ * prepares a part (64 or 128 KiB) of its next segment, in 0.1 ms or so.  When the whole segment is prepared, new
+ * blocks go there. */
 void growth_turn(void);
 
 /* One block in 128, chosen by its address. */
@@ -17,8 +18,9 @@ static inline bool growth_due(const void *block) {
     return ((uint64_t)(uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 57 == 0;
 }
 
-/* For a block that found no place: a turn, or a short wait for the thread that has one.  False: the block is lost,
- * since the table may not grow, or half a millisecond has gone by since the first call, which had 0. */
+/* Call for a block that found no place: it takes a turn, or waits shortly for the thread that has the turn.  False:
+ * the block is lost, since the table may not grow, or half a millisecond has gone by since the first call, which had
+ * 0. */
 bool growth_makes_room(uint64_t *waiting_since);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The recorder reads symbols from a module's file.  Many libraries of Maven repositories extract theirs into a
- * temporary folder and delete it as soon as it is loaded, long before anybody may name a frame; and neither
- * /proc/PID/map_files nor /proc/PID/mem is open to each user.  A descriptor of ours is, as /proc/PID/fd/N.
+ * The recorder reads symbols from a module's file.  Many libraries of Maven repositories extract their native part into
+ * a temporary folder and delete it as soon as it is loaded, long before anybody names a frame.  Neither
+ * /proc/PID/map_files nor /proc/PID/mem is open to each user.  A descriptor of this process is, as /proc/PID/fd/N.
  */
 #define _GNU_SOURCE
 #include "store/image_files.h"
@@ -22,11 +22,12 @@
 enum {
     MOST = 64,            /* files; a program extracts a handful */
     SETTLED_TICKS = 1000, /* of 10 ms */
-    COPIES = 16 << 20,    /* bytes of all images; what a library exports has 10 KB to 1 MB */
-    SHARE_OF_ROOM = 8,    /* and no more than this part of what the cgroup has left: it counts as the program's */
+    COPIES = 16 << 20,    /* bytes of all images; the exports of a library take 10 KB to 1 MB */
+    SHARE_OF_ROOM = 8,    /* part of what the cgroup has left that copies may take: they count as the program's */
 };
 
-/* What the descriptor is of: a program that closes all it does not know may have reused the number. */
+/* Device and inode identify the file: a program that closes every descriptor it does not know may have reused the
+ * number. */
 struct held {
     uint32_t row;
     int fd;
@@ -35,9 +36,9 @@ struct held {
 };
 
 static struct {
-    atomic_flag busy; /* whoever finds it taken lets it be: there is another time */
-    uint64_t next;    /* first row that was not looked at */
-    size_t room;      /* bytes that may yet be copied */
+    atomic_flag busy; /* a thread that finds it taken leaves the work to a later call */
+    uint64_t next;    /* the first row that was not looked at */
+    size_t room;      /* bytes that may still be copied */
     uint32_t count;
     struct held held[MOST];
 } files = {.busy = ATOMIC_FLAG_INIT};
@@ -86,7 +87,7 @@ static uintptr_t pointer(const struct offheap_module *row, const ElfW(Dyn) * ent
     return at < row->start ? at + row->bias : at;
 }
 
-/* Where the tables of exported symbols end: where another table begins behind them, if one does. */
+/* The end of the tables of exported symbols: where another table begins behind them, if one does. */
 static uintptr_t end_of_exports(const struct offheap_module *row, const ElfW(Dyn) * entries, size_t count) {
     uintptr_t last = 0, strings = 0, string_bytes = 0, following = row->end;
     for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
@@ -108,7 +109,7 @@ static uintptr_t end_of_exports(const struct offheap_module *row, const ElfW(Dyn
 
 static int make_memory_file(void) {
 #ifdef SYS_memfd_create
-    enum { CLOEXEC = 1, NOEXEC = 8 }; /* the second came with Linux 6.3, where it may be demanded */
+    enum { CLOEXEC = 1, NOEXEC = 8 }; /* NOEXEC came with Linux 6.3, which may demand it */
     int fd = (int)syscall(SYS_memfd_create, "offheap-image", CLOEXEC | NOEXEC);
     return fd >= 0 ? fd : (int)syscall(SYS_memfd_create, "offheap-image", CLOEXEC);
 #else
@@ -116,7 +117,7 @@ static int make_memory_file(void) {
 #endif
 }
 
-/* Writing tells by EFAULT what is no longer mapped. */
+/* The write fails with EFAULT for what is no longer mapped. */
 static bool copy(int fd, const struct offheap_module *row, uintptr_t from, size_t length) {
     off_t at = (off_t)(from - row->start);
     while (length > 0) {
@@ -129,7 +130,7 @@ static bool copy(int fd, const struct offheap_module *row, uintptr_t from, size_
     return true;
 }
 
-/* The image as it lies in memory, as far as its exports need it. */
+/* Copies the part of the image in memory that its exports need. */
 static bool copy_image(int fd, const struct offheap_module *row) {
     enum { HEADERS = 24, ENTRIES = 128 };
     ElfW(Ehdr) elf;

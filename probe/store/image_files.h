@@ -1,19 +1,19 @@
-/* Files of modules, held open for the recorder: Java libraries delete their native part once it is loaded. */
+/* Files of modules, held open for the recorder: Java libraries delete their native part when it is loaded. */
 #ifndef OFFHEAP_IMAGE_FILES_H
 #define OFFHEAP_IMAGE_FILES_H
 
 #include <stdint.h>
 
-/* Each writes offheap_module.image, so the live file must stay mapped meanwhile. */
+/* Each function writes offheap_module.image, so the live file must stay mapped meanwhile. */
 
-/* A recording starts and its modules have rows: of those whose file is gone already, what their memory has is copied. */
+/* A recording starts and its modules have rows: copies the memory of those whose file is deleted already. */
 void image_files_start(void);
-/* Modules may have come: their files are opened. */
+/* Modules may have come: opens their files. */
 void image_files_follow(void);
-/* Closes files that nobody has deleted in ten seconds: the recorder can open them by name. */
+/* Closes files that nobody has deleted in ten seconds: the recorder can open these by name. */
 void image_files_settle(void);
 
-/* Closes all. */
+/* Closes all files. */
 void image_files_stop(void);
 
 #endif

@@ -17,21 +17,21 @@
 #include "store/memory_bound.h"
 #include "store/shape.h"
 
-#ifndef PROBE_VERSION /* probe/build.py gives the package's */
+#ifndef PROBE_VERSION /* probe/build.py passes the package's version */
 #define PROBE_VERSION "0"
 #endif
 
 struct offheap_header *live;
 
 enum {
-    PAGE = 65536,       /* the largest that aarch64 has: a section's pages are its own */
-    TICK_NS = 10000000, /* a constant, so that a division by it is none */
-    STEP = 64 * 1024,   /* append-only sections get their pages in steps of this */
+    PAGE = 65536,       /* the largest page of aarch64: no two sections share one */
+    TICK_NS = 10000000, /* a constant, so that the compiler divides by a multiplication */
+    STEP = 64 * 1024,   /* append-only sections are populated in steps of this */
 };
 
-/* Only the rows in use take memory: the file is sparse and each append-only section's
- * pages are populated step by step (MADV_POPULATE_WRITE answers "full" where a plain
- * write would be SIGBUS).  Before Linux 5.14 everything is allocated at the start. */
+/* Only the rows in use take memory: the file is sparse, and the pages of an append-only section are populated step
+ * by step.  MADV_POPULATE_WRITE answers "full" where a plain write would be SIGBUS.  Before Linux 5.14 all pages are
+ * allocated at the start. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -39,7 +39,7 @@ enum {
 static struct {
     _Atomic uint64_t populated[OFFHEAP_SECTIONS]; /* bytes from the start of the section */
     _Atomic int populating;
-    size_t mapped_bytes; /* beyond the end of the file, for what it may grow by */
+    size_t mapped_bytes; /* longer than the file, by what the file may grow */
     dev_t device;
     ino_t inode;
     bool lazily;
@@ -74,7 +74,7 @@ static char *decimal(char *to, uint64_t value) {
     return to;
 }
 
-/* <directory>/offheap-<pid>-<16 hexadecimal digits>.live; snprintf may allocate, so by hand. */
+/* <directory>/offheap-<pid>-<16 hexadecimal digits>.live; without snprintf, which may allocate. */
 static bool name_in(char *path, size_t room, const char *directory) {
     size_t length = strlen(directory);
     if (length == 0 || length + 64 > room) return false;
@@ -92,9 +92,9 @@ static bool name_in(char *path, size_t room, const char *directory) {
 /* linux/magic.h, and fs/bcachefs/bcachefs_format.h of Linux 6.7 */
 enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
 
-/* Never take more than half of what is free: a container's /dev/shm is its databases' too.  And nothing where a
- * page, once written to the disk, is written to another place the next time: when the disk is full, a store to
- * a page that we have had for long would be SIGBUS. */
+/* Never take more than half of what is free: a container's databases need /dev/shm as well.  And refuse file systems
+ * that write a page to another place each time: when the disk is full, a store to a page that the process has had
+ * for long would be SIGBUS. */
 static int check_room(int fd, uint64_t bytes) {
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
@@ -103,7 +103,7 @@ static int check_room(int fd, uint64_t bytes) {
     return (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
 }
 
-/* What a table takes from the start; the rest is populated as it is used. */
+/* Bytes that the tables take at the start; the rest is populated as it is used. */
 static uint64_t bytes_at_start(const struct offheap_section *sections) {
     uint64_t bytes = OFFHEAP_HEADER_BYTES + 8 * STEP;
     for (int i = 0; i < OFFHEAP_SECTIONS; i++)
@@ -121,7 +121,7 @@ static int not_opened(int error) {
     }
 }
 
-/* Address space for what the file may grow by.  Where it is limited, the program needs it itself. */
+/* Address space for the growth of the file.  Where address space is limited, the program needs it itself. */
 static uint64_t address_space_to_grow(uint64_t wanted) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && wanted > limit.rlim_cur / 16)
@@ -197,7 +197,7 @@ static int map_somewhere(const struct options *options, uint64_t bytes, const st
     return error;
 }
 
-/* Field 22 of /proc/self/stat, behind the last ')' since the name may hold anything. */
+/* Field 22 of /proc/self/stat, counted from the last ')', since the name may hold any character. */
 static uint64_t process_start(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -211,8 +211,8 @@ static uint64_t process_start(void) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* How much the live table may grow up to; 0: it does not grow.  How much room there is below a memory limit is looked up
- * anew when the table grows, from inside; of what only offheap saw from outside, this is all that is known. */
+/* The size that the live table may grow to; 0: it does not grow.  The room below a memory limit is read again from
+ * inside when the table grows; where only offheap saw the limit, from outside, options->room is all that is known. */
 static uint64_t growth_limit(const struct options *options, enum offheap_entry entry) {
     bool outside = entry == OFFHEAP_ATTACH && options->room < options->memory;
     return !options->grows ? 0 : outside ? options->room : options->memory;
@@ -253,7 +253,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry, ui
     header->counter_shards = shards;
     header->keys_per_bucket = 8;
     header->intervals[1] = options->least;
-    /* Where a place was named for it, somebody will look there; but for a recorder it is a means only. */
+    /* A person looks for a file whose place was named; a file for a recorder is only a means. */
     header->kept = options->keep || (!options->recorder[0] && (options->directory[0] || options->file[0]));
     header->recorder_pid = options->recorder[0];
     header->recorder_start = options->recorder[1];
@@ -284,8 +284,8 @@ uint64_t live_most_blocks(void) {
     return keys->capacity + (file_state.mapped_bytes - live->file_bytes) / (keys->row_bytes + values->row_bytes);
 }
 
-/* The file anew: a descriptor that stayed open could be closed by the program, and be another file's by now.
- * Raw system calls: open() and close() are cancellation points, and malloc() must not be one. */
+/* Opens the file again: the program could have closed a descriptor that stayed open, and its number be another
+ * file's.  Raw system calls: open() and close() are cancellation points, and malloc() must not be one. */
 static int reopen(void) {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, file_state.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
     struct stat status;
@@ -327,7 +327,7 @@ bool live_publish_segment(uint64_t offset, uint64_t rows) {
 /* Makes the first `bytes` of a section safe to write. */
 static bool populate(enum offheap_section_id section, uint64_t bytes) {
     if (likely(atomic_load_explicit(&file_state.populated[section], memory_order_acquire) >= bytes)) return true;
-    /* Held for one madvise; the holder cannot be interrupted by itself (guard_enter). */
+    /* Held for one madvise; no holder interrupts itself (guard_enter). */
     while (atomic_exchange_explicit(&file_state.populating, 1, memory_order_acquire));
     uint64_t done = atomic_load_explicit(&file_state.populated[section], memory_order_relaxed);
     bool ok = done >= bytes;

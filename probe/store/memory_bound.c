@@ -4,14 +4,14 @@
 
 #include "platform/compiler.h"
 
-enum { FOR_STACKS = 16 }; /* this part of its memory the live table leaves to new stacks, methods and threads */
+enum { FOR_STACKS = 16 }; /* the live table leaves this part of its memory to new stacks, methods and threads */
 
 static struct {
-    _Atomic uint64_t taken; /* bytes, the probe's own included */
-    _Atomic uint64_t bound; /* of them */
-    uint64_t most;          /* that the live table may grow up to; 0: it does not */
-    uint64_t in_all;        /* of all: the bound when the recording began, or `most` */
-    uint64_t at_start;      /* what was taken or, of a file that could not be made, would have been */
+    _Atomic uint64_t taken; /* bytes, the probe's private memory included */
+    _Atomic uint64_t bound; /* bytes that may be taken */
+    uint64_t most;          /* bytes that the live table may grow to; 0: it does not grow */
+    uint64_t in_all;        /* the larger of `most` and the bound when the recording began */
+    uint64_t at_start;      /* bytes taken at the start, or bytes that a file that could not be made would have taken */
 } memory;
 
 void memory_begin(uint64_t bound, uint64_t most, uint64_t taken) {
@@ -41,7 +41,7 @@ bool memory_grant(uint64_t bytes) {
 
 bool memory_grant_growth(uint64_t bytes) {
     uint64_t taken = atomic_fetch_add(&memory.taken, bytes) + bytes;
-    atomic_fetch_add(&memory.bound, bytes); /* what else grows has as much as before */
+    atomic_fetch_add(&memory.bound, bytes); /* everything else that grows has as much room as before */
     if (taken <= memory.most - memory.most / FOR_STACKS) return true;
     memory_return(bytes);
     return false;

@@ -17,16 +17,16 @@
 struct module modules[MODULES_MAX];
 _Atomic uint32_t modules_generation;
 
-/* Which entries are loaded now: where the module's dynamic section is, or 0. */
+/* The address of the module's dynamic section while the module is loaded, or 0. */
 static _Atomic uintptr_t loaded[MODULES_MAX];
 static _Atomic uint32_t module_count;
-/* Row + 1 in the recording that runs, kept for modules that come back. */
+/* Row + 1 in the present recording, kept for modules that come back. */
 static uint32_t rows[MODULES_MAX];
-/* Only whoever meets a new module takes it, for a few microseconds; readers never. */
+/* Only a thread that meets a new module takes this lock, for a few microseconds; readers never take it. */
 static atomic_flag registering = ATOMIC_FLAG_INIT;
 
-/* Declared here, under a name of ours, because the oldest glibc we build against has none of it;
- * what we read is the same on all machines (dlfcn.h of glibc 2.35), the rest is room. */
+/* Declared here, under a name of our own, because the oldest glibc that we build against lacks it.  The fields that
+ * we read are the same on all machines (dlfcn.h of glibc 2.35); the rest is room. */
 struct found_object {
     unsigned long long flags;
     void *map_start, *map_end;
@@ -35,8 +35,8 @@ struct found_object {
 };
 extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object") __attribute__((weak));
 
-/* An image as the dynamic linker describes it.  Unless the linker's list is locked another thread may unmap it at
- * any time, name and headers too, so the kernel copies what is read of it. */
+/* An image as the dynamic linker describes it.  Unless the linker's list is locked, another thread may unmap the
+ * image at any time, with its name and headers, so the kernel copies what is read of it. */
 struct image {
     uintptr_t start, end, bias;
     const void *dynamic;
@@ -62,7 +62,7 @@ static bool lock(unsigned patience) {
 
 static void unlock(void) { atomic_flag_clear_explicit(&registering, memory_order_release); }
 
-/* From the headers to where the image lies. */
+/* Finds from the headers where the image lies. */
 static void place(struct image *image) {
     uintptr_t page = getauxval(AT_PAGESZ), low = UINTPTR_MAX, high = 0;
     image->start = image->end = 0;
@@ -81,7 +81,7 @@ static void place(struct image *image) {
     }
 }
 
-/* During a visit by dl_iterate_phdr, which has the list locked. */
+/* For a visit by dl_iterate_phdr, which has the list locked. */
 static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
     *image = (struct image){.bias = info->dlpi_addr,
                             .name = info->dlpi_name,
@@ -91,7 +91,7 @@ static void image_of_headers(const struct dl_phdr_info *info, struct image *imag
     place(image);
 }
 
-/* Without headers; [start, end) is yet what the linker calls the object, which is one segment only where the
+/* Without headers.  [start, end) is still what the linker calls the object, which is one segment only where the
  * kernel left holes between a program's segments. */
 static bool image_of_object(const struct found_object *object, struct image *image) {
     struct link_map map; /* the three fields that are public, and first */
@@ -104,7 +104,7 @@ static bool image_of_object(const struct found_object *object, struct image *ima
     return true;
 }
 
-/* The program headers by way of the ELF header, which the first segment begins with as a rule. */
+/* Finds the program headers by the ELF header, with which the first segment usually begins. */
 static void find_headers(struct image *image) {
     ElfW(Ehdr) elf;
     size_t bytes = image->end - image->start;
@@ -223,11 +223,11 @@ static const ElfW(Phdr) * segment_of(const struct image *image, uintptr_t at, si
     return NULL;
 }
 
-/* Cut off at `room`. */
+/* The copy is cut off at `room`. */
 static bool read_name(const struct image *image, char *name, size_t room) {
     size_t length = 0;
     while (length < room) {
-        /* Aligned, so that no byte behind the name's last page is asked for. */
+        /* Aligned, so that no byte behind the last page of the name is read. */
         size_t part = 64 - (uintptr_t)(image->name + length) % 64;
         if (part > room - length) part = room - length;
         if (!read_image(image, image->name + length, name + length, part)) return false;
@@ -238,8 +238,8 @@ static bool read_name(const struct image *image, char *name, size_t room) {
     return true;
 }
 
-/* The loader's name is empty for the program, and as relative as dlopen's argument was; the
- * kernel's is absolute, whatever became of the working directory. */
+/* The loader's name is empty for the program, and relative if dlopen's argument was.  The kernel's name is absolute,
+ * whatever became of the working directory. */
 static bool find_path(const struct image *image, struct description *description) {
     struct mapping mapping;
     char *path = description->path;
@@ -252,7 +252,8 @@ static bool find_path(const struct image *image, struct description *description
     return true;
 }
 
-/* The program, libc and we stay.  So does HotSpot, which cannot be unloaded, and most frames are its own. */
+/* The program, libc and liboffheap stay.  So does HotSpot, which cannot be unloaded, and which most frames belong
+ * to. */
 static bool stays(const struct module *module, const char *path) {
     static const char jvm[] = "/libjvm.so";
     uintptr_t program = getauxval(AT_ENTRY), libc = (uintptr_t)&syscall;
@@ -287,7 +288,7 @@ static bool describe(const struct image *image, struct description *description)
             module->readable_low = (const uint8_t *)(image->bias + segment->p_vaddr);
             module->readable_high = module->readable_low + segment->p_filesz;
         } else if (header->p_type == PT_NOTE && !description->build_id_bytes) {
-            _Alignas(ElfW(Nhdr)) uint8_t notes[512]; /* the build-id stands among the first */
+            _Alignas(ElfW(Nhdr)) uint8_t notes[512]; /* the build-id is among the first notes */
             size_t length = header->p_filesz < sizeof notes ? header->p_filesz : sizeof notes;
             if (!read_image(image, (const void *)at, notes, length)) return false;
             find_build_id(notes, length, description);
@@ -315,7 +316,7 @@ static void mark_unloaded(size_t index) {
     atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
 }
 
-/* Gives modules[index] its row in the live file, or the one it had before it went. */
+/* Gives modules[index] its row in the live file, or the row that it had before it was unloaded. */
 static void assign_row(size_t index, const struct description *description) {
     struct module *module = &modules[index];
     if (!live) return;
@@ -345,15 +346,16 @@ static bool still_found(const struct module *module) {
     return find_image(module->start, &image) == MODULE_FOUND && is_image(module, &image);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static struct module *register_image(const struct image *image) {
     struct module *module = registered(image);
     struct description description;
     if (!describe(image, &description)) return NULL;
-    /* The linker forgets an image before it unmaps it: what is still found now was there while it was read. */
+    /* The linker forgets an image before it unmaps it: an image that is still listed now was there while it was
+     * read. */
     if (!image->locked && !still_found(&description.module)) return NULL;
     if (module && module->identity != description.module.identity) {
-        mark_unloaded(module_index(module)); /* its dlclose was not seen: another image took its place */
+        mark_unloaded(module_index(module)); /* its dlclose was not seen: another image is in its place */
         module = NULL;
     }
     uint32_t index = module ? (uint32_t)module_index(module) : 0;
@@ -381,7 +383,7 @@ enum module_search module_search(uintptr_t pc, const struct module **module) {
     if (search != MODULE_FOUND) return search;
     *module = registered(&image);
     if (*module && (*module)->frame_base) return MODULE_FOUND;
-    /* Bounded, because a signal handler may have interrupted the very registration. */
+    /* The wait is bounded, because a signal handler may have interrupted the registration itself. */
     if (!lock(2000)) return MODULE_UNKNOWN;
     ElfW(Phdr) headers[HEADERS_MAX];
     *module = complete(&image, headers) ? register_image(&image) : NULL;
@@ -394,7 +396,7 @@ const struct module *module_of(uintptr_t pc) {
     return find_image(pc, &image) == MODULE_FOUND ? registered(&image) : NULL;
 }
 
-/* With the lock held: what the running refresh() has met. */
+/* Modules that the running refresh() has met; guarded by the lock. */
 static bool met[MODULES_MAX];
 
 static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
@@ -407,12 +409,12 @@ static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 0;
 }
 
-/* From inside a visit, for the list's lock: another thread's dlclose unmaps an image with that lock held, and
- * without it we would read an image that goes away meanwhile. */
+/* Call from inside a visit, which holds the list's lock.  dlclose unmaps an image with that lock held; without it we
+ * would read an image that goes away meanwhile. */
 static int mark_closed_unloaded(struct dl_phdr_info *first, size_t bytes, void *context) {
     (void)first, (void)bytes, (void)context;
     for (size_t i = 0; i < module_count; i++)
-        /* Modules of another namespace (dlmopen, LD_AUDIT) are none that dl_iterate_phdr lists. */
+        /* dl_iterate_phdr does not list modules of another namespace (dlmopen, LD_AUDIT). */
         if (loaded[i] && !met[i] && !(find_object && still_found(&modules[i]))) mark_unloaded(i);
     return 1;
 }

@@ -24,7 +24,7 @@ static struct {
     uint32_t count, free_count, capacity;
 } set;
 
-/* Gives up after a while: a holder preempted for long must not hold up the host. */
+/* Gives up after a while: a holder that is preempted for long must not stop the program. */
 static bool lock(void) {
     for (int i = 0; i < 100000; i++) {
         if (!atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)) return true;
@@ -48,7 +48,7 @@ bool ranges_start(struct offheap_range *rows, uint64_t capacity) {
     return true;
 }
 
-/* The first place in order[] whose range ends behind `address`. */
+/* The first place in order[] whose range ends above `address`. */
 static uint32_t first_ending_after(uint64_t address) {
     uint32_t low = 0, high = set.count;
     while (low < high) {
@@ -59,16 +59,17 @@ static uint32_t first_ending_after(uint64_t address) {
     return low;
 }
 
-typedef uint64_t __attribute__((may_alias)) word; /* a row holds shorter numbers, too */
+typedef uint64_t __attribute__((may_alias)) word; /* a row also holds shorter numbers */
 
 static void write_row(struct offheap_range *row, const struct offheap_range *range) {
     word words[sizeof *range / sizeof(word)], *to = (word *)row;
     memcpy(words, range, sizeof words);
     /* start is 0 while the rest changes: the reader skips the row. */
     __atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);
-    /* Or a reader on aarch64 finds the rest of the new range behind the old start, in both of its copies. */
+    /* Without the fence a reader on aarch64 could find the rest of the new range with the old start, in both of its
+     * copies. */
     atomic_thread_fence(memory_order_release);
-    /* Word by word: the outside reader may copy in between, and compares its two copies. */
+    /* Word by word: the outside reader may copy meanwhile, and compares its two copies. */
     for (size_t i = 1; i < sizeof words / sizeof *words; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
     __atomic_store_n(&to[0], words[0], __ATOMIC_RELEASE);
 }

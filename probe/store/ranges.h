@@ -7,21 +7,21 @@
 
 #include "recording.h"
 
-/* For the mapped RANGES of a new live file.  False without memory. */
+/* Call for the mapped RANGES of a new live file.  False without memory. */
 bool ranges_start(struct offheap_range *rows, uint64_t capacity);
 
-/* Adds one; what it overlaps is taken out first (its munmap was not seen). False: full or busy. */
+/* Adds a range; first takes out what it overlaps, whose munmap was not seen.  False: full or busy. */
 bool ranges_insert(const struct offheap_range *range);
 
-/* What was taken out: of each range the part, with the length at birth of the whole. */
+/* The parts that were taken out of ranges, each with the length at birth of the whole range. */
 enum { RANGES_TAKEN = 16 };
 struct ranges_taken {
-    uint32_t count, more; /* more: those that there was no room for */
+    uint32_t count, more; /* more: parts that there was no room for */
     struct offheap_range part[RANGES_TAKEN];
 };
 
-/* Takes [start, end) out of every range: whole ranges, either end of one, or its middle.  Adds to `taken`.
- * False: busy (counted by the caller) or no row was free for the far end of a range cut in two. */
+/* Takes [start, end) out of every range: whole ranges, either end of one, or its middle.  Adds them to `taken`.
+ * False: busy (the caller counts it), or no row was free for the far end of a range cut in two. */
 bool ranges_remove(uint64_t start, uint64_t end, struct ranges_taken *taken);
 
 #endif

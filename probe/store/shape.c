@@ -38,7 +38,7 @@ uint64_t shape_allowance(const struct options *options, enum offheap_entry entry
     return entry == OFFHEAP_ATTACH ? bound : lesser(bound, room.limit / 16);
 }
 
-/* Halved so many times, but not below `least`. */
+/* Halves the capacity so many times, but not below `least`. */
 static uint64_t halved(uint64_t capacity, unsigned times, uint64_t least) {
     uint64_t half = capacity >> times;
     return half > least ? half : lesser(capacity, least);
@@ -66,7 +66,7 @@ static void choose(const struct options *options, unsigned times, struct shape *
 }
 
 static uint64_t taken_at_start(const struct shape *shapes) {
-    /* What the table and the set of ranges keep beside their sections grows with those. */
+    /* The private memory of the table and of the set of ranges grows with their sections. */
     uint64_t bytes =
         OFFHEAP_HEADER_BYTES + OWN_BYTES + shapes[OFFHEAP_KEYS].capacity / 8 + shapes[OFFHEAP_RANGES].capacity * 4;
     for (int i = 0; i < OFFHEAP_SECTIONS; i++)

@@ -13,20 +13,19 @@ struct shape {
     uint32_t row_bytes;
 };
 
-/* Bytes that the probe may take: what `options` say, and unless they say `force` no more than half of what is left
- * below the memory limit of the process's cgroup, for the program may want more itself.  A program that is
- * only starting will: there it is no more than a sixteenth of the limit, either.  Later the live table may
- * take more, as there is room then. */
+/* Bytes that the probe may take: what `options` say and, unless they say `force`, at most half of what is left below
+ * the memory limit of the process's cgroup, since the program may want the rest.  In a program that is only
+ * starting, also at most a sixteenth of the limit.  Later the live table may take more, if there is room then. */
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
 
-/* The tables that `options` ask for, or smaller ones (then `smaller` becomes true), so that with what is `taken` already
- * the probe has no more than `bound` bytes at the start; its own tables are added to `taken`.  False: the smallest
- * are too large. */
+/* The tables that `options` ask for, or smaller ones (then `smaller` becomes true), so that the probe has at most
+ * `bound` bytes at the start, what is `taken` before included.  Adds the tables to `taken`.  False: the smallest
+ * tables are too large. */
 bool shape_fit(const struct options *options, uint64_t bound, struct shape shapes[OFFHEAP_SECTIONS], uint64_t *taken,
                bool *smaller);
 
-/* Several threads append to such a section: it is populated step by step.  Others are hash tables, whole from the
- * start. */
+/* True for a section that several threads append to, which is populated step by step.  The others are hash tables,
+ * populated whole at the start. */
 bool shape_appends(enum offheap_section_id section);
 
 /* Rows of COUNTERS for a stack. */

@@ -9,7 +9,7 @@
 #include "store/live_file.h"
 
 enum {
-    FARTHEST = 128, /* slots looked at before the index counts as full */
+    FARTHEST = 128, /* slots to look at before the index counts as full */
 };
 
 static struct {
@@ -47,7 +47,7 @@ static uint32_t add(uint64_t hash, const uint64_t *frames, size_t depth, enum of
     if (row < 0) return 0;
     struct offheap_stack *stack = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS) + row;
     if (!live_populate(OFFHEAP_COUNTERS, (uint64_t)(row + 1) * live->counter_shards)) {
-        /* Nobody's, without frames: readers stop at the first row that has no hash. */
+        /* A row that nobody uses, without frames: readers stop at the first row that has no hash. */
         __atomic_store_n(&stack->hash, 1, __ATOMIC_RELEASE);
         return 0;
     }
@@ -69,7 +69,7 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
         _Atomic uint32_t *slot = &by_hash.rows[(hash + i) & (by_hash.slots - 1)];
         uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
         if (row == 0) {
-            /* Lost the race for the slot: the row stays unused, harmless. */
+            /* Another thread won the slot: the row stays unused, which is harmless. */
             if (!mine && !(mine = add(hash, frames, depth, kind, flags))) break;
             if (atomic_compare_exchange_strong_explicit(slot, &row, mine, memory_order_release, memory_order_acquire))
                 return mine;

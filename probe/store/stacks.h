@@ -8,15 +8,15 @@
 
 #include "recording.h"
 
-/* Private index for `capacity` stacks.  False without memory. */
+/* Makes the private index for `capacity` stacks.  False without memory. */
 bool stacks_start(uint64_t capacity);
 
-/* The row of these frames, innermost first; `flags` are of enum offheap_stack_flags.  0 ("no stack", counted as lost)
- * when the tables are full.  Signal-safe. */
+/* Returns the row of these frames, innermost first; `flags` are of enum offheap_stack_flags.  0 ("no stack", counted
+ * as lost) when the tables are full.  Signal-safe. */
 uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_kind kind, uint8_t flags);
 
-/* Adds one sampled block of `size` bytes to the stack's counters.  `weight`: 1 / its inclusion probability; an exact
- * recording has no use for it. */
+/* Adds one sampled block of `size` bytes to the stack's counters.  `weight`: 1 / its inclusion probability, which an
+ * exact recording does not use. */
 void stack_count(uint32_t stack, size_t size, double weight);
 
 /* Samples taken so far, or `enough` if there are as many. */

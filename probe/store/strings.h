@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Private index; for a new live file it is empty.  False without memory. */
+/* Makes or empties the private index, for a new live file.  False without memory. */
 bool strings_start(bool exact);
 
 /* Interns `length` bytes; returns the offset of the string, 0 when full (counted) or empty. Signal-safe. */

@@ -9,7 +9,7 @@
 
 _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 
-/* Smaller in tests/table_model.c, which tries out everything. */
+/* tests/table_model.c makes them smaller, since it tries out every order of steps. */
 #ifndef TABLE_BUCKET
 #define TABLE_BUCKET 8
 #define TABLE_FARTHEST 64
@@ -18,9 +18,9 @@ _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 enum {
     BUCKET = TABLE_BUCKET,
     FARTHEST = TABLE_FARTHEST, /* buckets a key may go past: with 512 neighbours taken the segment is full */
-    CROWDED = 8,               /* so many gone past: four fifths of the segment are taken */
+    CROWDED = 8,               /* so many keys went past: four fifths of the segment are taken */
     CAN_TELL = 1 << 17,        /* rows of which 1 in TABLE_COUNTED tells how many are taken, to 5 % */
-    STUCK = 255,               /* a counter that reached it stays: it can no longer be counted down rightly */
+    STUCK = 255,               /* a counter that reached this value stays: counting it down would be wrong */
     SEGMENTS = OFFHEAP_SEGMENTS + 1,
 };
 
@@ -31,7 +31,7 @@ struct segment {
     uint64_t buckets;
     unsigned bits; /* buckets = 1 << bits */
     _Atomic bool crowded;
-    _Atomic int64_t counted; /* of its blocks those that table_counts is true of */
+    _Atomic int64_t counted; /* number of its blocks that table_counts is true of */
 };
 
 static struct {
@@ -45,7 +45,7 @@ static struct {
 
 bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, uint64_t most, bool exact) {
     if (table.passed) system_munmap((void *)table.passed, table.passed_bytes);
-    /* For all that may come: a mapping that is made later could keep an allocating thread waiting. */
+    /* For all segments that may come: a later mmap could keep an allocating thread waiting. */
     table.passed_bytes = ((most > capacity ? most : capacity) / BUCKET + 4095) & ~UINT64_C(4095);
     table.passed = system_pages(table.passed_bytes);
     if (!table.passed) return false;
@@ -71,9 +71,9 @@ bool table_add(uint64_t *keys, struct offheap_value *values, uint64_t capacity) 
     segment->crowded = false;
     segment->counted = 0;
     atomic_store_explicit(&segment->keys, (_Atomic uint64_t *)keys, memory_order_relaxed);
-    /* Whoever counts the segment finds it complete. */
+    /* A thread that counts the segment finds it complete. */
     atomic_store_explicit(&table.count, count + 1, memory_order_release);
-    /* Whoever puts a block there has counted it, and so does whoever takes the block out then. */
+    /* A thread that puts a block there has counted the segment, and so does a thread that takes the block out. */
     atomic_store_explicit(&table.target, count, memory_order_release);
     return true;
 }
@@ -84,7 +84,7 @@ static _Atomic uint64_t *keys_of(const struct segment *segment) {
     return (_Atomic uint64_t *)(uintptr_t)atomic_load_explicit(&segment->keys, memory_order_relaxed);
 }
 
-/* Blocks in it, more or less. */
+/* Blocks in the segment, estimated. */
 static uint64_t blocks_in(const struct segment *segment) {
     int64_t counted = atomic_load_explicit(&segment->counted, memory_order_relaxed);
     return counted > 0 ? (uint64_t)counted * TABLE_COUNTED : 0;
@@ -102,7 +102,7 @@ uint64_t table_fills(void) {
         uint64_t whole = segment_at(i)->buckets * BUCKET, taken = blocks_in(segment_at(i));
         if (i != target && taken < whole / 2 && whole - taken > free) best = i, free = whole - taken;
     }
-    /* An emptied one that is small beside the youngest would be full again at once. */
+    /* An emptied segment that is small beside the youngest would soon be full again. */
     uint64_t youngest = segment_at(count - 1)->buckets * BUCKET;
     if (best != target && free > youngest / 8) {
         atomic_store_explicit(&table.target, best, memory_order_release); /* as in table_add */
@@ -129,25 +129,25 @@ static void count_block(struct segment *segment, const void *block, int64_t chan
 }
 
 /*
- * Where a key is looked for: in the two buckets of its neighbourhood, then where a hash scatters it.
+ * Where to look for a key: in the two buckets of its neighbourhood, then where a hash scatters it.
  *
- * A neighbourhood is 128 bytes of address space to a bucket, 8 blocks by malloc's alignment of 16.  So blocks
- * that lie together share cache lines and pages; scattered from the start, each would cost a TLB miss
- * for its key and one for its value.  Each region as large as the segment is permuted in its own way, or blocks
- * that are aligned alike would meet.  Dense regions that do meet overflow into the scattered part, which
- * has room as long as the segment has.
+ * A neighbourhood is 128 bytes of address space to a bucket, 8 blocks by malloc's alignment of 16.  So blocks that lie
+ * together share cache lines and pages; if all were scattered, each would cost a TLB miss for its key and one for its
+ * value.  Each region as large as the segment is permuted in its own way, since blocks that are aligned alike would
+ * meet otherwise.  Dense regions that do meet overflow into the scattered part, which has room as long as the segment
+ * has.
  */
 static uint64_t nth_bucket(const struct segment *segment, uint64_t key, unsigned n) {
     uint64_t unit = key >> 7, region = unit >> segment->bits;
     unsigned shift = 64 - segment->bits;
     if (n < 2) return ((unit ^ region * UINT64_C(0x9E3779B97F4A7C15) >> shift) + n) & (segment->buckets - 1);
-    /* Anew for each n: in steps, what overflows from dense regions would meet others. */
+    /* Hashes anew for each n: in steps, the overflow of dense regions would meet others. */
     uint64_t hash = (key + n * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
     hash = (hash ^ hash >> 32) * UINT64_C(0x94D049BB133111EB);
     return hash >> shift;
 }
 
-/* The place of a key: its segment, and there its slot and how many buckets it went past. */
+/* The place of a key: its segment, its slot there, and how many buckets it went past. */
 struct place {
     struct segment *segment;
     uint64_t slot;
@@ -176,7 +176,7 @@ static bool find(uint64_t key, struct place *place) {
 }
 
 static void write_value(const struct segment *segment, uint64_t slot, struct offheap_value value) {
-    /* Word by word: the outside reader may copy in between, and compares its two copies. */
+    /* Word by word: the outside reader may copy meanwhile, and compares its two copies. */
     uint64_t tail;
     memcpy(&tail, &value.stack, sizeof tail);
     uint64_t *words = (uint64_t *)&segment->values[slot];
@@ -193,7 +193,8 @@ static struct offheap_value read_value(const struct segment *segment, uint64_t s
     return value;
 }
 
-/* In a segment that is filled to the last slot each look-up goes past dozens of buckets.  A small one cannot tell. */
+/* In a segment that is filled to the last slot each look-up goes past dozens of buckets.  A small segment cannot
+ * tell. */
 static bool is_full(const struct segment *segment) {
     uint64_t capacity = segment->buckets * BUCKET;
     return capacity >= CAN_TELL && blocks_in(segment) > capacity / 16 * 15;
@@ -223,7 +224,7 @@ static bool insert_into(struct segment *segment, uint64_t key, struct offheap_va
     return false;
 }
 
-/* Where there is room for a new key: first where it should go, then anywhere. */
+/* Finds room for a new key: first in the segment for new blocks, then anywhere. */
 static struct segment *insert_anywhere(uint64_t key, struct offheap_value value) {
     struct segment *target = segment_at(atomic_load_explicit(&table.target, memory_order_acquire));
     if (insert_into(target, key, value)) return target;
@@ -238,7 +239,8 @@ bool table_insert(const void *block, struct offheap_value value) {
     if (find(key, &old)) {
         _Atomic uint64_t *slot = &keys_of(old.segment)[old.slot];
         atomic_store_explicit(slot, key | 1, memory_order_relaxed);
-        /* Or a reader on aarch64 finds half of the new value under the old key, in both of its copies. */
+        /* Without the fence a reader on aarch64 could find half of the new value under the old key, in both of its
+         * copies. */
         atomic_thread_fence(memory_order_release);
         write_value(old.segment, old.slot, value);
         atomic_store_explicit(slot, key, memory_order_release);
@@ -256,7 +258,7 @@ bool table_remove(const void *block, struct offheap_value *value) {
     struct place place;
     if (!find(key, &place)) return false;
     *value = read_value(place.segment, place.slot);
-    /* A double free races with itself: only one of the two may count down. */
+    /* Two frees of one block race: only one of them may count down. */
     if (!atomic_compare_exchange_strong_explicit(&keys_of(place.segment)[place.slot], &key, 0, memory_order_release,
                                                  memory_order_relaxed))
         return false;

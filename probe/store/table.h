@@ -27,8 +27,8 @@
 #define TABLE_FILTER_BITS 17
 extern _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS] __attribute__((visibility("hidden")));
 
-/* Blocks that are neighbours are so here too: whoever frees one after the other stays in a cache line.
- * The upper bits spread what is aligned alike, such as blocks with a mapping of their own. */
+/* Neighbouring blocks have neighbouring bytes here: a thread that frees one after the other stays in a cache line.
+ * The upper bits spread blocks that are aligned alike, such as blocks with a mapping of their own. */
 static inline uint32_t table_filter_index(const void *block) {
     uint64_t address = (uint64_t)(uintptr_t)block;
     return (uint32_t)((address ^ address >> TABLE_FILTER_BITS) >> 4) & ((1 << TABLE_FILTER_BITS) - 1);
@@ -40,26 +40,26 @@ static inline bool table_lacks(const void *block) {
         __atomic_load_n((const uint8_t *)&table_filter[table_filter_index(block)], __ATOMIC_RELAXED) == 0, 1);
 }
 
-/* For the mapped KEYS and VALUES of a new live file; `exact`: the filter lets everything through
- * (it would be full anyway).  `most`: the capacity that all segments together may come to.  False: no memory. */
+/* Call for the mapped KEYS and VALUES of a new live file.  `exact`: the filter lets everything through, since it
+ * would be full anyway.  `most`: the capacity that all segments together may come to.  False: no memory. */
 bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, uint64_t most, bool exact);
-/* The filter says "lacks" to everything. */
+/* Makes the filter say "lacks" to everything. */
 void table_stop(void);
 
-/* One more segment, of zeroed rows, for new blocks.  By one thread at a time.  False: there are as many as can be. */
+/* Adds a segment of zeroed rows for new blocks.  One thread at a time.  False: there are as many as can be. */
 bool table_add(uint64_t *keys, struct offheap_value *values, uint64_t capacity);
-/* The capacity of the youngest segment if all fill up, so that another should come; else 0.  Where an older one has
+/* The capacity of the youngest segment if all fill up, so that another should come; else 0.  If an older segment has
  * emptied, new blocks go there from now on. */
 uint64_t table_fills(void);
-/* One block in so many is counted, by its address: that tells how full a segment is. */
+/* One block in so many, chosen by its address, is counted: the count tells how full a segment is. */
 enum { TABLE_COUNTED = 256 };
 static inline bool table_counts(const void *block) {
     return ((uint64_t)(uintptr_t)block >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 56 == 0;
 }
 
-/* Adds a block, or replaces what an address held whose free was not seen.  False: full. */
+/* Adds a block, or replaces the value of an address whose free was not seen.  False: full. */
 bool table_insert(const void *block, struct offheap_value value);
-/* Takes a block out, BEFORE it is really freed: afterwards another thread may own the address. */
+/* Takes a block out.  Call it BEFORE the real free: afterwards another thread may own the address. */
 bool table_remove(const void *block, struct offheap_value *value);
 
 #endif

@@ -1,10 +1,10 @@
-/* Thread names: one row per distinct name, found once a thread and kept in its TLS. */
+/* Thread names: one row for each distinct name, looked up once a thread and kept in its thread_state. */
 #ifndef OFFHEAP_THREADS_H
 #define OFFHEAP_THREADS_H
 
 #include <stdint.h>
 
-/* Forgets every row: a new live file. */
+/* Forgets every row, for a new live file. */
 void threads_start(void);
 
 /* The calling thread's row in THREADS. Signal-safe; the first call reads the kernel's name for it. */

@@ -34,9 +34,11 @@ static inline uintptr_t arch_thread_pointer(void) {
     return pointer;
 }
 
-/* Linux's trampoline `mov x8, #139; svc #0`: the kernel gives its rules no signal frame, and QEMU none at all. */
+/* Linux's trampoline `mov x8, #139; svc #0`: the kernel's unwind rules do not mark its frame as a signal frame, and
+ * QEMU has no rules for it. */
 #define ARCH_SIGNAL_RETURN UINT64_C(0xd4000001d2801168)
-/* Where its frame keeps the registers, from sp: siginfo 128, ucontext up to mcontext 176, the fault's address 8. */
+/* Where the trampoline's frame keeps the registers, from sp: siginfo 128, ucontext up to mcontext 176, the fault's
+ * address 8. */
 enum { SIGNAL_FRAME_X0 = 312, SIGNAL_FRAME_SP = SIGNAL_FRAME_X0 + 31 * 8, SIGNAL_FRAME_PC = SIGNAL_FRAME_SP + 8 };
 
 /* Drops a pointer authentication code (XPACLRI, a no-op where there is none). */

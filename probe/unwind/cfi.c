@@ -74,7 +74,7 @@ static void skip(struct cfi_cursor *cursor, uint64_t count) {
 
 enum encoding { ENCODED_OMIT = 0xff, ENCODED_INDIRECT = 0x80, ENCODED_PCREL = 0x10, ENCODED_DATAREL = 0x30 };
 
-/* A DW_EH_PE pointer.  An indirect one is skipped but never followed: only personality routines are. */
+/* A DW_EH_PE pointer.  An indirect one is skipped and never followed: only personality routines are indirect. */
 static uintptr_t read_encoded(struct cfi_cursor *cursor, uint8_t encoding, const uint8_t *data) {
     if (encoding == ENCODED_OMIT) return 0;
     uintptr_t base = 0;
@@ -115,7 +115,7 @@ struct fde {
     uintptr_t start, end; /* of the code it describes */
 };
 
-/* The length field of a CIE or FDE; the cursor is left on, and bounded to, what follows it. */
+/* The length field of a CIE or FDE; the cursor ends behind it, bounded to the length. */
 static bool open_entry(struct cfi_cursor *cursor) {
     uint64_t length = cfi_bytes(cursor, 4);
     if (length == UINT32_MAX) length = cfi_bytes(cursor, 8);
@@ -159,7 +159,7 @@ static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *
             case 'L': read_u8(&data); break;
             case 'S': cie->signal_frame = true; break;
             case 'B': break;       /* aarch64: signed with the B key */
-            default: return false; /* what follows could not be read, 'R' perhaps among it */
+            default: return false; /* the rest could not be read, perhaps 'R' among it */
             }
         }
         if (data.bad || augmentation.bad) return false;
@@ -229,7 +229,7 @@ struct machine {
 
 static void set_rule(struct cfi_row *row, uint64_t number, enum cfi_how how, int64_t value) {
     int column = arch_column(number);
-    if (column < 0) return; /* e.g. a vector register: nothing is found from it */
+    if (column < 0) return; /* a vector register, for example: no frame is found from it */
     row->how[column] = (uint8_t)how;
     row->value[column] = value;
 }
@@ -246,7 +246,7 @@ static int64_t factored(uint64_t value, int64_t factor) { return (int64_t)(value
 
 static void set_cfa(struct cfi_row *row, uint64_t number, int64_t offset) {
     int column = arch_column(number);
-    /* A CFA in a register that is not followed makes the row useless until it is set anew. */
+    /* A CFA in a register that is not followed makes the row useless until the CFA is set anew. */
     row->cfa_how = column < 0 ? CFI_UNDEFINED : CFI_REGISTER;
     row->cfa_column = column < 0 ? 0 : (uint8_t)column;
     row->cfa_value = offset;
@@ -378,7 +378,7 @@ static bool run(struct machine *machine, struct cfi_cursor cursor, uintptr_t pc)
         default: return false;
         }
         if (!fine) return false;
-        if (machine->location > pc) break; /* what follows is about later code */
+        if (machine->location > pc) break; /* the rest is about later code */
     }
     return !cursor.bad;
 }

@@ -92,7 +92,7 @@ static uintptr_t pop(struct evaluation *e) {
     return e->words[--e->depth];
 }
 
-/* Copies the word that is `index` below the top. */
+/* Copies the word `index` places below the top. */
 static void pick(struct evaluation *e, unsigned index) {
     if (index >= e->depth) e->bad = true;
     else push(e, e->words[e->depth - 1 - index]);
@@ -247,8 +247,8 @@ bool cfi_step(const struct cfi_image *image, const struct cfi_row *row, const st
         if (!find_column(image, row, column, cfa, stack, registers, &word)) return false;
         set(&caller, column, word);
     }
-    if (row->how[COLUMN_RETURN] == CFI_SAME && !leaf) return false; /* the caller cannot be where we are */
-    /* aarch64 keeps an interrupted pc and x30 apart; else the return register is where to go on. */
+    if (row->how[COLUMN_RETURN] == CFI_SAME && !leaf) return false; /* the caller cannot be at the same place */
+    /* aarch64 keeps an interrupted pc and x30 apart; elsewhere the return register is the next pc. */
     if (COLUMN_RETURN != COLUMN_PC && row->how[COLUMN_PC] == CFI_SAME) caller.pc = get(&caller, COLUMN_RETURN);
     caller.pc = arch_strip(caller.pc);
     /* Only a frame that a signal interrupted may have used no stack yet. */

@@ -11,7 +11,7 @@ struct unwind_registers {
     uintptr_t sp;
     uintptr_t fp;
     uintptr_t saved[11];
-    uintptr_t site; /* no register: where the hook returns to, by which stack_memo.c tells its callers apart */
+    uintptr_t site; /* not a register: the hook's return address, by which stack_memo.c tells its callers apart */
 };
 
 /* unwind_here(struct unwind_registers *): captures the registers of the function that uses it.

@@ -1,6 +1,6 @@
 /*
- * The usual rules of a frame, packed: the CFA is sp or fp plus an offset, and what the callee
- * saved lies at fixed distances from it.  All else goes through cfi_step().
+ * The usual rules of a frame, packed: the CFA is sp or fp plus an offset, and the saved registers lie at fixed
+ * distances from it.  All other rules go through cfi_step().
  */
 #ifndef OFFHEAP_RULES_H
 #define OFFHEAP_RULES_H
@@ -59,8 +59,8 @@ static inline uintptr_t rule_cfa(struct rule rule, const struct unwind_registers
 
 #if defined(__x86_64__)
 
-/* own: the word below the CFA (2-15, 0 none) that holds rbp, rbx, r12-r15, 4 bits each; then
- * the greatest of them.  The return address is always word 1. */
+/* own: the word below the CFA (2-15, 0 none) that holds rbp, rbx, r12-r15, 4 bits each; then the greatest of them.
+ * The return address is always word 1. */
 enum { RULE_SAVES = 6, RULE_DEEPEST_SHIFT = RULE_OWN_SHIFT + 4 * RULE_SAVES };
 
 static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
@@ -92,9 +92,9 @@ static inline void rule_reads(struct rule rule, uintptr_t cfa, const uintptr_t *
     reads[1] = word ? (const uintptr_t *)(cfa - 8 * (uintptr_t)word) : NULL;
 }
 
-/* False: the rule leads backwards or out of [low, high).  `r` is then as it was.  What an epilogue has
- * popped is still found below sp, where a signal leaves it alone: hence `low`, not r->sp.
- * Unless `all`, r->saved is not kept up: no packed rule needs it. */
+/* False, with `r` unchanged: the rule leads backwards or out of [low, high).  Words that an epilogue has popped are
+ * still below sp, where a signal leaves them alone: hence `low`, not r->sp.  Unless `all`, r->saved is not kept up,
+ * since no packed rule needs it. */
 static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), deepest = 8 * (rule.head >> RULE_DEEPEST_SHIFT & 15);
     if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || cfa - low < deepest) return false;
@@ -109,8 +109,8 @@ static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_
 
 #else
 
-/* own: how many words below the CFA x30 lies, 16 bits.  saves: where x29, x19-x28 lie from there,
- * in words plus 2 (1-31, 0 not saved), 5 bits each. */
+/* own: how many words below the CFA x30 lies, 16 bits.  saves: where x29, x19-x28 lie from there, in words plus 2
+ * (1-31, 0 not saved), 5 bits each. */
 enum { RULE_SAVES = 11 };
 
 static inline int rule_column(unsigned i) { return i == 0 ? COLUMN_FP : COLUMN_X19 + (int)i - 1; }

@@ -1,12 +1,11 @@
 /*
- * pthread_getattr_np knows where a stack ends, but reallocs under the thread's lock: asked
- * from inside its own realloc it waits for itself.  So the end is taken from what lies at the
- * top of every stack: the thread control block (pthread_create carves it out of the stack's
- * upper end), or for the main thread what the kernel put there at exec.
+ * pthread_getattr_np knows where a stack ends, but it reallocs under the thread's lock: called from inside its own
+ * realloc, it waits for itself.  So the end comes from what lies at the top of every stack: the thread control block
+ * (pthread_create carves it out of the stack's upper end), or for the main thread the data that the kernel put there at
+ * exec.
  *
- * That the stack pointer is below such an anchor does not yet say that it is the same stack:
- * every page between the two is tried once, by a system call that answers EFAULT instead
- * of a fault.  A foreign stack has a hole or a guard page in between.
+ * A stack pointer below such an anchor need not be on the same stack.  So every page between the two is tried once, by
+ * a system call that answers EFAULT instead of a fault.  A foreign stack has a hole or a guard page in between.
  */
 #define _GNU_SOURCE
 #include "unwind/stack_bounds.h"
@@ -21,7 +20,7 @@
 #include "unwind/registers.h"
 
 enum { PAGE = 4096, WORD = sizeof(uintptr_t) };
-/* Java threads have 1 MiB, main threads 8 MiB as a rule; a heap below its thread's stack is farther away. */
+/* Java threads usually have 1 MiB, main threads 8 MiB; a heap below its thread's stack is farther away. */
 #define DEEPEST ((uintptr_t)256 << 20)
 
 /* [low, high) was found readable.  high == 0: not yet. */
@@ -62,14 +61,14 @@ bool stack_bounds(uintptr_t sp, uintptr_t *high) {
     }
     uintptr_t thread = arch_thread_pointer() & -(uintptr_t)WORD;
     uintptr_t exec = (uintptr_t)getauxval(AT_RANDOM) & -(uintptr_t)WORD;
-    /* The main thread's control block is elsewhere: below its stack, as ld.so's own memory is. */
+    /* The main thread's control block lies below its stack, as ld.so's own memory does. */
     uintptr_t anchor = sp < thread && (sp >= exec || thread < exec) ? thread : exec;
     if (sp >= anchor || anchor - sp > DEEPEST) return false;
 
     uintptr_t low = sp & -(uintptr_t)PAGE;
     uintptr_t tried = top == anchor && known.low < anchor ? known.low : anchor;
     if (tried <= low || !readable_pages(low, tried)) return false;
-    /* A signal handler may come in between: it must see a pair that belongs together. */
+    /* A signal handler may come in between; it must see a pair that belongs together. */
     known.high = 0;
     known.low = low;
     known.high = anchor;

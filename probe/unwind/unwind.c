@@ -12,10 +12,9 @@
 #include "unwind/stack_bounds.h"
 
 /*
- * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock:
- * `check` is the key mixed with the rule's own bits, so an entry that was half overwritten,
- * or that is about another pc, does not match and counts as a miss.
- * The generation is part of the key: after a dlclose no old entry matches.
+ * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock: `check` is the key mixed
+ * with the rule's own bits, so an entry that is half overwritten, or that belongs to another pc, does not match and
+ * counts as a miss.  The generation is part of the key: after a dlclose no old entry matches.
  */
 enum { CACHE_BITS = 14 };
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
@@ -68,7 +67,7 @@ struct miss {
 };
 
 #if defined(__aarch64__)
-/* Is `pc` the trampoline that a signal's handler returns to?  Then `row` finds what was interrupted. */
+/* Is `pc` the trampoline that a signal's handler returns to?  Then `row` finds the interrupted frame. */
 static bool find_signal_frame(uintptr_t pc, struct cfi_row *row) {
     uint64_t code[2];
     uintptr_t word = pc & -(uintptr_t)8;
@@ -92,7 +91,7 @@ static struct cfi_image image_of(const struct module *module) {
     return (struct cfi_image){module->eh_frame_hdr, module->readable_low, module->readable_high, module->stays};
 }
 
-/* Out of line: rows are large, and the usual walk shall not pay for their stack space. */
+/* Out of line: rows are large, and the usual walk should not pay for their stack space. */
 static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, struct rule *rule, struct miss *miss) {
     miss->stepwise = false;
     miss->module = NULL;
@@ -122,7 +121,7 @@ static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, stru
     enum cfi_search search = image.header ? cfi_find(&image, at, &miss->row) : CFI_NONE;
     if (search == CFI_GONE) return false;
     if (search == CFI_NONE) {
-        /* What the kernel starts has no rules in ld.so, nor with some compilers; nothing lies beyond it. */
+        /* The kernel's entry points have no rules in ld.so, nor with some compilers; no frame lies beyond them. */
         bool start = module->entry && at - module->entry < 128;
         *rule = rule_of_kind(start ? RULE_ROOT : RULE_LOST, index);
     } else if (miss->row.how[COLUMN_RETURN] == CFI_UNDEFINED) {
@@ -159,8 +158,8 @@ struct walk {
     struct unwind_trace *trace; /* or NULL */
 };
 
-/* A frame was stepped over.  The word that fp was read from counts only if a frame was then found from fp:
- * most code keeps other things in that register, and they change all the time. */
+/* A frame was stepped over.  The word that fp was read from counts only if a frame is then found from fp: most code
+ * keeps other data in that register, which changes all the time. */
 static inline void trace_step(struct unwind_trace *trace, struct rule rule, uintptr_t cfa) {
     const uintptr_t *reads[2];
     rule_reads(rule, cfa, reads);
