@@ -1,5 +1,5 @@
-/* Errors as values.  They are Agent_OnAttach's return codes too, and src/offheap turns each into a
- * sentence: add there what you add here. */
+/* Errors as values.  They are also the return codes of Agent_OnAttach, and src/offheap turns each into a sentence:
+ * add there what you add here. */
 #ifndef OFFHEAP_ERRORS_H
 #define OFFHEAP_ERRORS_H
 

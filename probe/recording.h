@@ -113,8 +113,8 @@ struct offheap_segment {
 };
 #define OFFHEAP_SEGMENTS 12
 
-/* One page.  Offsets are asserted at the end of this file.  They stand in one column; clang-format would give each group
- * of fields a column of its own. */
+/* One page.  Offsets are asserted at the end of this file.  They stand in one column, where clang-format would make
+ * several. */
 /* clang-format off */
 struct offheap_header {
     char magic[8];                /*    0 */
@@ -151,7 +151,7 @@ struct offheap_header {
     uint32_t greatest_code;       /* 2860  greatest code so far, of any class */
     uint32_t least_code;          /* 2864  least code so far, of any class */
     uint32_t kept;                /* 2868  1: the file stays after its process has ended, until a person removes it */
-    uint64_t recorder_pid;        /* 2872  the offheap that the file was made for, 0: none.  The file is nobody's when */
+    uint64_t recorder_pid;        /* 2872  the offheap that the file was made for, 0: none.  It is nobody's when */
     uint64_t recorder_start;      /* 2880  that process (by field 22 of its /proc/PID/stat and the inode of its PID */
     uint64_t recorder_namespace;  /* 2888  namespace) is gone and the probe writes no more */
     uint64_t memory_bound;        /* 2896  bytes that the probe may take, the growth of the live table included */

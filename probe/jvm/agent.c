@@ -1,15 +1,15 @@
 /*
- * The agent meets the JVM on one of three ways:
+ * The agent meets the JVM in one of three ways:
  *
- *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: set-up happens on the JVM's own
- *               first thread, the moment the VM is complete.  A JVM that is created without
- *               dlsym (a program linked with libjvm) is met by the agent thread's poll.
+ *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: set-up happens on the JVM's own first thread, the moment
+ *   the VM is complete.  A JVM that is created without dlsym (a program linked with libjvm) is met by the agent
+ *   thread's poll.
  *   agentpath   Agent_OnLoad makes the JVMTI environment, VMInit does the set-up.
  *   attach      Agent_OnAttach does the set-up, then starts recording.
  *
- * Set-up: JVMTI events on, jmethodIDs made, AsyncGetCallTrace allowed.  The agent thread attaches
- * itself as a daemon, since naming methods takes a JNIEnv.  It must make no JVMTI call once VMDeath
- * has returned; `using_vm` is held around each batch of calls so that VMDeath can wait for it.
+ * Set-up: JVMTI events on, jmethodIDs made, AsyncGetCallTrace allowed.  The agent thread attaches itself as a daemon,
+ * since it needs a JNIEnv to name methods.  It must make no JVMTI call after VMDeath has returned, so `using_vm` is
+ * held around each batch of calls, and VMDeath can wait for it.
  */
 #define _GNU_SOURCE
 #include "jvm/agent.h"
@@ -52,7 +52,7 @@ static struct {
     JavaVM *vm;
     bool names;         /* JVMTI events are on */
     bool walks;         /* and hooks may call AsyncGetCallTrace */
-    uint32_t recording; /* counts them */
+    uint32_t recording; /* counts recordings */
     _Atomic bool wanted;
     _Atomic uint32_t running; /* a futex */
 } agent = {.changing = PTHREAD_MUTEX_INITIALIZER, .using_vm = PTHREAD_MUTEX_INITIALIZER};
@@ -68,7 +68,7 @@ void agent_serve(const struct agent_duties *wanted) { atomic_store(&duties, want
 static void vm_dying(JNIEnv *env);
 static const struct vm_listener listener = {.init = agent_vm_live, .death = vm_dying};
 
-/* `changing` is held.  Harmless when it has been done. */
+/* Call with `changing` held.  Harmless when the set-up is done already. */
 static void set_up(JavaVM *vm, JNIEnv *env) {
     if (atomic_load(&agent.phase) == VM_DEAD) return;
     agent.vm = vm;
@@ -111,7 +111,7 @@ void agent_abandon(void) {
 }
 
 void agent_vm_live(JavaVM *vm, JNIEnv *env) {
-    /* Takes the dynamic linker's lock, so it must not be inside ours. */
+    /* java_discover takes the dynamic linker's lock, so it must not run inside ours. */
     java_discover();
     pthread_mutex_lock(&agent.changing);
     if (guard_is_recording()) set_up(vm, env);
@@ -124,7 +124,7 @@ void agent_vm_live(JavaVM *vm, JNIEnv *env) {
 /* The last moment for JVMTI. */
 static void vm_dying(JNIEnv *env) {
     java_end();
-    /* The agent thread holds it for a batch of method names; HotSpot lets it finish those. */
+    /* The agent thread holds the lock for a batch of method names; HotSpot lets it finish the batch. */
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 1;
@@ -148,7 +148,7 @@ static JNIEnv *attach(void) {
     return vm_attach_as_daemon(agent.vm, &env, &args) == JNI_OK ? env : NULL;
 }
 
-/* The first thing in each recording: what can be seen of this JVM, and which one it is. */
+/* The first work in each recording: tells which JVM this is, and what can be seen of it. */
 static void introduce(JNIEnv *env) {
     pthread_mutex_lock(&agent.changing);
     if (atomic_load(&agent.wanted)) set_up(agent.vm, env);
@@ -173,7 +173,7 @@ static int count_changes(struct dl_phdr_info *info, size_t size, void *changes) 
     return 1;
 }
 
-/* Modules also come by ways that no dlopen hook of ours sees. */
+/* Modules also come in ways that no dlopen hook of ours sees. */
 static void follow_modules(unsigned long long *known) {
     unsigned long long changes = 0;
     dl_iterate_phdr(count_changes, &changes);
@@ -182,7 +182,7 @@ static void follow_modules(unsigned long long *known) {
     atomic_load(&duties)->modules_changed();
 }
 
-/* The end of a recording.  Here and not in agent_stop, because here is surely an attached thread. */
+/* The end of a recording.  Here and not in agent_stop, because this thread is certainly attached. */
 static void leave_vm(JNIEnv *env) {
     java_end();
     name_methods(env);
@@ -228,8 +228,8 @@ static void *run(void *unused) {
         waited_ms += pause_ms;
         bell_wait(rung, pause_ms);
     }
-    /* Stopped before this thread had run: what attach_start set up is to be undone all the same, or the next recording
-     * would find it done and have no Java frames; and this one has no properties yet. */
+    /* agent_stop came before this thread ran.  The set-up of the attach must be undone all the same, or the next
+     * recording would find it done and have no Java frames.  And this recording has no properties yet. */
     if (!env && atomic_load(&agent.phase) == VM_LIVE) env = attach();
     if (env && atomic_load(&agent.phase) == VM_LIVE && introduced != agent.recording) introduce(env);
     if (env) leave_vm(env);
@@ -254,10 +254,10 @@ static int spawn(void) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* glibc gives our stack to a later thread.  HotSpot's own guard pages, above glibc's, stay inaccessible when
-     * a thread ends (JavaThread::remove_stack_guard_pages), to be taken over by the next.  Its Java threads have
-     * none of glibc's, so theirs begin lower: JDK 11 ran into the one page of ours that was left above.  Without
-     * a JVM, which has guard pages of its own, this thread goes a few frames deep. */
+    /* glibc gives our stack to a later thread.  HotSpot's own guard pages, above glibc's, stay inaccessible when a
+     * thread ends (JavaThread::remove_stack_guard_pages), and the next thread takes them over.  Its Java threads
+     * have no guard pages of glibc's, so theirs begin lower: JDK 11 ran into the one page of ours that was left
+     * above.  Without a JVM, which has guard pages of its own, this thread goes only a few frames deep. */
     pthread_attr_setguardsize(&attributes, 0);
     block_signals(&old);
     int error = pthread_create(&thread, &attributes, run, NULL);

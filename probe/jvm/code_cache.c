@@ -20,8 +20,8 @@ static struct {
 } heaps[HEAPS];
 static int heap_count;
 static uintptr_t code_offset; /* in a block, an nmethod's code lies behind all fields that are read here */
-static uintptr_t stub_offset; /* and a stub's behind those of a CodeBlob */
-/* nmethods are told from all other code by CodeBlob's name, of which there are two literals. */
+static uintptr_t stub_offset; /* and a stub's code behind those of a CodeBlob */
+/* CodeBlob's name tells nmethods from all other code.  There are two literals of it. */
 static _Atomic uintptr_t nmethod_names[2];
 
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
@@ -61,8 +61,8 @@ bool code_cache_find(const struct vm_code_layout *known) {
     return heap_count > 0;
 }
 
-/* A block is marked as used before it is filled in: until then any word may stand where its name will.  None of
- * them is asked about any more once both names are known. */
+/* A block is marked as used before it is filled in: until then any word may stand in the place of its name.  Nobody
+ * reads that place any more when both names are known. */
 static __attribute__((noinline)) bool is_nmethod_name(uintptr_t name) {
     static const char names[2][16] = {"nmethod", "native nmethod"};
     char text[16];
@@ -86,7 +86,7 @@ struct code code_at(uintptr_t pc) {
     for (int i = 0; i < heap_count; i++) {
         uintptr_t low = heaps[i].low;
         if (pc < low || pc >= *heaps[i].high) continue;
-        /* A segment's byte says how far back, or part of the way, its block begins. */
+        /* A segment's byte says how far back its block begins, or a part of the way. */
         uintptr_t segment = (pc - low) >> heaps[i].segment_log2;
         if (segment >= *heaps[i].segments_high - (uintptr_t)heaps[i].segments) break;
         uint8_t back = heaps[i].segments[segment];
@@ -96,7 +96,8 @@ struct code code_at(uintptr_t pc) {
             segment -= back;
         }
         uintptr_t block = low + (segment << heaps[i].segment_log2);
-        /* Bytes that change meanwhile, or a pc that is none, may lead to what is no block: such ends anywhere. */
+        /* Bytes that change meanwhile, or a pc in no code, may lead to something that is no block, and whose end may
+         * be anywhere. */
         if (pc - block < stub_offset || !*(const volatile uint8_t *)(block + layout->block_used)) break;
         uintptr_t blob = block + layout->block_bytes;
         if (pc - block >= code_offset && is_nmethod(blob))
@@ -112,7 +113,7 @@ uint32_t code_frame_bytes(uintptr_t blob) {
 }
 
 bool code_alive(uintptr_t nmethod) {
-    enum { IN_USE = 0, NOT_ENTRANT = 2 }; /* 1 from JDK 20 on, which has no 2 */
+    enum { IN_USE = 0, NOT_ENTRANT = 2 }; /* JDK 20 and later have 1 and no 2 */
     int8_t state = *(const volatile int8_t *)(nmethod + layout->nmethod_state);
     return state >= IN_USE && state <= NOT_ENTRANT;
 }

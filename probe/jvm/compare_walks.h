@@ -1,4 +1,5 @@
-/* A build for benchmarks/java_frames.py: AsyncGetCallTrace and the probe's own walk at the same place, timed. */
+/* For a build of benchmarks/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own walk at
+ * the same place.  tests/compare_walks.c is a part of that build. */
 #ifndef OFFHEAP_COMPARE_WALKS_H
 #define OFFHEAP_COMPARE_WALKS_H
 

@@ -10,8 +10,9 @@ static JavaVM *jvm;
 static jvmtiEnv *jvmti;
 static const struct vm_listener *told;
 
-/* What HotSpot allocates for it is not recorded: it is our doing, and of each class loader that is unloaded
- * HotSpot keeps the table of ids for good (ClassLoaderData::~ClassLoaderData), which would pass for a leak of its own. */
+/* What HotSpot allocates here is not recorded, since it is our doing.  When a class loader is unloaded, HotSpot
+ * keeps the table of its ids for good (ClassLoaderData::~ClassLoaderData), which would pass for a leak of the
+ * program's. */
 static void make_method_ids(jvmtiEnv *env, jclass class) {
     jint count;
     jmethodID *methods;
@@ -70,7 +71,7 @@ bool events_open(JavaVM *vm, const struct vm_listener *listener) {
     jvmtiEnv *env = NULL;
     told = listener; /* before the first event */
     if (vm_get_env(vm, &env, JVMTI_VERSION_11) != JNI_OK || !env) return false;
-    /* Names and lines of what can be had: a VM that lacks one of the two still gives the other. */
+    /* A VM that lacks one of the two capabilities still gives the other. */
     const uint32_t wanted[] = {JVMTI_CAN_GET_SOURCE_FILE_NAME, JVMTI_CAN_GET_LINE_NUMBERS};
     for (int i = 0; i < 2; i++) jvmti_add_capabilities(env, &(jvmtiCapabilities){.bits = {wanted[i]}});
     if (jvmti_set_callbacks(env, &callbacks) != JNI_OK) {
@@ -93,12 +94,12 @@ enum {
     MOST_LOCAL_REFERENCES = 65536, /* HotSpot refuses more (MaxJNILocalCapacity) */
 };
 
-/* After the events are on: a class that is loaded in between is met twice rather than never. */
+/* Call after the events are on: a class that is loaded in between is met twice rather than never. */
 static void make_all_method_ids(JNIEnv *env) {
     jint count;
     jclass *classes;
-    /* JVMTI makes a local reference of each, and -Xcheck:jni of JDK 11 and 17 complains on stdout of more than were
-     * asked for.  To ask for many costs nothing: HotSpot only notes the number. */
+    /* JVMTI makes a local reference for each class, and -Xcheck:jni of JDK 11 and 17 complains on stdout of more
+     * than were asked for.  A request for many costs nothing: HotSpot only notes the number. */
     bool framed = jni_push_local_frame(env, MOST_LOCAL_REFERENCES) == JNI_OK;
     if (!framed) jni_exception_clear(env);
     if (jvmti_loaded_classes(jvmti, &count, &classes) == JNI_OK) {
@@ -119,7 +120,7 @@ bool events_on(JNIEnv *env) {
             return false;
         }
     make_all_method_ids(env);
-    /* The thread at hand (the main thread of a preloaded JVM) has started already. */
+    /* The calling thread (the main thread of a preloaded JVM) has started already. */
     rename_current_thread(jvmti);
     return true;
 }

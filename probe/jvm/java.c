@@ -24,7 +24,7 @@ enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
 /* As struct call_frame: HotSpot's prims/forte.cpp. */
 struct call_trace {
     JNIEnv *env;
-    jint count; /* of frames, or why there are none */
+    jint count; /* number of frames, or why there are none */
     struct call_frame *frames;
 };
 enum { COLLECTING_GARBAGE = -2, NOT_WALKABLE = -4 };
@@ -45,7 +45,7 @@ static struct {
     _Atomic(JavaVM *) vm;    /* NULL: hooks walk no Java stack */
 } java;
 
-/* Under the dynamic linker's lock, which is what makes the link map safe to follow. */
+/* Runs under the dynamic linker's lock, which makes the link map safe to follow. */
 static int find_image(struct dl_phdr_info *info, size_t size, void *unused) {
     (void)info, (void)size, (void)unused;
     for (const struct link_map *image = _r_debug.r_map; image; image = image->l_next)
@@ -154,8 +154,8 @@ static void set_anchor(const struct anchor *anchor, uintptr_t sp, uintptr_t pc, 
     *(volatile uintptr_t *)anchor->sp = sp;
 }
 
-/* The anchor of a thread that is inside the VM, and only of such a one: a safepoint or a handshake
- * waits until the thread has left that state, so nobody else reads what we write meanwhile. */
+/* Opens the anchor of a thread that is inside the VM, and of no other: a safepoint or a handshake waits until the
+ * thread has left that state, so nobody else reads what we write meanwhile. */
 static bool open_anchor(JNIEnv *env, struct anchor *anchor) {
     if (!java.env_in_thread) return false;
     char *thread = (char *)env - java.env_in_thread;
@@ -173,11 +173,11 @@ static void restore_anchor(const struct anchor *anchor) {
     set_anchor(anchor, anchor->old_sp, anchor->old_pc, anchor->old_fp);
 }
 
-/* AsyncGetCallTrace refuses (-3) an anchor that is not complete, of which there are two kinds:
- *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in
- *     sp[-1], the return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
- *   - while the VM is about to call Java (JavaCallWrapper), the anchor is put away altogether.
- *     The unwound registers are the very ones it would hold: the VM was called from `at`. */
+/* AsyncGetCallTrace refuses (-3) an anchor that is not complete.  There are two kinds:
+ *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in sp[-1], the
+ *     return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
+ *   - while the VM is about to call Java (JavaCallWrapper), the anchor is empty.  The unwound registers are the ones
+ *     it would hold: the VM was called from `at`. */
 static void complete_anchor(const struct anchor *anchor, const struct unwind_registers *at) {
     if (!anchor->old_sp) set_anchor(anchor, at->sp, at->pc, at->fp);
     else if (!anchor->old_pc) *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
@@ -196,10 +196,10 @@ static bool leave_stub(const struct anchor *anchor) {
     return true;
 }
 
-/* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code run on
- * meanwhile.  They could not return to Java before the collection has ended, so letting one wait
- * a little costs nothing of what it could still do there; a long collection costs the frames.
- * Never inside the VM (or where that cannot be told): there a safepoint would wait for us. */
+/* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code run on meanwhile.  They
+ * could not return to Java before the collection has ended, so a short wait costs nothing of what they could still
+ * do there; a long collection costs the frames.  Never wait inside the VM (or where that cannot be told): there a
+ * safepoint would wait for us. */
 static bool wait_for_collector(int round) {
     enum { ROUNDS = 100 };
     if (round >= ROUNDS || !java.env_in_thread) return false;
@@ -277,7 +277,7 @@ static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwi
     }
     if (inexact) {
         live_lose(OFFHEAP_JAVA_INEXACT);
-        if (words) trace->complete = false; /* so that each sample is counted */
+        if (words) trace->complete = false; /* so that each such sample is counted */
     }
     live_lose(OFFHEAP_JAVA_JOINED);
     *joined = true;

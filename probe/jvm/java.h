@@ -1,4 +1,4 @@
-/* Java frames at a native stack's outer end, by AsyncGetCallTrace. */
+/* Java frames at the outer end of a native stack, by AsyncGetCallTrace. */
 #ifndef OFFHEAP_JAVA_H
 #define OFFHEAP_JAVA_H
 
@@ -10,16 +10,16 @@
 #include "jvm/jvmti.h"
 #include "unwind/unwind.h"
 
-/* Looks for the image that is a JVM (libjvm.so, or whatever it is linked into) and the entries
- * needed; cheap once found.  True when there is one, started or not.  Never called by a hook. */
+/* Looks for the image that is a JVM (libjvm.so, or an image it is linked into) and for the entries that the probe
+ * needs; cheap once found.  True when there is one, started or not.  No hook calls this. */
 bool java_discover(void);
 
-/* The VM that JNI_GetCreatedJavaVMs answers, or NULL.  Before JDK 22 that may be one which is
- * still being created, and which must not be touched yet. */
+/* The VM that JNI_GetCreatedJavaVMs answers, or NULL.  Before JDK 22 the VM may still be in creation, and must not
+ * be touched yet. */
 JavaVM *java_created_vm(void);
 
-/* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, calibrate where a
- * JavaThread lies.  False when this JVM has no AsyncGetCallTrace. */
+/* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, show where a JavaThread lies.
+ * False when this JVM has no AsyncGetCallTrace. */
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread);
 void java_end(void);
 

@@ -13,8 +13,8 @@ enum { WORD = sizeof(uintptr_t) };
 static const struct vm_code_layout *layout; /* NULL: not known */
 static uintptr_t interpreter_low, interpreter_high;
 
-/* HotSpot's frame_x86.hpp: where an interpreted frame keeps these, in words from fp.  No table exports them,
- * so both are compared with what AsyncGetCallTrace found before they are relied on. */
+/* HotSpot's frame_x86.hpp: where an interpreted frame keeps these, in words from fp.  No table exports them, so both
+ * are compared with AsyncGetCallTrace's result before they are relied on. */
 enum { METHOD_SLOT = -3, BCP_SLOT = -8 };
 
 bool java_walk_begin(const struct vm_code_layout *known) {
@@ -32,20 +32,22 @@ static bool follow(uintptr_t *address, size_t offset) {
     return *address != 0;
 }
 
-/* Method::find_jmethod_id_or_null.  0: none.  For a Method that is there: the VM's own data is trusted. */
+/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that is certainly there: the VM's own data
+ * is trusted. */
 static uint64_t method_id(uintptr_t method) {
     uintptr_t constants = method;
     if (!follow(&constants, layout->method_const)) return 0;
     uintptr_t ids = constants;
     if (!follow(&ids, layout->const_pool) || !follow(&ids, layout->pool_class) || !follow(&ids, layout->class_ids))
         return 0;
-    /* ids[0] is how many there are. */
+    /* ids[0] is the number of ids. */
     uintptr_t number = *(const uint16_t *)(constants + layout->const_number);
     if (number >= *(const uintptr_t *)ids) return 0;
     return ((const uintptr_t *)ids)[number + 1];
 }
 
-/* Methods that were once read by copies, with their ids: one way, for any number of threads, as unwind.c's rules. */
+/* Methods that were once read by copies, with their ids: one way, for any number of threads, like the rules of
+ * unwind.c. */
 enum { SEEN_BITS = 12, OTHERS_A_COPY = 64 };
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 static struct {
@@ -72,8 +74,8 @@ struct walk {
     struct unwind_trace *words;
     struct java_trace *trace;
     uintptr_t pc, sp, fp, low, high;
-    bool stub;                /* the frame that was left last is a stub's */
-    const uintptr_t *fp_from; /* fp was read there, and nothing depended on it yet; NULL: that is written down */
+    bool stub;                /* the frame that the walk left last is a stub's */
+    const uintptr_t *fp_from; /* where fp was read, if no step depended on it yet; NULL: that is written down */
     const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
 };
 
@@ -96,8 +98,8 @@ static bool write_check(struct java_check *checks, uint32_t *count, uint32_t roo
     return true;
 }
 
-/* The id must be that of the next call found; in a compiled frame, inlined ones may come before it, but not in the
- * innermost frame if it called native code itself, without a stub.  NULL: it is not. */
+/* The id must be that of the next call found.  In a compiled frame inlined methods may come before it, but not in
+ * the innermost frame if it called native code itself, without a stub.  NULL: it is another. */
 static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bool inlined) {
     inlined = inlined && (walk->call != walk->calls || walk->stub);
     for (const struct call_frame *call = walk->call; id && call < walk->calls_end; call++) {
@@ -107,17 +109,18 @@ static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bo
     return NULL;
 }
 
-/* Goes on to the frame's call.  The native walk may have ended at a wrong word, rules being what they are, and stacks
- * are full of what is left of earlier frames: then `method` is anything, or belongs to a class that is gone.  So it is
- * read by the kernel's copies, which takes 4 microseconds, unless by such copies it had the id of a call that
- * AsyncGetCallTrace has just found: what has that id is running, and no other method ever gets it. */
+/* Goes on to the frame's call.  The native walk may have ended at a wrong word, since rules can be wrong, and stacks
+ * are full of the remains of earlier frames.  Then `method` is any word, or belongs to a class that is gone.  So the
+ * kernel's copies are read, which takes 4 microseconds, unless such copies have shown before that the Method has the
+ * id of a call that AsyncGetCallTrace has just found: the method with that id is running, and no other method ever
+ * gets the id. */
 static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_t *id) {
     static _Atomic uint32_t others;
     walk->trace->cut = walk->call == walk->calls_end;
     if (walk->trace->cut) return false;
     uint64_t before = seen_id(method);
     const struct call_frame *call = call_of(walk, before, inlined);
-    /* Another Method may have come to its place; but as a rule it is the same, in a stack that is never understood. */
+    /* Another Method may be in its place now.  Usually it is the same one, in a stack that is never understood. */
     if (before && !call && atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) % OTHERS_A_COPY) return false;
     *id = call ? method_id(method) : method_id_read(layout, method);
     if (*id != before) {
@@ -129,7 +132,7 @@ static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_
     return true;
 }
 
-/* `fp_from`: a word of the frame that is left. */
+/* `fp_from`: a word of the frame that the walk leaves. */
 static bool go_out(struct walk *walk, uintptr_t pc, uintptr_t sp, uintptr_t fp_from) {
     if (sp <= walk->sp || sp > walk->high) return false;
     walk->pc = pc;
@@ -170,7 +173,7 @@ static bool leave_compiled(struct walk *walk) {
            go_out(walk, pc, sp, sp - 2 * WORD);
 }
 
-/* Where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
+/* The frame where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
 static bool leave_entry(struct walk *walk, bool *end) {
     uintptr_t wrapper, sp, pc, fp;
     if (!rely_on_fp(walk) || !read_word(walk, walk->fp + (uintptr_t)(intptr_t)layout->wrapper_slot * WORD, &wrapper) ||
@@ -222,14 +225,14 @@ bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const 
                      uint32_t method_count) {
     for (uint32_t i = 0; i < code_count; i++)
         if (code_at(codes[i].what).id != codes[i].id) return false;
-    /* Last: a Method is there once all frames are known to be.  It is read where it stands, which is what makes a
+    /* Last: a Method is certainly there when all frames are known to be there.  It is read in place, which makes a
      * memo cheap; copies would cost a dozen system calls for each. */
     for (uint32_t i = 0; i < method_count; i++)
         if (method_id(methods[i].what) != methods[i].id) return false;
     return true;
 }
 
-#else /* aarch64: other frames, and signed return addresses; every walk is AsyncGetCallTrace's */
+#else /* aarch64 has other frames, and signed return addresses; every walk is AsyncGetCallTrace's */
 
 bool java_walk_begin(const struct vm_code_layout *known) { return (void)known, false; }
 bool java_walk(const struct unwind_registers *at, const struct call_frame *calls, jint count,

@@ -30,8 +30,8 @@ void *jvm_start_intercept(void *found, created_function *created) {
     return (void *)create_vm_and_tell;
 }
 
-/* "VM Periodic Task Thread" is the last that HotSpot starts; the kernel keeps 15 bytes of its name, and JDK 26
- * shortens it in the middle. */
+/* HotSpot starts "VM Periodic Task Thread" last.  The kernel keeps 15 bytes of its name, and JDK 26 shortens it in
+ * the middle. */
 static bool has_periodic_thread(void) {
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks) return false;
@@ -49,9 +49,9 @@ static bool has_periodic_thread(void) {
     return found;
 }
 
-/* Before JDK 22 (JDK-8308341) JNI_GetCreatedJavaVMs also answers a VM that is still being created,
- * and attaching to that one crashes it.  A VM with nothing periodic to do (-XX:-UsePerfData) never
- * starts the thread looked for, so after a grace take JNI's word. */
+/* Before JDK 22 (JDK-8308341) JNI_GetCreatedJavaVMs also answers a VM that is still in creation, and an attach to
+ * that VM crashes it.  A VM without periodic work (-XX:-UsePerfData) never starts the thread looked for, so after a
+ * grace period JNI's word counts. */
 JavaVM *jvm_start_poll(int waited_ms) {
     enum { GRACE_MS = 10000 };
     JavaVM *vm = java_created_vm();

@@ -1,10 +1,10 @@
-/* How a preloaded probe meets a JVM the moment it is complete, and not before. */
+/* A preloaded probe meets a JVM the moment it is complete, and not before. */
 #ifndef OFFHEAP_JVM_START_H
 #define OFFHEAP_JVM_START_H
 
 #include "jvm/jvmti.h"
 
-/* What dlsym shall answer for JNI_CreateJavaVM, whose definition is `found` (or NULL): a wrapper that calls `created`
+/* What dlsym answers for JNI_CreateJavaVM, whose definition is `found` (or NULL): a wrapper that calls `created`
  * with the VM, on the thread that has created it. */
 void *jvm_start_intercept(void *found, void (*created)(JavaVM *vm, JNIEnv *env));
 

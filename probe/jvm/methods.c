@@ -14,8 +14,8 @@
 
 enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
 
-/* Slots without a name, newest first, linked through offheap_method.reserved; 0 ends the list.
- * Hooks push one, the agent thread takes all: neither waits, and there is no ABA. */
+/* Slots without a name, newest first, linked through offheap_method.reserved; 0 ends the list.  Hooks push one, the
+ * agent thread takes all: neither waits, and there is no ABA problem. */
 static _Atomic uint32_t unnamed;
 
 void methods_start(void) { atomic_store(&unnamed, 0); }
@@ -24,7 +24,7 @@ static void push(struct offheap_method *row, uint32_t slot) {
     uint32_t next = atomic_load_explicit(&unnamed, memory_order_relaxed);
     do row->reserved = next;
     while (!atomic_compare_exchange_weak_explicit(&unnamed, &next, slot, memory_order_release, memory_order_relaxed));
-    if (next == 0) bell_ring(); /* otherwise whoever pushed the first has */
+    if (next == 0) bell_ring(); /* otherwise the thread that pushed the first has rung */
 }
 
 uint32_t method_slot(jmethodID method) {
@@ -82,7 +82,7 @@ static bool ask(jvmtiEnv *jvmti, JNIEnv *env, jmethodID method, struct names *na
     bool found = jvmti_class_signature(jvmti, class, &names->class_signature) == JNI_OK &&
                  jvmti_method_name(jvmti, method, &names->name, &names->signature) == JNI_OK;
     if (found) {
-        /* Both are absent from classes compiled without debug information; a native method has no lines. */
+        /* A class compiled without debug information has neither; a native method has no lines. */
         if (jvmti_source_file(jvmti, class, &names->source_file) != JNI_OK) names->source_file = NULL;
         if (jvmti_line_table(jvmti, method, &names->line_count, &names->lines) != JNI_OK) {
             names->lines = NULL;
@@ -113,9 +113,9 @@ static void name_one(jvmtiEnv *jvmti, JNIEnv *env, struct offheap_method *row) {
 
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
-    /* Inside, so that JVMTI's own allocations are not samples and the live file stays mapped. */
+    /* Inside the probe, so that JVMTI's own allocations are not samples and the live file stays mapped. */
     if (!guard_enter_to_describe()) return;
-    self.inside = THREAD_OWN_DOING; /* what JVMTI allocates for the names, and we free */
+    self.inside = THREAD_OWN_DOING; /* JVMTI allocates the names, and we free them */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);
     for (uint32_t slot = atomic_exchange_explicit(&unnamed, 0, memory_order_acquire), next; slot; slot = next) {
         next = rows[slot].reserved;

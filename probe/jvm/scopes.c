@@ -13,7 +13,7 @@ bool scopes_known(void) { return layout != NULL; }
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
 static int32_t int_at(uintptr_t address) { return *(const int32_t *)address; }
 
-/* Of one nmethod. */
+/* The records of one nmethod. */
 struct records {
     uintptr_t code, pcs, pcs_end, data, metadata;
 };
@@ -46,7 +46,8 @@ static uintptr_t lower_bound(const struct records *records, int64_t pc) {
     return desc < records->pcs_end ? desc : 0;
 }
 
-/* HotSpot's UNSIGNED5: digits of six bits, the least first; one below `last` ends a number, and so does the fifth. */
+/* HotSpot's UNSIGNED5: digits of six bits, the least first; a digit below `last` ends a number, and so does the
+ * fifth. */
 static uint32_t read_number(const uint8_t **at) {
     enum { DIGITS = 5, BITS = 6, HIGH = 1 << BITS };
     uint32_t zero = layout->no_zero_bytes, last = 256 - HIGH, sum = 0;
@@ -66,7 +67,7 @@ int scopes_at(uintptr_t nmethod, uintptr_t pc, enum scope_record record, struct 
     if (!desc || (record == SCOPE_EXACT && int_at(desc + layout->desc_pc) != offset)) return 0;
     int count = 0;
     for (uint32_t scope = (uint32_t)int_at(desc + layout->desc_scope), before = UINT32_MAX; scope; count++) {
-        /* A caller's scope is written before those that it calls. */
+        /* A caller's scope is written before the scopes that it calls. */
         if (count == SCOPES || scope >= before) return 0;
         before = scope;
         const uint8_t *at = (const uint8_t *)(records.data + scope);

@@ -50,7 +50,7 @@ static bool static_field(const struct struct_table *table, const char *type, con
     return row && *address;
 }
 
-/* A row of gHotSpotVM`kind`s, which are a name and a number. */
+/* A row of the gHotSpotVM`kind`s: a name and a number. */
 static const void *number_of(const struct link_map *image, const char *const symbols[4], const char *name) {
     const char *const *rows = elf_symbol(image, symbols[0]);
     uint64_t stride, name_offset, number_offset;
@@ -174,12 +174,12 @@ bool vm_scope_layout_read(const struct link_map *libjvm, struct vm_scope_layout 
     layout->metadata_offset = field_offset(&table, "nmethod", "_metadata_offset", &layout->metadata);
     if (layout->apart) {
         if (!field_offset(&table, "nmethod", "_scopes_data_offset", &layout->data)) return false;
-        layout->pcs_end = layout->data; /* they follow each other */
+        layout->pcs_end = layout->data; /* the data follows the pcs */
     } else if (!field_offset(&table, "CompiledMethod", "_scopes_data_begin", &layout->data) ||
                !field_offset(&table, "nmethod", "_dependencies_offset", &layout->pcs_end)) {
         return false;
     }
-    /* JDK 23 and 24 have a short _metadata_offset, from other places: not known here. */
+    /* JDK 23 and 24 have a short _metadata_offset, counted from other places, which is not known here. */
     return layout->metadata_offset ? !layout->apart
                                    : field_offset(&table, "CodeBlob", "_mutable_data", &layout->metadata) &&
                                          field_offset(&table, "CodeBlob", "_relocation_size", &layout->relocations);

@@ -19,7 +19,7 @@ static const char *why_not(int error) {
     }
 }
 
-/* By hand, for snprintf may allocate. */
+/* Without snprintf, which may allocate. */
 static void add_kib(char *line, uint64_t bytes) {
     char digits[24], *at = digits + sizeof digits;
     *--at = 0;
@@ -44,5 +44,5 @@ void probe_complain(int error) {
     if (error == PROBE_NO_MEMORY) say_no_memory(line);
     else strcat(line, why_not(error));
     strcat(line, "; nothing is recorded\n");
-    if (write(2, line, strlen(line)) < 0) return; /* no stderr: nobody to tell */
+    if (write(2, line, strlen(line)) < 0) return; /* there is no stderr */
 }

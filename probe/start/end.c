@@ -12,8 +12,8 @@
 #include "store/stacks.h"
 
 /*
- * A start script runs the JVM for a moment, to ask it for its version say, and each time 4 MiB of shared memory
- * would stay.  What so few samples tell nobody looks for, unless it was asked for: every block, a place, `keep`.
+ * A start script runs the JVM for a moment, to learn its version for example, and each time 4 MiB of shared memory
+ * would stay.  Nobody looks at so few samples, unless somebody asked for them: by every block, a place, or `keep`.
  */
 static bool is_not_worth_keeping(void) {
     enum { SECONDS = 10, SAMPLES = 1000 };
@@ -32,7 +32,7 @@ __attribute__((destructor)) void probe_end(void) {
         is_not_worth_keeping())
         live_file_remove();
     guard_leave();
-    /* The hooks stay, and the mapping: threads may be inside. */
+    /* The hooks and the mapping stay: threads may be inside. */
     guard_set_state(GUARD_IDLE);
     sampler_stop();
 }

@@ -1,6 +1,6 @@
 /*
- * The doors into the probe that others open: the JVM's (-agentpath, attach), and those of programs without a JVM.
- * The third way in, LD_PRELOAD, has no door of its own (preload.c).
+ * The entry points of the probe: the JVM's (-agentpath, attach), and those for programs without a JVM.  The third way
+ * in, LD_PRELOAD, needs no entry point (preload.c).
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -17,14 +17,17 @@
 #include "start/complaint.h"
 #include "start/start_stop.h"
 
-/* Any other answer than 0 ends the JVM before it has begun: only for options that somebody mistyped. */
+/* Any other answer than 0 ends the JVM before it has begun: only for mistyped options. */
 EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
     (void)reserved;
     struct options options;
     int error = options_parse(&options, text);
     if (error) return error;
     if (!agent_await(vm)) error = PROBE_NO_JVMTI;
-    else if (!guard_is_recording()) error = probe_start(&options, OFFHEAP_AGENTPATH); /* preloaded too? */
+    /* A preloaded probe may record already. */
+    else if (!guard_is_recording())
+        error = probe_start(&options, OFFHEAP_AGENTPATH); /* a preloaded probe may record
+                                                                                         already */
     if (error) probe_complain(error);
     return PROBE_OK;
 }
@@ -48,7 +51,7 @@ static int answer(JavaVM *vm, const char *text) {
         return PROBE_OK;
     }
     if (text && strcmp(text, "trim") == 0) {
-        /* On the thread that serves requests, as the JVM's own command does: JDK 11 has none. */
+        /* Runs on the thread that serves requests, as the JVM's own command does: JDK 11 has no such command. */
         malloc_trim(0);
         return PROBE_OK;
     }
@@ -58,10 +61,10 @@ static int answer(JavaVM *vm, const char *text) {
 }
 
 /* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording) or "trim"; called once per request.
- *
+ * 
  * HotSpot keeps 120 bytes or more, for good, of each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
- * Arguments::add_loaded_agent), and of others nothing: it closes the handle that it opened for them.  The
- * first record must be: by it this library stays loaded, and JDK 21 does not warn of it on stderr again. */
+ * Arguments::add_loaded_agent), and nothing of other loads: it closes the handle that it opened for them.  The first
+ * record is necessary: it keeps this library loaded, and then JDK 21 does not warn of it on stderr again. */
 EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
     static _Atomic bool known;
     (void)reserved;
@@ -74,7 +77,7 @@ EXPORT void Agent_OnUnload(JavaVM *vm) {
     agent_vm_gone();
 }
 
-/* For programs without a JVM to attach through: they dlopen the library and call these. */
+/* For programs without a JVM to attach through: they dlopen the library and call these two. */
 EXPORT int offheap_start(const char *text) {
     struct options options;
     int error = options_parse(&options, text);

@@ -1,4 +1,4 @@
-/* The environment a preloaded probe wakes up in: what it was asked, and what children inherit. */
+/* The environment in which a preloaded probe wakes up: what it asks for, and what children inherit. */
 #ifndef OFFHEAP_ENVIRONMENT_H
 #define OFFHEAP_ENVIRONMENT_H
 

@@ -1,5 +1,5 @@
 /*
- * How a preloaded probe wakes up: by the first allocation of the process, or by the library's constructor.
+ * A preloaded probe wakes up by the first allocation of the process, or by the library's constructor.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -24,7 +24,7 @@
 #include "start/listening.h"
 #include "start/start_stop.h"
 
-/* Our image stands before libc's in search order only when we were preloaded (or linked). */
+/* Our image stands before libc's in search order only if it was preloaded (or linked). */
 static bool came_first(void) {
     for (const struct link_map *image = _r_debug.r_map; image; image = image->l_next) {
         void *found = elf_symbol(image, "malloc");
@@ -48,7 +48,7 @@ static bool wake_up(void) {
     }
     bool java = environment_is_java();
     if (options.search && !java) {
-        /* A shell between `offheap run` and its JVM: the variables stay for what it starts. */
+        /* A shell between `offheap run` and its JVM: the variables stay for the programs that it starts. */
         if ((uint64_t)getppid() != options.search) return false;
     } else if (!options.follow) {
         if (java) environment_leave_later();
@@ -73,7 +73,7 @@ bool probe_wake(void) {
     return started;
 }
 
-/* Threads only now: the first allocation may be the dynamic linker's own. */
+/* The agent thread starts only now: the first allocation may be the dynamic linker's own. */
 __attribute__((constructor)) static void on_load(void) {
     probe_wake();
     if (guard_is_recording() && environment_is_java()) agent_start();

@@ -8,11 +8,11 @@
  *    |
  *    |  The GOTs change while hooks only pass on: a module's malloc must not be seen where another's free is not.
  *    |
- *    +-- a preloaded probe whose process asked for nothing stays here
+ *    +-- a preloaded probe whose process asks for no recording stays here
  *
- * A child that was forked while its parent recorded stays RECORDING and never does (guard_is_recording): it
- * shares neither the agent thread nor the right to write into its parent's recording, and what its parent's
- * other threads held at that moment is held for ever.
+ * A child that is forked while its parent records has the state RECORDING for ever, and records nothing
+ * (guard_is_recording).  It has no agent thread and must not write into its parent's recording, and the locks that
+ * its parent's other threads held at that moment stay locked.
  */
 #define _GNU_SOURCE
 #include "start/start_stop.h"
@@ -73,7 +73,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     listening_begin();
     /* A thread that probe_stop gave up waiting for may still be in the tables that are made anew below. */
     if (!guard_wait_until_outside()) return PROBE_BUSY;
-    live_file_close(); /* of a recording that ended with a VM, or that a thread had not let go of */
+    live_file_close(); /* the file of a recording that ended with a VM, or that a thread had not let go of */
     int error = live_file_create(options, entry, stack_memo_bytes());
     if (error) return error;
     budget_describe(live, options);
@@ -91,7 +91,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     }
     growth_start(options);
     threads_start();
-    methods_start(); /* not later: hooks queue methods from the first sample on */
+    methods_start(); /* before the first sample: hooks queue methods */
     modules_start();
     modules_register_all();
     image_files_start();
@@ -103,7 +103,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     bool patched = hooks_preloaded() || got_patch(hooks_to_patch(exact)) >= 0;
     guard_set_state(GUARD_RECORDING);
     if (!patched) return PROBE_CANNOT_PATCH; /* probe_start stops what has begun */
-    listening_modules_changed();             /* what a dlopen brought meanwhile */
+    listening_modules_changed();             /* modules that a dlopen brought meanwhile */
     if (entry != OFFHEAP_PRELOAD) agent_start();
     return PROBE_OK;
 }
@@ -122,8 +122,8 @@ static int stop(void) {
     budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
-    /* A thread that is still inside (preempted, or stopped in a debugger) would fault: then the
-     * mapping stays, some MiB of address space. */
+    /* A thread that is still inside (preempted, or stopped in a debugger) would fault, so the mapping then stays:
+     * some MiB of address space. */
     if (outside) live_file_close();
     return hooks_preloaded() ? PROBE_PRELOADED : PROBE_OK;
 }

@@ -5,12 +5,12 @@
 #include "options.h"
 #include "recording.h"
 
-/* Starts recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
+/* Starts a recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
 int probe_start(const struct options *options, enum offheap_entry entry);
-/* Stops recording; unless preloaded, also restores every patched slot.
- * A preloaded probe answers PROBE_PRELOADED after it has stopped. */
+/* Stops the recording; unless preloaded, also restores every patched slot.  A preloaded probe answers
+ * PROBE_PRELOADED after it has stopped. */
 int probe_stop(void);
-/* What is recorded now is wanted after the end, though it was made for a recorder. */
+/* The present recording is wanted after the end of the process, though it was made for a recorder. */
 void probe_keep(void);
 
 #endif

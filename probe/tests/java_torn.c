@@ -1,9 +1,9 @@
 /*
- * java_torn ROUNDS SEED: walks Java stacks of a VM that is made up (fake_vm.h), by itself and with what AsyncGetCallTrace
- * is supposed to have found.  One in four is sound, and must be understood, and depend on what it was made of; one in
- * sixteen has one mistake, and must be refused; all others are torn.
+ * java_torn ROUNDS SEED: walks Java stacks of a made-up VM (fake_vm.h), by itself and with made-up results of
+ * AsyncGetCallTrace.  One in four is sound: the walk must understand it, and depend on what it was made of.  One in
+ * sixteen has one mistake, and the walk must refuse it.  All others are torn.
  *
- * As in unwind_torn.c, what is torn lies in the real stack of a thread, between a page that may not be read and the
+ * As in unwind_torn.c, the torn words lie in the real stack of a thread, between a page that may not be read and the
  * thread's control block.  So do the VM's parts, the calls and the checks: a read or a write outside is a SIGSEGV.
  */
 #include <pthread.h>
