@@ -1,11 +1,12 @@
 """What a recording costs as a whole: the sampling in the process, and the recorder beside it.
 
-.venv/bin/python benchmarks/recorder_cost.py            print the table, four minutes
+.venv/bin/python benchmarks/recorder_cost.py            print the table, five minutes
 .venv/bin/python benchmarks/recorder_cost.py --write    and put it into docs/benchmarks.md
 .venv/bin/python benchmarks/recorder_cost.py --quick    15 seconds of one program, to see that it works
 
 `offheap attach` records a JVM with default options: one of the zoo that leaks Inflaters and is mostly idle,
-and one that makes and fills a gigabyte of blocks a second.  The recorder's CPU is read from /proc meanwhile.
+one that makes and frees a gigabyte of blocks a second, and one that does nothing else.  The recorder's CPU
+is read from /proc meanwhile.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ WRITER = "benchmarks/recorder_cost.py"
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15
-# Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.
-LEAK, CHURN, BLOCK = "10000", "1e9", "65536"
+# Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.  No CPU makes the second.
+LEAK, BLOCK = "10000", "65536"
+CHURNS = {"1 GB a second": "1e9", "a busy CPU": "1e15"}
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(row("leaks Inflaters", cost(running.pid, folder / "leak.offheap", seconds)))
         if not options.quick:
             classes = jvm_churn.compile_java("LeakUnderChurn.java", folder / "classes")
-            churning = [
-                *(str(zoo.java(JDK)), "-Xmx64m", "-cp", str(classes)),
-                *("LeakUnderChurn", "unsafe", LEAK, CHURN, BLOCK),
-            ]
-            with zoo.Running(churning) as running:
-                running.truths(3)
-                rows.append(row("1 GB a second", cost(running.pid, folder / "churn.offheap", seconds)))
+            for name, churn in CHURNS.items():
+                churning = [
+                    *(str(zoo.java(JDK)), "-Xmx64m", "-cp", str(classes)),
+                    *("LeakUnderChurn", "unsafe", LEAK, churn, BLOCK),
+                ]
+                with zoo.Running(churning) as running:
+                    running.truths(3)
+                    rows.append(row(name, cost(running.pid, folder / f"{churn}.offheap", seconds)))
     lines = [
         f"`python {WRITER}`: {document.machine()}, {document.load()}; JDK {JDK}, {seconds} s each.",
         "",

@@ -21,7 +21,7 @@ import needs
 import public_folders
 from hostile_process import NOBODY_UID, fake_jdk, hostile_process, own
 from offheap.jvm import launch_options, library, vm_flags
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.proc import maps, status
 from offheap.report import bounded_server
 from waiting_jvm import read_line, remove_live_files, waiting_jvm
@@ -86,6 +86,23 @@ def test_a_listener_that_takes_no_connection(folder: Path) -> None:
             assert outcome.returncode == 0, outcome.stderr
             assert "takes no more attach requests" in " ".join(outcome.stdout.split())
             assert time.monotonic() - began < 40
+        finally:
+            Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
+
+
+def test_a_jvm_that_dies_while_it_answers(folder: Path) -> None:
+    """Its result code has come, and not what the agent returned: nothing was refused."""
+    code = (
+        "place = f'/tmp/.java_pid{os.getpid()}'\n"
+        "listener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(1)\n"
+        "def answer():\n"
+        "    one, _ = listener.accept(); one.recv(1000); one.send(b'0\\n'); os._exit(0)\n"
+        "import _thread; _thread.start_new_thread(answer, ())\n"
+    )
+    with hostile_process(fake_jdk(folder / "X"), code=code) as process:
+        try:
+            with pytest.raises(TargetGone, match="ended while offheap was sending it `load`"):
+                AttachedVM(process.pid).load_agent("/nowhere/liboffheap.so", "start")
         finally:
             Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
 
@@ -215,6 +232,31 @@ def test_idle_connections_cost_no_threads(server: tuple[subprocess.Popen[bytes],
         for one in idle:
             one.close()
     assert "offheap_rss_bytes" in scrape(port)
+
+
+def test_a_connection_that_is_dropped_as_it_speaks(server: tuple[subprocess.Popen[bytes], int]) -> None:
+    """In one round the oldest makes room for a new one, and has sent something."""
+    process, port = server
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=10)]
+    try:
+        # Accepted one by one, the oldest first, once the server has seen them all.
+        idle += [
+            socket.create_connection(("127.0.0.1", port), timeout=10)
+            for _ in range(bounded_server.MOST_CONNECTIONS - 1)
+        ]
+        deadline = time.monotonic() + bounded_server.SECONDS / 2
+        while len(list(Path(f"/proc/{process.pid}/fd").iterdir())) < bounded_server.MOST_CONNECTIONS:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        idle.append(socket.create_connection(("127.0.0.1", port), timeout=10))
+        idle[0].send(b"GET")
+        process.send_signal(signal.SIGCONT)
+        assert "offheap_rss_bytes" in scrape(port)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        for one in idle:
+            one.close()
 
 
 def test_the_server_only_reads(server: tuple[subprocess.Popen[bytes], int]) -> None:

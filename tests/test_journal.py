@@ -277,3 +277,37 @@ def test_writing_needs_neither_duckdb_nor_symbolic() -> None:
     )
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout == "[]\n"
+
+
+def test_too_little_memory_to_finish(unfinished: Path, tmp_path: Path) -> None:
+    """DuckDB does not fit into what is left: one line, and the recording is what it was."""
+    script = """
+import re, resource, sys
+from pathlib import Path
+from offheap.errors import UserError
+from offheap.recording.store import writer
+from test_store import fill
+
+target = writer(Path(sys.argv[1]))
+fill(target)
+size = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (size + (10 << 20),) * 2)
+try:
+    target.finish()
+except UserError as error:
+    print(error.what, error.mend, sep="\\n")
+"""
+    recording = tmp_path / "a.offheap"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, recording],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    what, mend = ran.stdout.splitlines()
+    assert what.startswith(f"the Parquet tables of {recording} cannot be written: ")
+    assert mend.endswith(f"offheap leaks {recording}")
+    assert in_writing(recording)
+    assert not list(recording.rglob("*.parquet"))
+    assert load(recording).frames == load(unfinished).frames

@@ -20,6 +20,9 @@ enum {
     /* A process is granted at least what is due to this part of a CPU: one that hardly computes would be
      * sampled less than any other, to save what nobody would notice. */
     IDLE_PART = 10,
+    /* The recorder beside the process lives on the budget too (recording/pace.py), and keeps this much of what
+     * is due to one CPU. */
+    RECORDER_PERCENT = 40,
     /* A stack that was not met before takes ten times as long as one that was.  A recording meets most of its
      * stacks at its start; if they moved the interval, a short recording would hardly see anything.  So what a
      * sample takes above the usual is granted on top, until this much of it has been used up. */
@@ -270,12 +273,19 @@ static void move(double granted, double passing_over, uint64_t passed) {
     if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
 }
 
+/* The budget is a share of what the process uses, or of one CPU where the process uses less: without what the
+ * recorder keeps, and never more than is due to what the process uses.  CPU in ns, of `passed` ns. */
+static double probe_part(double used, double passed) {
+    double rest = (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
+    return rest < used ? rest : used;
+}
+
 static void look(uint64_t now) {
     uint64_t passed = account(now);
     if (!passed) return;
     uint64_t cpu = live->cpu_ns, used = cpu - budget.cpu;
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
-    double granted = AIM * (double)used * 1e-6 * (double)live->budget_ppm;
+    double granted = AIM * probe_part((double)used, (double)passed) * 1e-6 * (double)live->budget_ppm;
     average_frees();
     uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
     uint64_t credited = unusual < budget.credit ? unusual : budget.credit;

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--budget",
         type=parse_share,
         metavar="PERCENT",
-        help=f"{condition}share of the process's CPU time that sampling may use (default 1%%); "
-        "intervals adapt to it",
+        help=f"{condition}CPU that sampling and the recorder may use: a share of what the process uses, or "
+        "of one CPU where it uses less (default 1%%); intervals adapt to it",
     )
     parser.add_argument(
         "--memory",

@@ -21,6 +21,7 @@ from offheap.proc import status
 
 ATTACH_SECONDS = 10.0
 REPLY_SECONDS = 60.0
+_DYING_SECONDS = 0.2
 _V1_ARGUMENTS = 3
 _V1_ARGUMENT_BYTES = 1024
 _BAD_VERSION = 101
@@ -104,6 +105,8 @@ class AttachedVM:
                 f"PID {self.pid} runs with -XX:-EnableDynamicAgentLoading and takes no agent",
                 "start it without that option, or under the probe with `offheap run`",
             )
+        # HotSpot writes the result code and the body one after the other: a JVM may die in between.
+        _refuse_gone(self._target, "sending it `load`")
         raise AttachError(
             f"PID {self.pid} could not load the probe: {_reason(body)}", "or start it with `offheap run`"
         )
@@ -126,11 +129,16 @@ class AttachedVM:
             except (ConnectionResetError, BrokenPipeError):
                 raw = b""
         if not raw:
-            attach_listener.refresh(target, doing)
-            # A dying JVM closes its socket some time before its PID goes.
-            time.sleep(0.2)
-            attach_listener.refresh(target, doing)
+            _refuse_gone(target, doing)
         return parse_reply(raw, self.pid)
+
+
+def _refuse_gone(target: status.Status, doing: str) -> None:
+    """TargetGone when it has ended, or is about to."""
+    attach_listener.refresh(target, doing)
+    # A dying JVM closes its socket some time before its PID goes.
+    time.sleep(_DYING_SECONDS)
+    attach_listener.refresh(target, doing)
 
 
 def encode_v1(command: str, *arguments: str) -> bytes:

@@ -32,9 +32,15 @@ _STACKS_QUERY = """
 
 
 def write_tables(recording: Path) -> None:
-    """Writes every table as Parquet, beside the journal.  OSError when it cannot: then none is left."""
+    """Writes every table as Parquet, beside the journal.
+
+    OSError or RuntimeError when it cannot, of the disk or of DuckDB: then none is left.
+    """
     journal = JournalTables(recording, own=True)
-    connection = connect()
+    try:
+        connection = connect()
+    except duckdb.Error as error:
+        raise RuntimeError(reason(error)) from error
     try:
         for table, types in APPENDED.items():
             folder = recording / table
@@ -51,11 +57,13 @@ def write_tables(recording: Path) -> None:
             path = recording / f"{table}.parquet"
             with _disk_errors(path):
                 write_parquet(connection, path, _selection(types), data=journal.read(table))
-    except BaseException:
+    except BaseException as error:
         for table in APPENDED:
             shutil.rmtree(recording / table, ignore_errors=True)
         for table in REPLACED:
             (recording / f"{table}.parquet").unlink(missing_ok=True)
+        if isinstance(error, duckdb.Error):
+            raise RuntimeError(reason(error)) from error
         raise
     finally:
         connection.close()

@@ -20,29 +20,14 @@ from offheap.recording.live_file import LiveFile
 from offheap.recording.live_recording import symbolizer
 from offheap.recording.model import RecorderCost
 from offheap.recording.naming import Naming
+from offheap.recording.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.snapshots import Snapshot, Snapshots
 from offheap.recording.store import RecordingWriter, writer
 
 # How often to look whether it is over, and whether modules have come: the process is waited for, and two
-# numbers of the file are read.  Early on libraries are loaded, and some are deleted at once.
-_POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.1
-
-# The recorder's share of one CPU: a snapshot, or the live set's part of it, that took c
-# seconds of CPU is not repeated before c / share seconds have gone by.  Not of the clock's:
-# where the CPUs are busy most of that is waiting, and ten seconds would go by unseen.
-# Naming is left out: the first snapshot names most frames, later ones hardly any.
-_SHARE = 0.05
-_SHARE_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
-# Under a budget, from then on the recorder takes what sampling leaves of it; but at least enough for a
-# snapshot of a small JVM every second or two, and a look every seven.  Snapshots have the larger part: they
-# tell between which two of them blocks were freed, and so whether a collection has freed them.
-_SETTLED_SECONDS, _LEAST_SHARE, _LEAST_LOOK_SHARE = 10.0, 0.005, 0.002
-
-# Seconds since recording started -> seconds between snapshots.
-_CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
-
-# The same for looks at who holds the RSS, which walk the whole address space: their share and least distance.
-_LOOK_SHARE, _LOOK_SECONDS = 0.02, 2.0
+# numbers of the file are read.  Early on libraries are loaded, and some are deleted at once.  A poll takes
+# 0.2 ms: ten a second are a fifth of what 1 % leaves to the recorder.
+_POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.2
 
 # PID -> (bytes by owner, gauges by name), as docs/recording-format.md has them; None when it cannot be told.
 OwnersLook = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
@@ -143,8 +128,8 @@ class _Recorder:
         self._collected = collected
         self._source = source
         self._target = target
-        self._every = every
-        self._share = _SHARE if every is None else _SHARE_WHEN_ASKED
+        self._pace = Pace(every)
+        self._began = 0.0  # time.monotonic()
         self._pid = process.find(source.header)
         self._command_line = status.command_line(self._pid) if self._pid is not None else ()
         # As it begins: at the end the process, and its cgroup with it, may be gone.
@@ -159,6 +144,8 @@ class _Recorder:
         self._live_time = 0.0
         self._owners = owners
         self._owners_due = 0.0  # time.monotonic()
+        self._live_written = 0.0  # time.monotonic(), and what that took of CPU
+        self._live_cost = 0.0
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
         self._log = collections(self._pid) if collections and self._pid is not None else None
         self._counted = False  # whether the recording says from when on collections are counted
@@ -174,6 +161,7 @@ class _Recorder:
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
+        self._began = time.monotonic()
         # At once, so that whatever is there when we are killed is a recording.
         self._write_info(self._pid is not None)
         with Life(self._pid, self._source.header.process_start) as life:
@@ -186,9 +174,8 @@ class _Recorder:
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
-        began = time.monotonic()
-        deadline = began + duration if duration is not None else float("inf")
-        due = began
+        deadline = self._began + duration if duration is not None else float("inf")
+        due = self._began
         while True:
             if self._log:
                 self._log.poll()
@@ -197,33 +184,28 @@ class _Recorder:
             if not over and time.monotonic() < due:
                 self._meet_modules()
                 now = time.monotonic()
-                poll = _POLL_SECONDS if now - began < _SETTLED_SECONDS else _SETTLED_POLL_SECONDS
+                poll = _POLL_SECONDS if self._age() < SETTLED_SECONDS else _SETTLED_POLL_SECONDS
                 life.over_within(max(0.0, min(poll, due - now, deadline - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
+            self._pace.settle(self._age(), used)
             snapshot = self._write(final=over)
-            cost = time.process_time() - used - snapshot.naming_seconds
+            cost = time.process_time() - used
+            self._pace.pay(cost)
             if on_progress:
                 on_progress(self._progress(snapshot))
             if over:
                 return self._finish(snapshot)
-            self._look(started - began)
-            due = started + max(self._every or _cadence(started - began), cost / self._snapshot_share())
+            self._look()
+            self._live_due = self._live_written + self._pace.until_live_set(self._live_cost, *self._means())
+            due = started + self._pace.until_snapshot(cost - snapshot.naming_seconds, *self._means())
 
-    def _snapshot_share(self) -> float:
-        return self._within_budget(self._share, _LEAST_SHARE)
+    def _age(self) -> float:
+        return time.monotonic() - self._began
 
-    def _within_budget(self, share: float, least: float) -> float:
-        """The share of one CPU that snapshots, or looks, may take by now.
-
-        share  that at first, and without a budget
-        least  that of what a budget always leaves
-        """
-        budget = self._source.header.budget
-        if self._every is not None or budget is None or self._time < _SETTLED_SECONDS:
-            return share
-        left = (budget.share * budget.cpu_seconds - budget.spent_seconds) / self._time
-        return min(share, max(least, left * least / (_LEAST_SHARE + _LEAST_LOOK_SHARE)))
+    def _means(self) -> tuple[float | None, float, float]:
+        """What Pace is told of the CPU: what sampling leaves, the recorder's age, and what it has used."""
+        return left(self._source.header.budget, self._time), self._age(), time.process_time()
 
     def _meet_modules(self) -> None:
         """Opens the images of new modules, whose files may be gone before the next snapshot."""
@@ -255,7 +237,8 @@ class _Recorder:
         if final or started >= self._live_due:
             target.replace_live(snapshot.live)
             self._live_time = snapshot.time
-            self._live_due = started + (time.process_time() - used) / self._snapshot_share()
+            self._live_cost = time.process_time() - used
+            self._live_written = started
         target.append_rows("series", snapshot.series)
         target.append_rows("process", snapshot.process)
         self._write_collections()
@@ -275,7 +258,7 @@ class _Recorder:
             [(kind, begun - start, ended - start, count) for kind, begun, ended, count in rows]
         )
 
-    def _look(self, age: float) -> None:
+    def _look(self) -> None:
         began, used = time.monotonic(), time.process_time()
         if self._owners is None or self._pid is None or began < self._owners_due:
             return
@@ -284,9 +267,8 @@ class _Recorder:
         if seen is not None and not self._source.ended():
             self._target.append_look(self._time, *seen)
         cost = time.process_time() - used
-        self._owners_due = began + max(
-            _LOOK_SECONDS, _cadence(age), cost / self._within_budget(_LOOK_SHARE, _LEAST_LOOK_SHARE)
-        )
+        self._pace.pay(cost)
+        self._owners_due = began + self._pace.until_look(cost, *self._means())
 
     def _write_info(self, alive: bool) -> None:
         info = describe(
@@ -343,10 +325,6 @@ def _peak_bytes() -> int:
     # Not ru_maxrss: that is inherited from the process that spawned this one.
     with open("/proc/self/status") as file:
         return next((int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")), 0)
-
-
-def _cadence(age: float) -> float:
-    return next(seconds for until, seconds in _CADENCE if age < until)
 
 
 def _unwritable(error: OSError, output: Path) -> UserError:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -147,10 +148,20 @@ class RecordingWriter:
             raise
 
     def finish(self) -> None:
-        """Makes Parquet of the tables, once nothing more is to come."""
-        from offheap.recording.finishing import write_tables  # DuckDB: too much memory to have it earlier
+        """Makes Parquet of the tables, once nothing more is to come.
 
-        write_tables(self.path)
+        OSError when the disk is full, UserError when memory is: the journal stays, and is as good.
+        """
+        try:
+            from offheap.recording.finishing import write_tables  # DuckDB: too much memory to have it earlier
+
+            write_tables(self.path)
+        # "failed to map segment", no memory, "can't start new thread".
+        except (ImportError, MemoryError, RuntimeError) as error:
+            raise UserError(
+                f"the Parquet tables of {self.path} cannot be written: {error or 'out of memory'}",
+                f"nothing is lost, and every command reads it: offheap leaks {shlex.quote(str(self.path))}",
+            ) from error
         self._journal.remove()
 
     def close(self) -> None:

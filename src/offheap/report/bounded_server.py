@@ -79,8 +79,8 @@ class BoundedServer:
             for key, _ in self._selector.select(_POLL_SECONDS):
                 if key.fileobj is self._listener:
                     self._accept()
-                else:
-                    self._read(self._clients[key.fileobj])  # type: ignore[index]  # typeshed: or a number
+                elif client := self._clients.get(key.fileobj):  # type: ignore[call-overload]
+                    self._read(client)  # else it was dropped for one that has come in this very round
             now = time.monotonic()
             for client in [client for client in self._clients.values() if client.deadline < now]:
                 self._drop(client)
