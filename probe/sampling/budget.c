@@ -12,42 +12,42 @@
 #include "store/live_file.h"
 
 enum {
-    MOST_BYTES = 1 << 30, /* the interval's upper bound, unless it starts above it */
+    MOST_BYTES = 1 << 30, /* upper bound of the interval, unless it starts above */
     PERIOD_NS = 100000000,
     LATELY_NS = 800000000,
-    /* A thread that was preempted in a sample has not spent that time: nothing counts for more. */
+    /* A thread that was preempted in a sample has not spent that time, so no sample counts for more than this. */
     LONGEST_NS = 64000,
-    /* A process is granted at least what is due to this part of a CPU: one that hardly computes would be
-     * sampled less than any other, to save what nobody would notice. */
+    /* A process is granted at least the budget of this part of a CPU.  A process that hardly computes would
+     * otherwise be sampled less than any other, to save what nobody would notice. */
     IDLE_PART = 10,
-    /* The recorder beside the process lives on the budget too (recording/pace.py), and keeps this much of what
-     * is due to one CPU. */
+    /* The recorder beside the process lives on the same budget (recording/pace.py): it keeps this much of the budget
+     * of one CPU. */
     RECORDER_PERCENT = 40,
-    /* A stack that was not met before takes ten times as long as one that was.  A recording meets most of its
-     * stacks at its start; if they moved the interval, a short recording would hardly see anything.  So what a
-     * sample takes above the usual is granted on top, until this much of it has been used up. */
+    /* The first walk of a stack takes ten times as long as a later one, and a recording meets most of its stacks at
+     * its start.  If these walks moved the interval, a short recording would hardly see anything.  So the time of a
+     * sample above the usual is granted on top, until this much of it is used up. */
     USUAL_NS = 4000,
     CREDIT_NS = 50000000,
-    /* Added to the time granted and to the time spent, so that few samples barely move the interval. */
+    /* Added to both sides, the time granted and the time spent, so that a few samples barely move the interval. */
     PRIOR_NS = 20000,
-    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed, most of it
-     * the drawing of the next.  A part of the grant is theirs, one in so many. */
+    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed; most of it
+     * is the draw of the next countdown.  One part of the grant in so many is for these. */
     PASSED_OVER_NS = 40,
     PASSED_OVER_PART = 6,
-    /* Two readings of the clock take longer than most frees, so of each thread's one in so many is timed, and this
-     * many make a mean; until then it is what the free of a block takes that was just made.  A prime, for what
-     * a program frees goes round in fours and eights. */
+    /* Two readings of the clock take longer than most frees, so each thread times one free in so many, and this many
+     * make a mean.  Until then a free counts as one of a block that was just made.  The number is prime, since
+     * programs free in patterns of four and eight. */
     FREES_A_CLOCK = 17,
     FREES_A_MEAN = 16,
     FREE_NS = 20,
-    /* To come into the probe and leave it, and to ask whether it is time for a look. */
+    /* The way into the probe and out, and the question whether it is time for a look. */
     ENTER_NS = 20,
     OCTAVE = 8,        /* interval codes (sampler_mean) */
-    RISE = 3 * OCTAVE, /* at a look: a burst is over before eight times as much would be too much */
+    RISE = 3 * OCTAVE, /* at a look: a burst ends before eight times as much would be too much */
     FALL = OCTAVE,     /* in a period */
 };
 
-/* The part of the grant to aim at: codes are 9 % apart, and the nearest may spend half of that too much. */
+/* The part of the grant to aim at: codes are 9 % apart, and the nearest code may spend half of that too much. */
 static const double AIM = 0.95;
 
 static struct {
@@ -55,20 +55,20 @@ static struct {
     uint64_t cpu_at_start;
     _Atomic uint64_t looked; /* coarse clock */
     _Atomic bool looking;
-    _Atomic uint64_t unusual;        /* ns that samples took above USUAL_NS, since the last look */
-    uint64_t read_ns;                /* what a reading of the clock takes */
-    _Atomic uint64_t free_ns;        /* what the free of a sampled block takes */
-    _Atomic uint64_t freeing, freed; /* ns and number of the timed ones that are not in it yet */
+    _Atomic uint64_t unusual;        /* ns above USUAL_NS that samples have taken since the last look */
+    uint64_t read_ns;                /* of one reading of the clock */
+    _Atomic uint64_t free_ns;        /* of the free of a sampled block */
+    _Atomic uint64_t freeing, freed; /* ns and number of timed frees that are not in free_ns yet */
     struct {
-        _Atomic uint64_t spent; /* ns since the last look, of each sample USUAL_NS at most */
-        double potential;       /* ns a second that it would spend of late under code 1 */
-        double inverse_seconds; /* integral of 1/interval, as of then */
+        _Atomic uint64_t spent; /* ns since the last look, at most USUAL_NS of each sample */
+        double potential;       /* ns a second that the class would lately have spent under code 1 */
+        double inverse_seconds; /* integral of 1/interval up to the last look */
         uint8_t code;
     } classes[SAMPLER_CLASSES];
-    /* All as of the last look; these and the classes' codes belong to whoever is looking. */
+    /* All up to the last look.  These and the classes' codes belong to the thread that is looking. */
     uint64_t cpu, lost, passed_over;
     uint64_t credit; /* ns left of CREDIT_NS */
-    uint8_t code;    /* of the countdowns, for small blocks */
+    uint8_t code;    /* code of the countdowns, for small blocks */
 } budget;
 
 void budget_describe(struct offheap_header *header, const struct options *options) {
@@ -84,7 +84,7 @@ void budget_describe(struct offheap_header *header, const struct options *option
     header->interval_code = header->least_code = header->greatest_code = start;
 }
 
-/* The least of some: whoever is preempted in between has not read a clock all the time. */
+/* The least of some readings: a thread that is preempted in between has not read a clock all the time. */
 static uint64_t time_of_a_reading(void) {
     uint64_t least = UINT64_MAX, before = system_monotonic_ns();
     for (int i = 0; i < 16; i++) {
@@ -122,7 +122,7 @@ void budget_spend(uint64_t began, size_t size) {
     if (!began) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > LONGEST_NS) spent = LONGEST_NS;
-    /* The free now, not when it comes: a program that frees all at once would be sampled as if it always did. */
+    /* The free counts now, not when it comes: a program that frees all at once would be sampled as if it always did. */
     spent += ENTER_NS + budget.read_ns + atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
     __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
     if (spent > USUAL_NS) {
@@ -139,8 +139,8 @@ uint64_t budget_clock_of_free(void) {
 }
 
 void budget_spend_on_free(uint64_t began, bool found) {
-    /* What is looked for in vain is due to the samples that live, perhaps for good.  If those to come had to pay for it,
-     * there would be fewer and fewer. */
+    /* A look-up in vain is due to the samples that live, perhaps for good.  If later samples had to pay for it,
+     * there would be fewer and fewer of them. */
     if (!began || !found) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > USUAL_NS) spent = USUAL_NS;
@@ -158,7 +158,7 @@ static void average_frees(void) {
     atomic_store_explicit(&budget.free_ns, (before + lately) / 2, memory_order_relaxed);
 }
 
-/* What has passed since the last look goes into the live file. */
+/* Writes what has passed since the last look into the live file. */
 static uint64_t account(uint64_t now) {
     uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
     uint64_t passed = now > before ? now - before : 0;
@@ -175,8 +175,9 @@ static uint64_t account(uint64_t now) {
     return passed;
 }
 
-/* Codes up or down.  While blocks are small against the interval, the time spent is as its inverse, so the
- * ratio to what was granted is the factor that it lacks; for larger ones a few looks come closer. */
+/* Codes up or down.  While blocks are small against the interval, the time spent is inverse to the interval, so the
+ * ratio of time spent to time granted is the factor that the interval lacks.  For larger blocks a few looks come
+ * closer. */
 static int step(double spent, double granted, uint64_t passed) {
     double octaves = natural_log((spent + PRIOR_NS) / (granted + PRIOR_NS)) / 0.69314718055994531;
     double codes = octaves * OCTAVE, least = -(double)FALL * (double)passed / PERIOD_NS;
@@ -194,16 +195,17 @@ static bool crowded(void) {
     return more;
 }
 
-/* Probability of a block in the middle of its class, whose countdown is under this code. */
+/* The probability of a block in the middle of its class, under this code. */
 static double probability(unsigned size_class, uint8_t code) {
     return one_minus_exp(1.5 * (double)(UINT64_C(1) << size_class) / (double)live->intervals[code]);
 }
 
-/* Between two looks a class has few samples, so it is taken for what it was lately, unless it has burst out. */
+/* Between two looks a class has few samples, so its potential is a mean of what it was lately, unless the class has
+ * burst out. */
 static void estimate_potential(unsigned size_class, uint64_t passed) {
     double *potential = &budget.classes[size_class].potential;
     double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
-    /* Nearly all classes, all the time: a look must not cost what the samples may. */
+    /* Nearly all classes return here, all the time: a look must not cost as much as the samples may. */
     if (spent == 0 && *potential == 0) return;
     double now = spent / ((double)passed * 1e-9);
     if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
@@ -218,10 +220,10 @@ static double spending(unsigned size_class, uint8_t code) {
     return potential * probability(size_class, code) / probability(size_class, 1);
 }
 
-/* A class may spend what it does when it is sampled as finely as the countdowns, a square of `roots`.  Where all
- * together would spend more than is granted, each may spend a factor times the root of it, if that is less: the
- * factor.  Equal parts would take from a class that churns what shows a leak in it; parts by what they would
- * spend, as one interval for all gives them, leave next to nothing to the others. */
+/* A class may spend what it spends when it is sampled as finely as the countdowns, which is a square of `roots`.
+ * Where all classes together would spend more than is granted, each may spend a factor times its root, if that is
+ * less.  This returns the factor.  Equal parts would take from a class that churns the samples that show a leak in
+ * it.  Parts in proportion, as one interval for all gives them, leave next to nothing to the other classes. */
 static double factor_of(double granted, const double *roots) {
     double low = 0, high = 0;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++)
@@ -235,7 +237,7 @@ static double factor_of(double granted, const double *roots) {
     return high;
 }
 
-/* The code that a class cannot be sampled more finely than: small blocks share a countdown. */
+/* The finest code of a class: small blocks share a countdown. */
 static uint8_t finest(unsigned size_class) { return UINT64_C(1) << size_class < SAMPLER_LARGE ? budget.code : 1; }
 
 static uint8_t bounded(int code, uint8_t least) {
@@ -244,7 +246,8 @@ static uint8_t bounded(int code, uint8_t least) {
     return (uint8_t)code;
 }
 
-/* granted: ns, for what has passed; passing_over: of them, spent on countdowns that ended without a sample. */
+/* granted: ns, for the time that has passed.  passing_over: ns of them, spent on countdowns that ended without a
+ * sample. */
 static void move(double granted, double passing_over, uint64_t passed) {
     double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
@@ -273,8 +276,8 @@ static void move(double granted, double passing_over, uint64_t passed) {
     if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
 }
 
-/* The budget is a share of what the process uses, or of one CPU where the process uses less: without what the
- * recorder keeps, and never more than is due to what the process uses.  CPU in ns, of `passed` ns. */
+/* The budget is a share of the process's CPU time, or of one CPU where the process uses less.  The probe's part is
+ * that without the recorder's part, and at most the share of the process's CPU time.  CPU in ns, of `passed` ns. */
 static double probe_part(double used, double passed) {
     double rest = (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
     return rest < used ? rest : used;
