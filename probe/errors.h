@@ -18,7 +18,7 @@ enum probe_error {
     PROBE_FORKED = 111,        /* a child of a process that was recorded when it forked */
     PROBE_BUSY = 112,          /* a thread has not come out of the probe since the last recording */
     PROBE_NO_DESCRIPTOR = 113, /* the process has as many files open as it may */
-    PROBE_NO_MEMORY = 114,     /* the memory limit of its cgroup leaves too little (store/shape.h) */
+    PROBE_NO_MEMORY = 114,     /* the memory limit of its cgroup leaves too little (store/section_sizes.h) */
 };
 
 #endif

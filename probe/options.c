@@ -145,7 +145,7 @@ int options_parse(struct options *options, const char *text) {
     options->least = finer ? LEAST_INTERVAL : options->interval;
     if (options->memory == 0) {
         options->memory = exact ? EXACT_MEMORY : SAMPLED_MEMORY;
-        /* What was stated is there beside; a stack has up to 64 frames, see shape.c. */
+        /* What was stated is there beside; a stack has up to 64 frames, see section_sizes.c. */
         options->memory += options->blocks * 32 + options->stacks * 1024;
     }
     options->grows = options->blocks == 0;

@@ -17,8 +17,8 @@ pytestmark = needs.on_x86_64  # the lying rules are its
 
 # The source with the check, what stands there, and what without it: [low, high) is what may be read.
 CHECKS = {
-    "a frame ends above the stack": ("unwind/rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
-    "a frame's words lie below it": ("unwind/rules.h", " || cfa - low < deepest", ""),
+    "a frame ends above the stack": ("unwind/packed_rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
+    "a frame's words lie below it": ("unwind/packed_rules.h", " || cfa - low < deepest", ""),
     "a word that a rule computes lies below the stack": ("unwind/cfi_step.c", "address < stack->low || ", ""),
     "a word that a rule computes lies above the stack": (
         "unwind/cfi_step.c",
@@ -33,7 +33,7 @@ CHECKS = {
 def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Path) -> None:
     name, right, wrong = CHECKS[check]
     text = (PROBE / name).read_text()
-    # x86-64's part of rules.h is the first.
+    # x86-64's part of packed_rules.h is the first.
     assert right in text, "the unwinder has changed: so must what is left out"
     changed = tmp_path / name
     changed.parent.mkdir()

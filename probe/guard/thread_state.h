@@ -26,7 +26,7 @@ struct thread_state {
     uint32_t thread_recording; /* the recording that `thread` belongs to */
     uint16_t thread;           /* row in THREADS, 0: not known yet */
 
-    /* guard/guard.c; jvm/events.c and jvm/methods.c mark their own doing */
+    /* guard/guard.c; jvm/events.c and jvm/method_names.c mark their own doing */
     uint8_t inside;
 
     /* store/threads.c */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "hooks/next.h"
+#include "hooks/next_allocator.h"
 #include "platform/compiler.h"
 
 #if defined(__clang__)

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-#include "hooks/next.h"
+#include "hooks/next_allocator.h"
 #include "platform/compiler.h"
 #include "sampling/record.h"
 #include "sampling/sampler.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "guard/guard.h"
-#include "hooks/next.h"
+#include "hooks/next_allocator.h"
 #include "platform/compiler.h"
 #include "sampling/record.h"
 #include "store/modules.h"

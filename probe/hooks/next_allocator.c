@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "hooks/next.h"
+#include "hooks/next_allocator.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The real functions behind our hooks: the next allocator in line (libc's, or a preloaded
  * jemalloc or tcmalloc), found without dlsym, which may itself allocate. */
-#ifndef OFFHEAP_NEXT_H
-#define OFFHEAP_NEXT_H
+#ifndef OFFHEAP_NEXT_ALLOCATOR_H
+#define OFFHEAP_NEXT_ALLOCATOR_H
 
 #include <stddef.h>
 #include <sys/types.h>

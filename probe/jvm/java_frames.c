@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "jvm/java.h"
+#include "jvm/java_frames.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -10,12 +10,12 @@
 
 #include "jvm/java_stack.h"
 #include "jvm/method_ids.h"
-#include "jvm/methods.h"
+#include "jvm/method_names.h"
 #include "jvm/scopes.h"
 #include "jvm/vm_layout.h"
 #include "platform/elf_image.h"
 #include "platform/system.h"
-#include "store/frames.h"
+#include "store/frame_encoding.h"
 #include "store/live_file.h"
 #include "unwind/stack_bounds.h"
 

@@ -1,6 +1,6 @@
 /* Java frames at the outer end of a native stack, by AsyncGetCallTrace. */
-#ifndef OFFHEAP_JAVA_H
-#define OFFHEAP_JAVA_H
+#ifndef OFFHEAP_JAVA_FRAMES_H
+#define OFFHEAP_JAVA_FRAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "jvm/java.h"
+#include "jvm/java_frames.h"
 
 typedef jint create_vm_function(JavaVM **vm, JNIEnv **env, void *args);
 static _Atomic(create_vm_function *) create_vm;

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "jvm/methods.h"
+#include "jvm/method_names.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Java methods: the hook maps a jmethodID to a row of METHODS, the agent thread names the row. */
-#ifndef OFFHEAP_METHODS_H
-#define OFFHEAP_METHODS_H
+#ifndef OFFHEAP_METHOD_NAMES_H
+#define OFFHEAP_METHOD_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

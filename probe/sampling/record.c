@@ -11,11 +11,11 @@
 #include "sampling/sampler.h"
 #include "sampling/stack_capture.h"
 #include "sampling/wake.h"
-#include "store/growth.h"
 #include "store/live_file.h"
 #include "store/ranges.h"
 #include "store/stacks.h"
 #include "store/table.h"
+#include "store/table_growth.h"
 #include "store/threads.h"
 
 static struct offheap_value value_of(size_t size, uint32_t stack) {

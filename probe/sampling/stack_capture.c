@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "jvm/java.h"
+#include "jvm/java_frames.h"
 #include "sampling/stack_memo.h"
-#include "store/frames.h"
+#include "store/frame_encoding.h"
 #include "store/live_file.h"
 #include "store/stacks.h"
 

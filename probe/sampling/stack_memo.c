@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "guard/guard.h"
-#include "jvm/java.h"
+#include "jvm/java_frames.h"
 #include "platform/compiler.h"
 #include "store/memory_bound.h"
 #include "store/modules.h"

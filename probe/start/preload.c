@@ -13,7 +13,7 @@
 #include "guard/guard.h"
 #include "guard/thread_state.h"
 #include "hooks/hooks.h"
-#include "hooks/next.h"
+#include "hooks/next_allocator.h"
 #include "jvm/agent.h"
 #include "platform/compiler.h"
 #include "platform/elf_image.h"

@@ -1,6 +1,6 @@
 /* Encoding and decoding of the 64-bit frames that recording.h describes. */
-#ifndef OFFHEAP_FRAMES_H
-#define OFFHEAP_FRAMES_H
+#ifndef OFFHEAP_FRAME_ENCODING_H
+#define OFFHEAP_FRAME_ENCODING_H
 
 #include <stdint.h>
 

@@ -15,7 +15,7 @@
 #include "platform/compiler.h"
 #include "platform/system.h"
 #include "store/memory_bound.h"
-#include "store/shape.h"
+#include "store/section_sizes.h"
 
 #ifndef PROBE_VERSION /* probe/build.py passes the package's version */
 #define PROBE_VERSION "0"

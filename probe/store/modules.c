@@ -10,7 +10,7 @@
 
 #include "platform/mappings.h"
 #include "platform/system.h"
-#include "store/frames.h"
+#include "store/frame_encoding.h"
 #include "store/live_file.h"
 #include "store/strings.h"
 

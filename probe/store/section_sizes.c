@@ -1,4 +1,4 @@
-#include "store/shape.h"
+#include "store/section_sizes.h"
 
 #include <string.h>
 

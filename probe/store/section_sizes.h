@@ -1,6 +1,6 @@
 /* How large the tables of a live file are, and how much memory the probe may take for them. */
-#ifndef OFFHEAP_SHAPE_H
-#define OFFHEAP_SHAPE_H
+#ifndef OFFHEAP_SECTION_SIZES_H
+#define OFFHEAP_SECTION_SIZES_H
 
 #include <stdbool.h>
 #include <stdint.h>

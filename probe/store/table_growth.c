@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "store/growth.h"
+#include "store/table_growth.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -38,8 +38,8 @@ void growth_start(const struct options *options) {
     atomic_store(&growth.busy, false); /* in a forked child no thread may hold it */
 }
 
-/* Half of what is left below the memory limit now, as at the start (shape.h), and an eighth of the limit in all: a
- * program that grows as well may need all that is left. */
+/* Half of what is left below the memory limit now, as at the start (section_sizes.h), and an eighth of the limit in
+ * all: a program that grows as well may need all that is left. */
 static bool has_room(uint64_t bytes) {
     struct cgroup_room room;
     if (growth.force || !cgroup_read_using(&growth.scratch, &room)) return true;

@@ -1,6 +1,6 @@
 /* How the live table grows: step by step, by the threads that put blocks into it. */
-#ifndef OFFHEAP_GROWTH_H
-#define OFFHEAP_GROWTH_H
+#ifndef OFFHEAP_TABLE_GROWTH_H
+#define OFFHEAP_TABLE_GROWTH_H
 
 #include "options.h"
 #include "store/table.h"

@@ -1,9 +1,10 @@
 /*
  * table_model: every interleaving of a few threads over a tiny live table, and what an outside reader then sees.
  *
- * probe/store/table.c itself runs, with its atomics replaced by steps of the model.  A thread is a function of the values
- * that its steps have returned.  So a state is the table, the stores of each thread that nobody sees yet, and each
- * thread's values; the model brings a thread back to a state by running it again on its values, up to the next step.
+ * probe/store/table.c itself runs, with its atomics replaced by steps of the model.  A thread is a function of the
+ * values that its steps have returned.  So a state is the table, the stores of each thread that nobody sees yet, and
+ * each thread's values; the model brings a thread back to a state by running it again on its values, up to the next
+ * step.
  *
  * Memory is weaker than any machine we run on: a thread's stores become visible in any order, except stores to one
  * address, a release store after what precedes it, and what a release fence parts (PSO, as on SPARC; aarch64 does

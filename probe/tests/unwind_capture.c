@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "store/frames.h"
+#include "store/frame_encoding.h"
 #include "store/live_file.h"
 #include "store/modules.h"
 

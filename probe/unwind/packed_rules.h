@@ -2,8 +2,8 @@
  * The usual rules of a frame, packed: the CFA is sp or fp plus an offset, and the saved registers lie at fixed
  * distances from it.  All other rules go through cfi_step().
  */
-#ifndef OFFHEAP_RULES_H
-#define OFFHEAP_RULES_H
+#ifndef OFFHEAP_PACKED_RULES_H
+#define OFFHEAP_PACKED_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 #include "platform/system.h"
-#include "store/frames.h"
+#include "store/frame_encoding.h"
 #include "store/modules.h"
 #include "unwind/cfi.h"
-#include "unwind/rules.h"
+#include "unwind/packed_rules.h"
 #include "unwind/stack_bounds.h"
 
 /*

@@ -1,8 +1,8 @@
 """Whether a process has room for the probe below its memory limit: asked before anything is loaded.
 
 The kernel kills what would exceed the limit of a memory cgroup.  So that it does not, the probe takes at
-most half of what is left, with smaller tables if need be (probe/store/shape.h); where even the smallest
-are too large, nothing is loaded.
+most half of what is left, with smaller tables if need be (probe/store/section_sizes.h); where even
+the smallest are too large, nothing is loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offheap.errors import UserError
 from offheap.proc import cgroup, status
 from offheap.quantities import format_size
 
-# The smallest tables and what goes with them, probe/store/shape.c.
+# The smallest tables and what goes with them, probe/store/section_sizes.c.
 PROBE_BYTES = 2104 << 10
 # What the kernel cannot drop of a recorder at work; the rest of its RSS are pages of libraries.
 RECORDER_BYTES = 48 << 20
