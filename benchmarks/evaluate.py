@@ -47,10 +47,10 @@ MODES = ("budget 1 %", "512 KiB", "exact")
 # What a sample, a block and a byte in it take, where a JVM makes and frees blocks of 1,000 B to 64 KiB
 # (docs/budget.md has what benchmarks/budget.py measured).
 SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
-# probe/budget.c
+# probe/sampling/budget.c
 LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
 PASSED_OVER_SECONDS, PASSED_OVER_PART = 40e-9, 1 / 6
-LARGE = 32 << 10  # probe/sampler.h
+LARGE = 32 << 10  # probe/sampling/sampler.h
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Judged:
 
 
 def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Floats]:
-    """The mean interval by time and size that 1 % of a program's CPU allows, as probe/budget.c shares it."""
+    """The mean interval by time and size that 1 % of a program's CPU allows (probe/sampling/budget.c)."""
     rates, number = np.zeros(64), 0.0  # bytes a second by size class, and blocks
     for blocks in process.blocks:
         np.add.at(rates, size_class(blocks.sizes), blocks.sizes / duration)

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from native import PROBE, compile_c  # noqa: E402
 from offheap.proc.elf import ElfError, ElfImage  # noqa: E402
 
-HARNESSES = {"unwind_fuzz": ("cfi.c", "cfi_step.c"), "parser_fuzz": ()}
+HARNESSES = {"unwind_fuzz": ("unwind/cfi.c", "unwind/cfi_step.c"), "parser_fuzz": ()}
 ROUNDS = "300000"
 QUESTION = struct.Struct("<iHBBB3x")  # struct question of probe/tests/unwind_libfuzzer.c
 LARGEST_SEED = 16384
@@ -89,7 +89,7 @@ def unwinder(folder: Path, seconds: float) -> bool | None:
         print("libFuzzer on the unwinder: not run, clang is missing (Debian's clang, libclang-rt-dev)")
         return None
     program, corpus = folder / "unwind_libfuzzer", folder / "rules"
-    sources = [PROBE / "tests" / "unwind_libfuzzer.c", PROBE / "cfi.c", PROBE / "cfi_step.c"]
+    sources = [PROBE / "tests" / "unwind_libfuzzer.c", PROBE / "unwind/cfi.c", PROBE / "unwind/cfi_step.c"]
     flags = ["-std=c17", "-O1", "-g", "-fsanitize=fuzzer,address,undefined"]
     flags += ["-fno-sanitize-recover=all", f"-I{PROBE}"]
     built = subprocess.run([clang, *flags, *map(str, sources), "-o", str(program)])

@@ -65,7 +65,7 @@ PUBLISHED = (
 GOAL = 0.995  # of the samples of Java threads have Java frames
 RECORDS = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
 INTERPRETED = ("-Xint",)
-# probe/tests/compare_walks.h, at the end of a live file's header.
+# probe/jvm/compare_walks.h, at the end of a live file's header.
 COMPARED = ("walks", "async", "own", "both", "same", "corrected", "cut", "async_ns", "own_ns")
 HEADER_BYTES = 4096
 CLASSES_AT_ONCE = 400

@@ -1,4 +1,4 @@
-"""Compiles probe/*.c into liboffheap.so with zig, which brings its own clang, linker and glibc stubs.
+"""Compiles the C below probe/ into liboffheap.so with zig, which brings clang, a linker and glibc stubs.
 
     python probe/build.py                       build what changed into src/offheap/_lib
     python probe/build.py --machine aarch64 -o build/aarch64/liboffheap.so
@@ -74,14 +74,20 @@ class BuildError(Exception):
 
 
 def sources() -> list[Path]:
-    return sorted(PROBE.glob("*.c"))
+    return sorted(PROBE / name for name in _files() if name.endswith(".c"))
+
+
+def _files() -> list[str]:
+    """Sources and headers below probe/, those of the tests excepted."""
+    found = (path.relative_to(PROBE) for path in PROBE.rglob("*.[ch]"))
+    return sorted(path.as_posix() for path in found if path.parts[0] != "tests")
 
 
 def fingerprint(machine: str) -> str:
     """A hash of everything the library is made of: sources, headers and this file's flags."""
     digest = hashlib.sha256(f"{machine} {_version()}".encode())
-    for path in sorted([*PROBE.glob("*.[ch]"), Path(__file__)]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for name in [*_files(), Path(__file__).name]:
+        digest.update(name.encode() + b"\0" + (PROBE / name).read_bytes())
     return digest.hexdigest()
 
 
@@ -98,7 +104,9 @@ def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[st
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".build-") as folder:
         library = Path(folder) / output.name
         version = f'-DPROBE_VERSION="{_version()}"'
-        compile_native([*map(str, sources()), *flags, version, "-o", str(library)], machine=machine)
+        headers = f"-I{PROBE}"
+        arguments = [*map(str, sources()), *flags, version, headers, "-o", str(library)]
+        compile_native(arguments, machine=machine)
         os.replace(library, output)
     _stamp(output).write_text(made_from + "\n")
     return output
@@ -183,7 +191,7 @@ def _is_current(library: Path, machine: str) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Compile probe/*.c into liboffheap.so.")
+    parser = argparse.ArgumentParser(description="Compile the C sources below probe/ into liboffheap.so.")
     parser.add_argument("-o", "--output", type=Path, default=LIBRARY)
     parser.add_argument("--machine", choices=MACHINES, default=platform.machine())
     parser.add_argument("--force", action="store_true", help="build even if nothing changed")

@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-#include "probe.h"
+#include "errors.h"
 
 enum {
     DEFAULT_INTERVAL = 512 * 1024,
-    DEFAULT_BUDGET = 10000, /* millionths, where no interval is stated */
-    SAMPLED_BLOCKS = 1 << 16, /* 32 GiB of live small blocks at 512 KiB */
+    DEFAULT_BUDGET = 10000,    /* millionths, where no interval is stated */
+    SAMPLED_BLOCKS = 1 << 16,  /* 32 GiB of live small blocks at 512 KiB */
     LEAST_INTERVAL = 32 << 10, /* of a budget alone; a power of two below the default */
-    BUDGET_BLOCKS = 1 << 17, /* 4 GiB at that; when they are all used, the intervals rise */
+    BUDGET_BLOCKS = 1 << 17,   /* 4 GiB at that; when they are all used, the intervals rise */
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
@@ -101,8 +101,7 @@ static bool parse_word(struct options *options, const char *word, size_t length)
     size_t value_length = length - name - 1;
     if (word_is(word, name, "dir"))
         return copy_path(options->directory, sizeof options->directory, value, value_length);
-    if (word_is(word, name, "file"))
-        return copy_path(options->file, sizeof options->file, value, value_length);
+    if (word_is(word, name, "file")) return copy_path(options->file, sizeof options->file, value, value_length);
     if (word_is(word, name, "recorder")) return parse_recorder(options->recorder, value, value_length);
     if (word_is(word, name, "budget")) {
         int64_t millionths = parse_percent(value, value_length);
@@ -146,12 +145,11 @@ int options_parse(struct options *options, const char *text) {
     options->least = finer ? LEAST_INTERVAL : options->interval;
     if (options->memory == 0) {
         options->memory = exact ? EXACT_MEMORY : SAMPLED_MEMORY;
-        /* What was stated is there beside; a stack has up to 64 frames, see shape.c. */
+        /* What was stated is there beside; a stack has up to 64 frames, see section_sizes.c. */
         options->memory += options->blocks * 32 + options->stacks * 1024;
     }
     options->grows = options->blocks == 0;
-    if (options->blocks == 0)
-        options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
+    if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;
     /* Both size hash tables; the bounds keep the file under 2 GiB. */
     options->blocks = power_of_two(options->blocks, 1 << 10, 1 << 26);

@@ -76,34 +76,34 @@ struct offheap_section {
 
 /* What the probe gave up, and how often.  Zero everywhere is a recording without loss. */
 enum offheap_loss {
-    OFFHEAP_LOST_BLOCKS,     /* sampled blocks that found the live table full */
-    OFFHEAP_LOST_RANGES,     /* mappings that found the range table full or busy */
-    OFFHEAP_LOST_UNMAPS,     /* munmaps not seen while the range table was busy */
-    OFFHEAP_LOST_STACKS,     /* samples filed under "no stack": stack or frame table full */
-    OFFHEAP_LOST_METHODS,    /* Java frames without a name: method table full */
-    OFFHEAP_LOST_STRINGS,    /* names cut: string table full */
-    OFFHEAP_LOST_THREADS,    /* blocks filed under "other threads" */
-    OFFHEAP_LOST_MODULES,    /* modules without a row: their frames are raw addresses */
-    OFFHEAP_LOST_UNWINDS,    /* samples whose native stack ended early */
-    OFFHEAP_LOST_JAVA,       /* samples whose Java frames could not be had */
-    OFFHEAP_LOST_REENTRIES,  /* sampling points met inside the probe (signal handlers) */
-    OFFHEAP_TRUNCATED,       /* stacks cut at the depth limit */
-    OFFHEAP_JAVA_JOINED,     /* not a loss: samples whose Java frames joined */
-    OFFHEAP_JAVA_INEXACT,    /* of these: samples with a compiled method whose inlined methods are not known */
+    OFFHEAP_LOST_BLOCKS,    /* sampled blocks that found the live table full */
+    OFFHEAP_LOST_RANGES,    /* mappings that found the range table full or busy */
+    OFFHEAP_LOST_UNMAPS,    /* munmaps not seen while the range table was busy */
+    OFFHEAP_LOST_STACKS,    /* samples filed under "no stack": stack or frame table full */
+    OFFHEAP_LOST_METHODS,   /* Java frames without a name: method table full */
+    OFFHEAP_LOST_STRINGS,   /* names cut: string table full */
+    OFFHEAP_LOST_THREADS,   /* blocks filed under "other threads" */
+    OFFHEAP_LOST_MODULES,   /* modules without a row: their frames are raw addresses */
+    OFFHEAP_LOST_UNWINDS,   /* samples whose native stack ended early */
+    OFFHEAP_LOST_JAVA,      /* samples whose Java frames could not be had */
+    OFFHEAP_LOST_REENTRIES, /* sampling points met inside the probe (signal handlers) */
+    OFFHEAP_TRUNCATED,      /* stacks cut at the depth limit */
+    OFFHEAP_JAVA_JOINED,    /* not a loss: samples whose Java frames joined */
+    OFFHEAP_JAVA_INEXACT,   /* of these: samples with a compiled method whose inlined methods are not known */
     OFFHEAP_LOSSES = 16
 };
 
 /* What could not be seen, as bits of header.coverage. */
 enum offheap_coverage {
-    OFFHEAP_BEFORE_ATTACH = 1 << 0, /* blocks older than the attach are not known */
-    OFFHEAP_NO_DLSYM = 1 << 1,      /* allocators found by dlsym before the attach are not hooked */
-    OFFHEAP_NO_LDSO = 1 << 2,       /* the dynamic linker's own blocks and pthread stacks are not seen */
-    OFFHEAP_NO_JVM = 1 << 3,        /* no JVM in the process (so far): native frames only */
-    OFFHEAP_NO_JAVA_FRAMES = 1 << 4,/* a JVM without AsyncGetCallTrace: native frames only */
-    OFFHEAP_NO_METHOD_NAMES = 1 << 5,/* JVMTI refused: Java frames without names */
-    OFFHEAP_CHAINED = 1 << 6,       /* another allocator than libc's serves malloc */
-    OFFHEAP_WAS_IDLE = 1 << 7,      /* a preloaded probe that was idle: threads go on with the countdown from then */
-    OFFHEAP_SHORT_OF_MEMORY = 1 << 8,/* tables are smaller than asked for, or could not grow */
+    OFFHEAP_BEFORE_ATTACH = 1 << 0,   /* blocks older than the attach are not known */
+    OFFHEAP_NO_DLSYM = 1 << 1,        /* allocators found by dlsym before the attach are not hooked */
+    OFFHEAP_NO_LDSO = 1 << 2,         /* the dynamic linker's own blocks and pthread stacks are not seen */
+    OFFHEAP_NO_JVM = 1 << 3,          /* no JVM in the process (so far): native frames only */
+    OFFHEAP_NO_JAVA_FRAMES = 1 << 4,  /* a JVM without AsyncGetCallTrace: native frames only */
+    OFFHEAP_NO_METHOD_NAMES = 1 << 5, /* JVMTI refused: Java frames without names */
+    OFFHEAP_CHAINED = 1 << 6,         /* another allocator than libc's serves malloc */
+    OFFHEAP_WAS_IDLE = 1 << 7,        /* a preloaded probe that was idle: threads go on with the countdown from then */
+    OFFHEAP_SHORT_OF_MEMORY = 1 << 8, /* tables are smaller than asked for, or could not grow */
 };
 
 /* One more part of the live table: `capacity` keys, and behind them as many values. */
@@ -113,51 +113,53 @@ struct offheap_segment {
 };
 #define OFFHEAP_SEGMENTS 12
 
-/* One page.  Offsets are asserted at the end of this file. */
+/* One page.  Offsets are asserted at the end of this file.  They stand in one column, where clang-format would make
+ * several. */
+/* clang-format off */
 struct offheap_header {
-    char magic[8];             /*    0 */
-    uint32_t version;          /*    8 */
-    uint32_t header_bytes;     /*   12 */
-    uint64_t file_bytes;       /*   16  a shorter file is truncated; grows with the live table, before `segments` does */
-    uint32_t state;            /*   24  enum offheap_state */
-    uint32_t mode;             /*   28  enum offheap_mode */
-    uint32_t entry;            /*   32  enum offheap_entry */
-    int32_t pid;               /*   36  as the process sees itself (its own namespace) */
-    uint32_t uid;              /*   40 */
-    uint32_t tick_ns;          /*   44  unit of births: 10,000,000 */
-    uint64_t process_start;    /*   48  /proc/self/stat field 22, clock ticks since boot */
-    uint64_t start_realtime_ns;/*   56  CLOCK_REALTIME when recording started */
-    uint64_t start_monotonic_ns;/*  64  CLOCK_MONOTONIC at the same moment; births count from it */
-    uint64_t stop_monotonic_ns;/*   72  0 while recording */
-    uint64_t coverage;         /*   80  enum offheap_coverage */
-    uint32_t counter_shards;   /*   88 */
-    uint32_t keys_per_bucket;  /*   92  8 */
-    uint64_t heartbeat_ns;     /*   96  CLOCK_MONOTONIC of the last sample or agent tick */
-    char probe_version[24];    /*  104 */
+    char magic[8];                /*    0 */
+    uint32_t version;             /*    8 */
+    uint32_t header_bytes;        /*   12 */
+    uint64_t file_bytes;          /*   16  a shorter file is truncated; grows with the live table, before `segments` */
+    uint32_t state;               /*   24  enum offheap_state */
+    uint32_t mode;                /*   28  enum offheap_mode */
+    uint32_t entry;               /*   32  enum offheap_entry */
+    int32_t pid;                  /*   36  as the process sees itself (its own namespace) */
+    uint32_t uid;                 /*   40 */
+    uint32_t tick_ns;             /*   44  unit of births: 10,000,000 */
+    uint64_t process_start;       /*   48  /proc/self/stat field 22, clock ticks since boot */
+    uint64_t start_realtime_ns;   /*   56  CLOCK_REALTIME when recording started */
+    uint64_t start_monotonic_ns;  /*   64  CLOCK_MONOTONIC at the same moment; births count from it */
+    uint64_t stop_monotonic_ns;   /*   72  0 while recording */
+    uint64_t coverage;            /*   80  enum offheap_coverage */
+    uint32_t counter_shards;      /*   88 */
+    uint32_t keys_per_bucket;     /*   92  8 */
+    uint64_t heartbeat_ns;        /*   96  CLOCK_MONOTONIC of the last sample or agent tick */
+    char probe_version[24];       /*  104 */
     uint64_t losses[OFFHEAP_LOSSES]; /* 128 */
-    struct offheap_section sections[16]; /* 256; OFFHEAP_SECTIONS are used */
-    uint64_t intervals[256];   /*  768  mean bytes between samples, by a block's interval code;
-                                        [0] = 0: every block (weight 1); under a budget those
-                                        that may come, too, in ascending order */
-    uint64_t budget_ppm;       /* 2816  CPU that sampling may take, in millionths of the process's; 0: as it comes.
-                                        The next seven are written under a budget only */
-    uint64_t cpu_ns;           /* 2824  the process's CPU since the start, at the last look */
-    uint64_t spent_ns;         /* 2832  of it, in taking samples */
-    uint64_t looked_ns;        /* 2840  CLOCK_MONOTONIC of the last look */
-    double inverse_seconds;    /* 2848  integral of 1/interval over time up to then, seconds/byte, of the
-                                        size class where it is least */
-    uint32_t interval_code;    /* 2856  in force since, of the class sampled most rarely */
-    uint32_t greatest_code;    /* 2860  that ever was, of any class */
-    uint32_t least_code;       /* 2864  that ever was */
-    uint32_t kept;             /* 2868  1: nobody removes the file unasked once its process has ended */
-    uint64_t recorder_pid;     /* 2872  the offheap that the file was made for, 0: none; then its field 22 of */
-    uint64_t recorder_start;   /* 2880  /proc/PID/stat and the inode of its PID namespace: once it is gone, and */
-    uint64_t recorder_namespace;/* 2888 nothing is written any more, the file is nobody's */
-    uint64_t memory_bound;     /* 2896  bytes that the probe may take, what the live table grows by included */
-    uint64_t segments;         /* 2904  of the live table, beside its first, that hold blocks; stored last */
+    struct offheap_section sections[16]; /* 256  OFFHEAP_SECTIONS are used */
+    uint64_t intervals[256];      /*  768  mean bytes between samples, by a block's interval code.  [0] = 0: every block
+                                           (weight 1).  Under a budget also those that may come, in ascending order */
+    uint64_t budget_ppm;          /* 2816  CPU that sampling may take, in millionths of the process's; 0: no budget.
+                                           Without a budget the probe does not write the next seven */
+    uint64_t cpu_ns;              /* 2824  the process's CPU time from the start to the last look */
+    uint64_t spent_ns;            /* 2832  the part of cpu_ns that samples took */
+    uint64_t looked_ns;           /* 2840  CLOCK_MONOTONIC of the last look */
+    double inverse_seconds;       /* 2848  integral of 1/interval over time up to the last look, seconds/byte, of the
+                                           size class where it is least */
+    uint32_t interval_code;       /* 2856  code since the last look, of the class sampled most rarely */
+    uint32_t greatest_code;       /* 2860  greatest code so far, of any class */
+    uint32_t least_code;          /* 2864  least code so far, of any class */
+    uint32_t kept;                /* 2868  1: the file stays after its process has ended, until a person removes it */
+    uint64_t recorder_pid;        /* 2872  the offheap that the file was made for, 0: none.  It is nobody's when */
+    uint64_t recorder_start;      /* 2880  that process (by field 22 of its /proc/PID/stat and the inode of its PID */
+    uint64_t recorder_namespace;  /* 2888  namespace) is gone and the probe writes no more */
+    uint64_t memory_bound;        /* 2896  bytes that the probe may take, the growth of the live table included */
+    uint64_t segments;            /* 2904  segments of the live table that hold blocks, beside the first; stored last */
     struct offheap_segment segment[OFFHEAP_SEGMENTS]; /* 2912 */
-    uint64_t reserved[124];    /* 3104 */
+    uint64_t reserved[124];       /* 3104 */
 };
+/* clang-format on */
 
 /*
  * A frame:
@@ -194,42 +196,42 @@ enum offheap_frame_kind {
 #define OFFHEAP_GAP_UNWINDER 255
 
 /* The hooked functions, in the order of enum offheap_hook: OFFHEAP_HOOK(symbol). */
-#define OFFHEAP_HOOKS(OFFHEAP_HOOK) \
-    OFFHEAP_HOOK(malloc)            \
-    OFFHEAP_HOOK(calloc)            \
-    OFFHEAP_HOOK(realloc)           \
-    OFFHEAP_HOOK(reallocarray)      \
-    OFFHEAP_HOOK(memalign)          \
-    OFFHEAP_HOOK(aligned_alloc)     \
-    OFFHEAP_HOOK(posix_memalign)    \
-    OFFHEAP_HOOK(valloc)            \
-    OFFHEAP_HOOK(pvalloc)           \
-    OFFHEAP_HOOK(free)              \
-    OFFHEAP_HOOK(cfree)             \
-    OFFHEAP_HOOK(free_sized)        \
-    OFFHEAP_HOOK(free_aligned_sized)\
-    OFFHEAP_HOOK(mmap)              \
-    OFFHEAP_HOOK(mmap64)            \
-    OFFHEAP_HOOK(munmap)            \
-    OFFHEAP_HOOK(mremap)            \
-    OFFHEAP_HOOK(dlopen)            \
-    OFFHEAP_HOOK(dlclose)           \
+#define OFFHEAP_HOOKS(OFFHEAP_HOOK)  \
+    OFFHEAP_HOOK(malloc)             \
+    OFFHEAP_HOOK(calloc)             \
+    OFFHEAP_HOOK(realloc)            \
+    OFFHEAP_HOOK(reallocarray)       \
+    OFFHEAP_HOOK(memalign)           \
+    OFFHEAP_HOOK(aligned_alloc)      \
+    OFFHEAP_HOOK(posix_memalign)     \
+    OFFHEAP_HOOK(valloc)             \
+    OFFHEAP_HOOK(pvalloc)            \
+    OFFHEAP_HOOK(free)               \
+    OFFHEAP_HOOK(cfree)              \
+    OFFHEAP_HOOK(free_sized)         \
+    OFFHEAP_HOOK(free_aligned_sized) \
+    OFFHEAP_HOOK(mmap)               \
+    OFFHEAP_HOOK(mmap64)             \
+    OFFHEAP_HOOK(munmap)             \
+    OFFHEAP_HOOK(mremap)             \
+    OFFHEAP_HOOK(dlopen)             \
+    OFFHEAP_HOOK(dlclose)            \
     OFFHEAP_HOOK(dlsym)
 
 #define OFFHEAP_HOOK_ENUM(symbol) OFFHEAP_HOOK_##symbol,
 enum offheap_hook { OFFHEAP_HOOKS(OFFHEAP_HOOK_ENUM) OFFHEAP_HOOK_COUNT };
 
-struct offheap_module { /* 80 bytes */
-    uint64_t start;     /* first mapped address */
-    uint64_t end;       /* past the last */
-    uint64_t bias;      /* mapped address - ELF virtual address */
-    uint32_t path;      /* STRINGS */
-    uint32_t born;      /* tick it was first met */
-    uint32_t gone;      /* tick of its dlclose, 0 while it stays */
+struct offheap_module {     /* 80 bytes */
+    uint64_t start;         /* first mapped address */
+    uint64_t end;           /* past the last */
+    uint64_t bias;          /* mapped address - ELF virtual address */
+    uint32_t path;          /* STRINGS */
+    uint32_t born;          /* tick it was first met */
+    uint32_t gone;          /* tick of its dlclose, 0 while it stays */
     uint8_t build_id_bytes; /* 0: it has none */
     uint8_t build_id[32];
     uint8_t reserved[3];
-    uint32_t image;     /* 0, or 1 + the process's descriptor of its file, as long as that may be deleted; the file
+    uint32_t image; /* 0, or 1 + the process's descriptor of its file, as long as that may be deleted; the file
                          * is opened after the row is complete, and closed when the recording ends */
     uint8_t reserved_too[4];
 };
@@ -244,25 +246,25 @@ enum offheap_method_state {
     OFFHEAP_METHOD_UNLOADED = 3, /* its class went before it could be named */
 };
 
-struct offheap_method { /* 40 bytes */
-    uint64_t id;          /* jmethodID */
-    uint32_t state;       /* enum offheap_method_state, stored last */
+struct offheap_method {       /* 40 bytes */
+    uint64_t id;              /* jmethodID */
+    uint32_t state;           /* enum offheap_method_state, stored last */
     uint32_t class_signature; /* STRINGS: Ljava/util/zip/Inflater; */
-    uint32_t name;        /* STRINGS */
-    uint32_t signature;   /* STRINGS */
-    uint32_t source_file; /* STRINGS, or 0 */
-    uint32_t lines;       /* first row in LINES */
+    uint32_t name;            /* STRINGS */
+    uint32_t signature;       /* STRINGS */
+    uint32_t source_file;     /* STRINGS, or 0 */
+    uint32_t lines;           /* first row in LINES */
     uint32_t line_count;
     uint32_t reserved;
 };
 
 struct offheap_line { /* 8 bytes; sorted by start within a method */
-    uint32_t start; /* bci */
+    uint32_t start;   /* bci */
     uint32_t line;
 };
 
 struct offheap_thread { /* 64 bytes; one row per distinct name */
-    uint32_t tid; /* the first thread of that name */
+    uint32_t tid;       /* the first thread of that name */
     char name[60];
 };
 
@@ -286,8 +288,8 @@ struct offheap_stack { /* 24 bytes */
  */
 struct offheap_counters { /* 64 bytes, one cache line */
     uint64_t samples;
-    uint64_t blocks;       /* sum of 1/p, in 1/65536; not kept in an exact recording: as many as samples */
-    uint64_t bytes;        /* sum of s/p */
+    uint64_t blocks;          /* sum of 1/p, in 1/65536; not kept in an exact recording: as many as samples */
+    uint64_t bytes;           /* sum of s/p */
     uint64_t blocks_variance; /* sum of (1-p)/p^2 */
     uint64_t bytes_variance;  /* sum of s^2 (1-p)/p^2, in KiB^2 */
     uint64_t reserved[3];
@@ -315,13 +317,13 @@ struct offheap_range { /* 40 bytes; start == 0: free slot; start is stored last 
     uint32_t stack;
     uint32_t birth;
     uint16_t thread;
-    uint8_t interval;  /* code */
+    uint8_t interval; /* code */
     uint8_t reserved[5];
 };
 
 struct offheap_property { /* 8 bytes, e.g. java.vm.version */
-    uint32_t key;   /* STRINGS */
-    uint32_t value; /* STRINGS */
+    uint32_t key;         /* STRINGS */
+    uint32_t value;       /* STRINGS */
 };
 
 #define OFFHEAP_ASSERT(what) _Static_assert(what, #what)

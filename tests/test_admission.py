@@ -54,7 +54,7 @@ def stop_and_remove(pid: int, started: control.Started) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_the_probe_needs_is_what_it_says(mode: str, jdk: Path, waiting_classes: Path) -> None:
-    """The figures of docs/reference.md and of probe/shape.c, measured as the kernel counts them."""
+    """The figures of docs/reference.md and of section_sizes.c, measured as the kernel counts them."""
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
         before = group.used()

@@ -452,7 +452,7 @@ def test_what_env_prints(tmp_path: Path) -> None:
 
 
 def test_codes_are_those_of_the_probe() -> None:
-    header = (Path(__file__).parent.parent / "probe" / "probe.h").read_text()
+    header = (Path(__file__).parent.parent / "probe" / "errors.h").read_text()
     codes = {int(code) for code in re.findall(r"PROBE_\w+ = (\d+),", header)}
     assert codes == set(control._RESULTS) | {control.OK, control._OK_AGAIN}
     with pytest.raises(UserError, match="result 7"):

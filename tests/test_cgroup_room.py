@@ -143,7 +143,7 @@ CASES: dict[str, tuple[str, Files, tuple[float, float] | None]] = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prints what probe/cgroup.c reads in the working directory."""
+    """Prints what probe/platform/cgroup.c reads in the working directory."""
     return compile_c(
         [PROBE / "tests" / "cgroup_room.c"],
         tmp_path_factory.mktemp("cgroup") / "program",

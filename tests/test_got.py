@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         compile_c([PROGRAMS / "got_plugin.c"], folder / name, flags=[*shared, *flags])
     sources = [
         PROGRAMS / "got_library.c",
-        *(PROBE / f"{name}.c" for name in ("got", "elf_image", "mappings")),
+        *(PROBE / f"{name}.c" for name in ("hooks/got", "platform/elf_image", "platform/mappings")),
     ]
     compile_c(sources, folder / "library.so", flags=["-shared", "-fPIC", "-fvisibility=hidden"])
     flags = ["-rdynamic", "-Wl,-z,lazy"]

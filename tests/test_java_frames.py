@@ -30,7 +30,7 @@ SOURCES = Path(__file__).parent / "java"
 VERSIONS = zoo_programs.JRE_VERSIONS
 TIMES = 40
 
-# enum probe_error of probe/probe.h
+# enum probe_error of probe/errors.h
 OK, BAD_OPTIONS, ALREADY_RECORDING, NOT_RECORDING, PRELOADED = 0, 101, 102, 106, 109
 
 # What each way to native memory looks like, innermost first, from the last native function outward.

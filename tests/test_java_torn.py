@@ -20,64 +20,68 @@ TESTS = PROBE / "tests"
 WALK = [
     PROBE / f"{name}.c"
     for name in (
-        "java_walk",
-        "java_stack",
-        "scopes",
-        "code_cache",
-        "method_ids",
-        "stack_bounds",
-        "system",
+        "jvm/java_walk",
+        "jvm/java_stack",
+        "jvm/scopes",
+        "jvm/code_cache",
+        "jvm/method_ids",
+        "unwind/stack_bounds",
+        "platform/system",
     )
 ]
 
 # The source with the check, what stands there, and what without it.
 CHECKS = {
-    "a word lies below the stack": ("java_walk", "at < walk->low || ", ""),
-    "a word lies above the stack": ("java_walk", " || at > walk->high - WORD", ""),
-    "a frame that is too small to have a caller's fp": ("java_walk", "bytes < 2 * WORD || ", ""),
-    "an entry frame leads outward": ("java_walk", "sp <= walk->fp || ", ""),
-    "a frame's fp lies above its sp": ("java_walk", "walk->fp > walk->sp && ", ""),
-    "no more checks than there is room for": ("java_walk", "if (*count == room) return false;", ""),
-    "no more calls than were found": ("java_walk", "call < walk->calls_end", "true"),
-    "no call before the first": ("java_walk", "walk.call == calls || ", ""),
-    "a Method that was never read": ("java_walk", ": method_id_read(layout, method)", ": method_id(method)"),
-    "a Method whose class may be gone": ("java_walk", "*id = call ? ", "*id = before ? "),
-    "a word lies above the stack, walked alone": ("java_stack", " || at > place->high - WORD", ""),
-    "a word lies below the frame, walked alone": ("java_stack", "at < place->sp || ", ""),
+    "a word lies below the stack": ("jvm/java_walk", "at < walk->low || ", ""),
+    "a word lies above the stack": ("jvm/java_walk", " || at > walk->high - WORD", ""),
+    "a frame that is too small to have a caller's fp": ("jvm/java_walk", "bytes < 2 * WORD || ", ""),
+    "an entry frame leads outward": ("jvm/java_walk", "sp <= walk->fp || ", ""),
+    "a frame's fp lies above its sp": ("jvm/java_walk", "walk->fp > walk->sp && ", ""),
+    "no more checks than there is room for": ("jvm/java_walk", "if (*count == room) return false;", ""),
+    "no more calls than were found": ("jvm/java_walk", "call < walk->calls_end", "true"),
+    "no call before the first": ("jvm/java_walk", "walk.call == calls || ", ""),
+    "a Method that was never read": (
+        "jvm/java_walk",
+        ": method_id_read(layout, method)",
+        ": method_id(method)",
+    ),
+    "a Method whose class may be gone": ("jvm/java_walk", "*id = call ? ", "*id = before ? "),
+    "a word lies above the stack, walked alone": ("jvm/java_stack", " || at > place->high - WORD", ""),
+    "a word lies below the frame, walked alone": ("jvm/java_stack", "at < place->sp || ", ""),
     "an nmethod that is half made": (
-        "code_cache",
+        "jvm/code_cache",
         "return state >= IN_USE && state <= NOT_ENTRANT;",
         "return state >= IN_USE || state <= NOT_ENTRANT;",
     ),
     "a Method that is none, walked alone": (
-        "java_stack",
+        "jvm/java_stack",
         "method_id_read(layout, method)",
         "java_method_id(method)",
     ),
     "a heap that has grown, and its segments have not": (
-        "code_cache",
+        "jvm/code_cache",
         "segment >= *heaps[i].segments_high - (uintptr_t)heaps[i].segments",
         "false",
     ),
-    "a segment that lies back before the heap": ("code_cache", "back > segment || ", ""),
-    "a block that ends with its heap": ("code_cache", "pc - block >= code_offset && ", ""),
+    "a segment that lies back before the heap": ("jvm/code_cache", "back > segment || ", ""),
+    "a block that ends with its heap": ("jvm/code_cache", "pc - block >= code_offset && ", ""),
     "a name that is none": (
-        "code_cache",
+        "jvm/code_cache",
         "!word_readable(first) || !word_readable(last) || !system_read(name, text, sizeof text)",
         "last < first || !__builtin_memcpy(text, (const void *)name, sizeof text)",
     ),
     "a Method that is none": (
-        "method_ids",
+        "jvm/method_ids",
         "word_readable(field) && system_read(field, address, WORD)",
         "__builtin_memcpy(address, (const void *)field, WORD)",
     ),
 }
 # Where the kernel makes no copies.
 SECCOMP_CHECKS = {
-    "the beginning of a name": ("code_cache", "!word_readable(first)", "!first"),
-    "the end of a name": ("code_cache", "!word_readable(last)", "!last"),
-    "a Method and what it leads to": ("method_ids", "word_readable(field) && ", ""),
-    "a Method's number": ("method_ids", "!word_readable(number_at & -(uintptr_t)WORD) || ", ""),
+    "the beginning of a name": ("jvm/code_cache", "!word_readable(first)", "!first"),
+    "the end of a name": ("jvm/code_cache", "!word_readable(last)", "!last"),
+    "a Method and what it leads to": ("jvm/method_ids", "word_readable(field) && ", ""),
+    "a Method's number": ("jvm/method_ids", "!word_readable(number_at & -(uintptr_t)WORD) || ", ""),
 }
 
 
@@ -91,7 +95,7 @@ def build_without(check: tuple[str, str, str], folder: Path) -> Path:
     text = (PROBE / f"{name}.c").read_text()
     # x86-64's part of java_walk.c is the first.
     assert right in text, "the walk has changed: so must what is left out"
-    changed = folder / f"{name}.c"
+    changed = folder / Path(f"{name}.c").name
     changed.write_text(text.replace(right, wrong, 1))
     return build(folder, [changed if source.name == changed.name else source for source in WALK])
 

@@ -28,7 +28,7 @@ def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.parametrize("sanitizer", ["", "address,undefined"])
 def test_the_unwinder_without_libfuzzer(sanitizer: str, fuzz: ModuleType, tmp_path: Path) -> None:
     """Its program and the inputs that it begins with, on machines without Clang too."""
-    names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "cfi.c", "cfi_step.c")
+    names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "unwind/cfi.c", "unwind/cfi_step.c")
     program = compile_c([PROBE / name for name in names], tmp_path / "replay", sanitizer=sanitizer)
     corpus = tmp_path / "rules"
     corpus.mkdir()

@@ -11,7 +11,16 @@ import pytest
 
 from native import PROBE, compile_c
 
-SOURCES = [PROBE / f"{name}.c" for name in ("method_ids", "vm_layout", "elf_image", "system", "stack_bounds")]
+SOURCES = [
+    PROBE / f"{name}.c"
+    for name in (
+        "jvm/method_ids",
+        "jvm/vm_layout",
+        "platform/elf_image",
+        "platform/system",
+        "unwind/stack_bounds",
+    )
+]
 
 
 @pytest.fixture(scope="module")

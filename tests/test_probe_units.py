@@ -13,17 +13,17 @@ PROBE = Path(__file__).parent.parent / "probe"
 
 # A program, the word that it is given if any; the sources that it tries out.
 UNITS = {
-    "table_stress": ["table.c", "system.c"],
-    "table_stress exact": ["table.c", "system.c"],
-    "table_stress grows": ["table.c", "system.c"],
-    "ranges_model": ["ranges.c", "system.c"],
-    "ranges_stress": ["ranges.c", "system.c"],
-    "sampler_rates": ["sampler.c", "system.c"],
-    "sampler_moves": ["sampler.c", "system.c"],
-    "budget_shares": ["budget.c", "sampler.c"],
-    "table_patterns": ["table.c", "system.c"],
-    "table_patterns exact": ["table.c", "system.c"],
-    "system_copies": ["system.c"],
+    "table_stress": ["store/table.c", "platform/system.c"],
+    "table_stress exact": ["store/table.c", "platform/system.c"],
+    "table_stress grows": ["store/table.c", "platform/system.c"],
+    "ranges_model": ["store/ranges.c", "platform/system.c"],
+    "ranges_stress": ["store/ranges.c", "platform/system.c"],
+    "sampler_rates": ["sampling/sampler.c", "guard/thread_state.c", "platform/system.c"],
+    "sampler_moves": ["sampling/sampler.c", "guard/thread_state.c", "platform/system.c"],
+    "budget_shares": ["sampling/budget.c", "sampling/sampler.c", "guard/thread_state.c"],
+    "table_patterns": ["store/table.c", "platform/system.c"],
+    "table_patterns exact": ["store/table.c", "platform/system.c"],
+    "system_copies": ["platform/system.c"],
 }
 
 

@@ -19,7 +19,7 @@ PAUSE = (
     "{ __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED); if (i == 2) sched_yield(); }",
 )
 
-# A change of probe/ranges.c: the text, what stands there instead, the sanitizer, what is then said.
+# A change of probe/store/ranges.c: the text, what stands there instead, the sanitizer, what is then said.
 MISTAKES = {
     "a start that comes before the rest": (
         "__atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);",
@@ -56,14 +56,14 @@ MISTAKES = {
 
 
 def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subprocess.CompletedProcess[str]:
-    source = (PROBE / "ranges.c").read_text()
+    source = (PROBE / "store/ranges.c").read_text()
     for right, wrong in changes:
         assert source.count(right) == 1, "the set has changed: so must the mistake"
         source = source.replace(right, wrong)
     changed = folder / "ranges.c"
     changed.write_text(source)
     program = compile_c(
-        [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "system.c"],
+        [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "platform/system.c"],
         folder / "stress",
         sanitizer=sanitizer,
         libraries=["pthread"],

@@ -57,7 +57,7 @@ LONG = [
 
 @pytest.fixture(scope="session")
 def verifying_probe() -> Path:
-    """A build that walks each stack all the same, and counts what differs (stacks.c)."""
+    """A build that walks each stack all the same, and counts what differs (sampling/stack_capture.c)."""
     script = checkout.build_script()
     output = PROBE.parent / "build" / "verify" / "liboffheap.so"
     library: Path = script.build_if_changed(output, flags=[*script.FLAGS, "-DVERIFY_MEMOS"])

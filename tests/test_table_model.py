@@ -10,7 +10,7 @@ import pytest
 
 from native import PROBE, compile_c
 
-# What a change of probe/table.c breaks: the text, what stands there instead, what the model then says.
+# What a change of probe/store/table.c breaks: the text, what stands there instead, what the model then says.
 MISTAKES = {
     "the key before the value": (
         "slot, &empty, key | 1, memory_order_acquire",
@@ -76,7 +76,7 @@ MISTAKES = {
 
 def model(folder: Path, table: Path) -> subprocess.CompletedProcess[str]:
     program = compile_c(
-        [PROBE / "tests" / "table_model.c", PROBE / "system.c"],
+        [PROBE / "tests" / "table_model.c", PROBE / "platform/system.c"],
         folder / "model",
         flags=["-std=gnu17", f'-DTABLE_SOURCE="{table}"'],
     )
@@ -84,7 +84,7 @@ def model(folder: Path, table: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
-    outcome = model(tmp_path, PROBE / "table.c")
+    outcome = model(tmp_path, PROBE / "store/table.c")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     scenarios = dict(re.findall(r"(.+): (\d+) states", outcome.stdout))
     assert len(scenarios) == 9
@@ -95,7 +95,7 @@ def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_noticed(mistake: str, tmp_path: Path) -> None:
     right, wrong, words = MISTAKES[mistake]
-    source = (PROBE / "table.c").read_text()
+    source = (PROBE / "store/table.c").read_text()
     assert source.count(right) == 1, "the table has changed: so must the mistake"
     changed = tmp_path / "table.c"
     changed.write_text(source.replace(right, wrong))

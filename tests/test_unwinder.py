@@ -131,7 +131,7 @@ def test_damaged_eh_frame_is_harmless(
 ) -> None:
     program = tmp_path_factory.getbasetemp() / "unwind_fuzz"
     if not program.exists():
-        sources = [PROGRAMS / "unwind_fuzz.c", PROBE / "cfi.c", PROBE / "cfi_step.c"]
+        sources = [PROGRAMS / "unwind_fuzz.c", PROBE / "unwind/cfi.c", PROBE / "unwind/cfi_step.c"]
         compile_c(sources, program, sanitizer="address,undefined")
     outcome = subprocess.run([program, "300000", str(seed)], capture_output=True, text=True, timeout=120)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

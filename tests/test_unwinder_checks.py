@@ -17,15 +17,15 @@ pytestmark = needs.on_x86_64  # the lying rules are its
 
 # The source with the check, what stands there, and what without it: [low, high) is what may be read.
 CHECKS = {
-    "a frame ends above the stack": ("rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
-    "a frame's words lie below it": ("rules.h", " || cfa - low < deepest", ""),
-    "a word that a rule computes lies below the stack": ("cfi_step.c", "address < stack->low || ", ""),
+    "a frame ends above the stack": ("unwind/packed_rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
+    "a frame's words lie below it": ("unwind/packed_rules.h", " || cfa - low < deepest", ""),
+    "a word that a rule computes lies below the stack": ("unwind/cfi_step.c", "address < stack->low || ", ""),
     "a word that a rule computes lies above the stack": (
-        "cfi_step.c",
+        "unwind/cfi_step.c",
         " || address > stack->high - sizeof *word",
         "",
     ),
-    "rules that go are read by the kernel": ("cfi.c", "if (image->stays)", "if (true)"),
+    "rules that go are read by the kernel": ("unwind/cfi.c", "if (image->stays)", "if (true)"),
 }
 
 
@@ -33,13 +33,15 @@ CHECKS = {
 def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Path) -> None:
     name, right, wrong = CHECKS[check]
     text = (PROBE / name).read_text()
-    # x86-64's part of rules.h is the first.
+    # x86-64's part of packed_rules.h is the first.
     assert right in text, "the unwinder has changed: so must what is left out"
-    (tmp_path / name).write_text(text.replace(right, wrong, 1))
-    # A header is found beside the source that asks for it.
-    source = Path(shutil.copy(PROBE / "unwind.c", tmp_path)) if name == "rules.h" else tmp_path / name
+    changed = tmp_path / name
+    changed.parent.mkdir()
+    changed.write_text(text.replace(right, wrong, 1))
+    # A header is found below the folder of the source that asks for it.
+    source = Path(shutil.copy(PROBE / "unwind/unwind.c", tmp_path)) if name.endswith(".h") else changed
     programs = build(tmp_path, unwinder=[source if one.name == source.name else one for one in UNWINDER])
-    plugin = [str(tmp_path / "unwind_plugin.so")] if name == "cfi.c" else []
+    plugin = [str(tmp_path / "unwind_plugin.so")] if name == "unwind/cfi.c" else []
     outcome = subprocess.run(
         [tmp_path / "torn", "3000000", "1", *plugin], capture_output=True, text=True, timeout=120
     )

@@ -13,7 +13,15 @@ PROGRAMS = PROBE / "tests"
 UNWINDER = [
     *(
         PROBE / f"{name}.c"
-        for name in ("cfi", "cfi_step", "stack_bounds", "mappings", "modules", "system", "unwind")
+        for name in (
+            "unwind/cfi",
+            "unwind/cfi_step",
+            "unwind/stack_bounds",
+            "platform/mappings",
+            "store/modules",
+            "platform/system",
+            "unwind/unwind",
+        )
     ),
     PROGRAMS / "unwind_live.c",
     PROGRAMS / "unwind_capture.c",

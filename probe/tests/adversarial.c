@@ -35,12 +35,12 @@ static const char *self;
 static void *volatile sink;
 static int (*probe_stop)(void);
 
-#define CHECK(what)                                                        \
-    do {                                                                   \
-        if (!(what)) {                                                     \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);      \
-            exit(1);                                                       \
-        }                                                                  \
+#define CHECK(what)                                                    \
+    do {                                                               \
+        if (!(what)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
+            exit(1);                                                   \
+        }                                                              \
     } while (0)
 
 static long leak(long count) {
@@ -406,13 +406,20 @@ static const struct {
     long (*run)(void);
 } scenarios[] = {
     {"callers", scenario_callers},
-    {"longjmp", scenario_longjmp},     {"tls_destructors", scenario_tls_destructors},
-    {"fork", scenario_fork},           {"vfork", scenario_vfork},
-    {"exec", scenario_exec},           {"cross_thread", scenario_cross_thread},
-    {"older", scenario_older},         {"realloc", scenario_realloc},
-    {"alignment", scenario_alignment}, {"dlopen", scenario_dlopen},
-    {"threads", scenario_threads},     {"signals", scenario_signals},
-    {"mappings", scenario_mappings},   {"refusals", scenario_refusals},
+    {"longjmp", scenario_longjmp},
+    {"tls_destructors", scenario_tls_destructors},
+    {"fork", scenario_fork},
+    {"vfork", scenario_vfork},
+    {"exec", scenario_exec},
+    {"cross_thread", scenario_cross_thread},
+    {"older", scenario_older},
+    {"realloc", scenario_realloc},
+    {"alignment", scenario_alignment},
+    {"dlopen", scenario_dlopen},
+    {"threads", scenario_threads},
+    {"signals", scenario_signals},
+    {"mappings", scenario_mappings},
+    {"refusals", scenario_refusals},
     {"small_stacks", scenario_small_stacks},
 };
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "budget.h"
-#include "live_file.h"
-#include "sampler.h"
-#include "system.h"
+#include "platform/system.h"
+#include "sampling/budget.h"
+#include "sampling/sampler.h"
+#include "store/live_file.h"
 
 enum { LEAST = 32 << 10, SAMPLE_NS = 830, PASS_NS = 40, READ_NS = 24, ENTER_NS = 20, FREE_NS = 600 };
 
@@ -93,7 +93,7 @@ static void second(int large, int small, double share_of_cpu) {
 
 static double interval(size_t size) {
     /* What a block of this size states that is sampled now. */
-    do sampler.countdown = 0;
+    do self.countdown = 0;
     while (!sampler_takes(size));
     return (double)sampler_mean(LEAST, sampler_code());
 }
@@ -146,8 +146,7 @@ int main(void) {
 
     spent = (double)truly_spent, used = (double)cpu;
     for (int i = 0; i < 30; i++) second(15000, i % 2 ? 100000 : 10, i % 2 ? 0.9 : 0.3);
-    check("now and then small ones as well: spent", ((double)truly_spent - spent) / ((double)cpu - used), 0.006,
-          0.012);
+    check("now and then small ones as well: spent", ((double)truly_spent - spent) / ((double)cpu - used), 0.006, 0.012);
     check_estimates("waves");
 
     for (int i = 0; i < 20; i++) second(20, 10, 0.01);

@@ -1,7 +1,7 @@
-/* Prints what probe/cgroup.c reads below the folder given at build time: "limit left", or "none". */
+/* Prints what probe/platform/cgroup.c reads below the folder given at build time: "limit left", or "none". */
 #include <stdio.h>
 
-#include "../cgroup.c"
+#include "platform/cgroup.c"
 
 int main(void) {
     struct cgroup_room room;

@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
-#include "compare_walks.h"
+#include "jvm/compare_walks.h"
 
 #include <string.h>
 
-#include "java_stack.h"
-#include "live_file.h"
-#include "system.h"
+#include "jvm/java_stack.h"
+#include "platform/system.h"
+#include "store/live_file.h"
 
 enum { FRAMES = 256 };
 

@@ -250,7 +250,8 @@ void fake_vm_tear(void) {
     tear_segment(&heaps[0], SEGMENTS - 1, SEGMENTS); /* its blob would end beyond the heap */
 }
 
-/* Each record's scope is inlined into the one before, the first is the nmethod's own: numbers below 192, a byte each. */
+/* Each record's scope is inlined into the one before; the first is the nmethod's own.  Numbers below 192, one byte
+ * each. */
 static void make_records(struct fake_nmethod *new, unsigned number) {
     new->code_begin = (uintptr_t)new->code;
     new->scopes = (uintptr_t)new->scope_bytes;

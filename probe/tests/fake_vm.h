@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../vm_layout.h"
+#include "jvm/vm_layout.h"
 
 enum { PAGE = 4096, CLASSES = 24, METHODS_EACH = 6, BYTECODES = 64, NMETHODS = 192 };
 enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: at code + (i + 1) * RECORD_STEP, i methods deep inlined */
-enum { DEAD_CLASS = 0 }; /* torn words lead to it, and no call is of its methods */
+enum { DEAD_CLASS = 0 };                /* torn words lead to it, and no call is of its methods */
 
 struct fake_method {
     uintptr_t vtable;

@@ -14,12 +14,12 @@
 
 #include "got_library.h"
 
-#define CHECK(what)                                                          \
-    do {                                                                     \
-        if (!(what)) {                                                       \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);       \
-            _exit(1);                                                        \
-        }                                                                    \
+#define CHECK(what)                                                    \
+    do {                                                               \
+        if (!(what)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
+            _exit(1);                                                  \
+        }                                                              \
     } while (0)
 
 enum { SLOTS = 20000 };
@@ -230,10 +230,17 @@ static void race(void) {
 /* The same answers as dlsym: versions, IFUNCs, both kinds of hash table. */
 static void symbols(void) {
     use_api();
-    static const char *const names[] = {"malloc",  "calloc",       "realloc", "free",   "memcpy",  "strlen", "memmove",
-                                        "time",    "realpath",     "glob64",  "dlsym",  "dlopen",  "regexec", "nftw",
-                                        "environ", "pthread_create", "qsort", "sched_getaffinity", "posix_spawn",
-                                        "pthread_cond_wait", "no_such_function"};
+    static const char *const names[] = {"malloc",          "calloc",
+                                        "realloc",         "free",
+                                        "memcpy",          "strlen",
+                                        "memmove",         "time",
+                                        "realpath",        "glob64",
+                                        "dlsym",           "dlopen",
+                                        "regexec",         "nftw",
+                                        "environ",         "pthread_create",
+                                        "qsort",           "sched_getaffinity",
+                                        "posix_spawn",     "pthread_cond_wait",
+                                        "no_such_function"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *found = api->next(names[i]), *expected = dlsym(RTLD_DEFAULT, names[i]);
         if (found != expected) fprintf(stderr, "%s: %p, not %p\n", names[i], found, expected);
@@ -261,8 +268,14 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"patch-and-restore", patch_and_restore}, {"come-and-go", come_and_go}, {"own-allocator", own_allocator},
-                 {"others", others}, {"in-progress", in_progress}, {"race", race}, {"symbols", symbols}, {"next", next}};
+    } cases[] = {{"patch-and-restore", patch_and_restore},
+                 {"come-and-go", come_and_go},
+                 {"own-allocator", own_allocator},
+                 {"others", others},
+                 {"in-progress", in_progress},
+                 {"race", race},
+                 {"symbols", symbols},
+                 {"next", next}};
     if (argc < 3) return 2;
     folder = argv[2];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

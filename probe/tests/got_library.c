@@ -2,9 +2,9 @@
 
 #include <stdatomic.h>
 
-#include "../elf_image.h"
-#include "../got.h"
-#include "../mappings.h"
+#include "hooks/got.h"
+#include "platform/elf_image.h"
+#include "platform/mappings.h"
 
 static atomic_ulong mallocs;
 static void *(*next_malloc)(size_t);
@@ -54,7 +54,8 @@ static size_t dump(struct got_slot *slots, size_t max) {
     return all.count;
 }
 
-__attribute__((visibility("default"))) struct got_api got_api = {patch, follow, got_restore, dump, counted, next, symbol, NULL};
+__attribute__((visibility("default"))) struct got_api got_api = {patch,   follow, got_restore, dump,
+                                                                 counted, next,   symbol,      NULL};
 
 __attribute__((constructor)) static void find(void) {
     next_malloc = (void *(*)(size_t))next("malloc");

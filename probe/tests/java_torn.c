@@ -1,9 +1,9 @@
 /*
- * java_torn ROUNDS SEED: walks Java stacks of a VM that is made up (fake_vm.h), by itself and with what AsyncGetCallTrace
- * is supposed to have found.  One in four is sound, and must be understood, and depend on what it was made of; one in
- * sixteen has one mistake, and must be refused; all others are torn.
+ * java_torn ROUNDS SEED: walks Java stacks of a made-up VM (fake_vm.h), by itself and with made-up results of
+ * AsyncGetCallTrace.  One in four is sound: the walk must understand it, and depend on what it was made of.  One in
+ * sixteen has one mistake, and the walk must refuse it.  All others are torn.
  *
- * As in unwind_torn.c, what is torn lies in the real stack of a thread, between a page that may not be read and the
+ * As in unwind_torn.c, the torn words lie in the real stack of a thread, between a page that may not be read and the
  * thread's control block.  So do the VM's parts, the calls and the checks: a read or a write outside is a SIGSEGV.
  */
 #include <pthread.h>
@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../java_stack.h"
-#include "../java_walk.h"
-#include "../scopes.h"
-#include "../stack_bounds.h"
 #include "fake_vm.h"
+#include "jvm/java_stack.h"
+#include "jvm/java_walk.h"
+#include "jvm/scopes.h"
+#include "unwind/stack_bounds.h"
 
 enum {
     ROOM = 4096, /* words */
@@ -32,16 +32,16 @@ enum {
 /* A sound stack as it is built, innermost frame first. */
 struct plan {
     struct unwind_registers at;
-    uintptr_t *next;              /* the next frame's first word */
-    uintptr_t *pc_at, *fp_at;     /* where its pc and fp belong */
+    uintptr_t *next;          /* the next frame's first word */
+    uintptr_t *pc_at, *fp_at; /* where its pc and fp belong */
     struct call_frame calls[CALLS];
     unsigned count;
     struct java_check codes[CALLS], methods[CALLS];
     unsigned code_count, method_count;
     struct fake_nmethod *nmethod; /* some frame's, or NULL */
     unsigned call_of_nmethod;
-    uintptr_t *bcp; /* some interpreted frame's that counts, or NULL */
-    unsigned renewed; /* frames of whose Methods others had the place */
+    uintptr_t *bcp;               /* some interpreted frame's that counts, or NULL */
+    unsigned renewed;             /* frames of whose Methods others had the place */
     struct call_frame own[CALLS]; /* what a walk without AsyncGetCallTrace finds */
     unsigned own_count;
     bool own_ends; /* at a frame that it does not understand */
@@ -103,7 +103,8 @@ static void add_compiled(struct plan *plan) {
     if (strcmp(nmethod->name, "native nmethod") == 0) add_own(plan, id, JAVA_BCI_NATIVE);
     else if (!depth) add_own(plan, id, JAVA_BCI_INEXACT);
     else
-        while (depth--) add_own(plan, fake_id(index % CLASSES, (index + (unsigned)depth) % METHODS_EACH), (jint)depth + 1);
+        while (depth--)
+            add_own(plan, fake_id(index % CLASSES, (index + (unsigned)depth) % METHODS_EACH), (jint)depth + 1);
     plan->renewed += fake_renewed(index % CLASSES);
     plan->nmethod = nmethod;
     plan->call_of_nmethod = plan->count;

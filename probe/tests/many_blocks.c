@@ -1,7 +1,8 @@
 /*
  * Holds many blocks: `many_blocks COUNT THREADS [FREED [STACK]]`, each of 16 to 79 bytes, by threads of STACK bytes
  * of stack.  Prints the longest time that one malloc took, and how many took more than a millisecond although the
- * kernel had not taken the CPU away meanwhile.  Then waits for a line, frees FREED per cent of the blocks, and waits again.
+ * kernel had not taken the CPU away meanwhile.  Then waits for a line, frees FREED per cent of the blocks, and waits
+ * again.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../mappings.c"
-#include "../options.c"
+#include "options.c"
+#include "platform/mappings.c"
 
 static uint64_t state;
 
@@ -48,9 +48,10 @@ static uint64_t accepted;
 static bool power(uint64_t number) { return number && !(number & (number - 1)); }
 
 static void fuzz_options(void) {
-    static const char *const words[] = {"interval=512k", "interval=4096", "interval=1GiB", "exact", "follow", "dir=/dev/shm",
-                                        "file=/tmp/a.live", "blocks=1024", "stacks=9m", "seed=17", "search=1", "interval=0",
-                                        "blocks=99999999999", "seed=17592186044416"};
+    static const char *const words[] = {
+        "interval=512k",      "interval=4096",      "interval=1GiB", "exact",   "follow",   "dir=/dev/shm",
+        "file=/tmp/a.live",   "blocks=1024",        "stacks=9m",     "seed=17", "search=1", "interval=0",
+        "blocks=99999999999", "seed=17592186044416"};
     char text[2048] = "";
     size_t length = 0;
     for (uint64_t count = draw(6); count-- > 0;)
@@ -84,7 +85,8 @@ static char maps[1 << 16];
 static size_t maps_length;
 
 /* `find` on a text, in pieces as read() may return them. */
-static bool find_in(const char *text, size_t length, uintptr_t address, struct mapping *mapping, char *path, size_t room) {
+static bool find_in(const char *text, size_t length, uintptr_t address, struct mapping *mapping, char *path,
+                    size_t room) {
     struct reader reader = {.fd = memfd_create("maps", MFD_CLOEXEC)};
     if (reader.fd < 0 || write(reader.fd, text, length) != (ssize_t)length || lseek(reader.fd, 0, SEEK_SET)) exit(2);
     bool found = find(&reader, address, mapping, path, room);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ranges.h"
+#include "store/ranges.h"
 
 enum { PAGES = 512, CAPACITY = 1024, ROUNDS = 200000 };
 

@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ranges.h"
+#include "store/ranges.h"
 
 enum {
     THREADS = 4,
@@ -51,9 +51,9 @@ struct insertion {
 static struct insertion *insertions;
 
 static _Noreturn void wrong(const char *what, const struct offheap_range *row) {
-    fprintf(stderr, "%s: [%lx, %lx) of %lx, stack %x, birth %x, thread %x, interval %x\n", what, (unsigned long)row->start,
-            (unsigned long)row->end, (unsigned long)row->length_at_birth, row->stack, row->birth, row->thread,
-            row->interval);
+    fprintf(stderr, "%s: [%lx, %lx) of %lx, stack %x, birth %x, thread %x, interval %x\n", what,
+            (unsigned long)row->start, (unsigned long)row->end, (unsigned long)row->length_at_birth, row->stack,
+            row->birth, row->thread, row->interval);
     exit(1);
 }
 
@@ -62,8 +62,7 @@ static uint64_t draw(void) { return atomic_fetch_add_explicit(&ticket, 1, memory
 static void raise_to(_Atomic uint64_t *at, uint64_t value) {
     uint64_t old = atomic_load_explicit(at, memory_order_relaxed);
     while (old < value &&
-           !atomic_compare_exchange_weak_explicit(at, &old, value, memory_order_relaxed, memory_order_relaxed))
-        ;
+           !atomic_compare_exchange_weak_explicit(at, &old, value, memory_order_relaxed, memory_order_relaxed));
 }
 
 static uint32_t mixed(uint32_t x) {
@@ -117,7 +116,8 @@ static void *work(void *argument) {
     /* On a busy machine all of it may be over before the reader has had a turn. */
     for (uint32_t round = 1; round < ROUNDS || !atomic_load(&seen) || !atomic_load(&moving); round++) {
         if (round == MOST_ROUNDS) {
-            fprintf(stderr, "the reader has seen %ld rows, and %ld that moved\n", atomic_load(&seen), atomic_load(&moving));
+            fprintf(stderr, "the reader has seen %ld rows, and %ld that moved\n", atomic_load(&seen),
+                    atomic_load(&moving));
             exit(3);
         }
         uint32_t number = round * THREADS + thread;
@@ -127,15 +127,13 @@ static void *work(void *argument) {
         if (mixed(number + 3) % 3) {
             struct offheap_range range = range_of(number);
             /* The lock is given up under a holder that is preempted; there is always room. */
-            while (!ranges_insert(&range))
-                ;
+            while (!ranges_insert(&range));
             atomic_store_explicit(&insertions[number].ended, draw(), memory_order_relaxed);
             for (uint64_t page = first; page < first + pages; page++) model[page] = number;
             continue;
         }
         struct ranges_taken taken = {.count = 0};
-        while (!ranges_remove(first << 12, (first + pages) << 12, &taken))
-            ;
+        while (!ranges_remove(first << 12, (first + pages) << 12, &taken));
         uint64_t now = draw();
         for (uint64_t page = first; page < first + pages; page++) raise_to(&emptied[page], now);
         uint32_t parts[PAGES] = {0};
@@ -145,7 +143,8 @@ static void *work(void *argument) {
                 parts[page] = taken.part[i].stack;
         }
         if (first > SHARED && !taken.more && memcmp(parts + first, model + first, pages * sizeof *model)) {
-            fprintf(stderr, "not what was there was taken of [%lu, %lu)\n", (unsigned long)first, (unsigned long)(first + pages));
+            fprintf(stderr, "not what was there was taken of [%lu, %lu)\n", (unsigned long)first,
+                    (unsigned long)(first + pages));
             exit(1);
         }
         memset(model + first, 0, pages * sizeof *model);
@@ -224,7 +223,8 @@ int main(void) {
     size_t room = (size_t)(MOST_ROUNDS + 1) * THREADS * sizeof *insertions;
     insertions = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct offheap_range untouched = range_of(0);
-    if (rows == MAP_FAILED || insertions == MAP_FAILED || !ranges_start(rows, CAPACITY) || !ranges_insert(&untouched)) return 2;
+    if (rows == MAP_FAILED || insertions == MAP_FAILED || !ranges_start(rows, CAPACITY) || !ranges_insert(&untouched))
+        return 2;
 
     pthread_t threads[THREADS], reader;
     pthread_create(&reader, NULL, read_outside, NULL);

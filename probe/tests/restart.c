@@ -11,7 +11,8 @@ static void *volatile sink;
 static int live_and_die(const char *path) {
     void *libjvm = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!libjvm) return 1;
-    jint (*create)(JavaVM **, void **, void *) = (jint(*)(JavaVM **, void **, void *))dlsym(libjvm, "JNI_CreateJavaVM");
+    jint (*create)(JavaVM **, void **, void *) =
+        (jint (*)(JavaVM **, void **, void *))dlsym(libjvm, "JNI_CreateJavaVM");
     JavaVM *vm;
     void *env;
     JavaVMOption options[] = {{"-Xmx32m", NULL}, {"-XX:+UseSerialGC", NULL}};

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "sampler.h"
+#include "sampling/sampler.h"
 
 enum { LEAST = 64 * 1024, MOST_CODE = 81, ROUNDS = 3000000 };
 
@@ -44,7 +44,7 @@ static void *allocate(void *argument) {
             class_code[its] = (uint8_t)(1 + (random >> 9) % MOST_CODE);
             sampler_move_class(its, class_code[its]);
         }
-        uint8_t code = sampler.code;
+        uint8_t code = self.code;
         if (code && (class_code[its] > code || size >= SAMPLER_LARGE)) code = class_code[its] ? class_code[its] : 1;
         sums->blocks[which]++;
         if (code) {
@@ -86,7 +86,7 @@ static int notices(void) {
     sampler_join();
     sampler_move(1);
     size_t bytes = 0;
-    while (sampler.code != 1 && bytes < 16 << 20) {
+    while (self.code != 1 && bytes < 16 << 20) {
         if (!sampler_passes(1000)) sampler_takes(1000);
         bytes += 1000;
     }

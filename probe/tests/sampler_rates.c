@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "sampler.h"
+#include "sampling/sampler.h"
 
 enum { INTERVAL = 512 * 1024, ROUNDS = 3000000 };
 
@@ -18,7 +18,8 @@ int main(void) {
         random = random * 1664525 + 1013904223;
         int which = (int)(random >> 16) % SIZES;
         blocks[which]++;
-        if (!sampler_passes(sizes[which]) && !sampler_passes_on(sizes[which])) sampled[which] += sampler_takes(sizes[which]);
+        if (!sampler_passes(sizes[which]) && !sampler_passes_on(sizes[which]))
+            sampled[which] += sampler_takes(sizes[which]);
     }
     int failed = 0;
     for (int i = 0; i < SIZES; i++) {

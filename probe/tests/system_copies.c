@@ -1,9 +1,10 @@
-/* system_copies: system_read() of what is there, is not there, and is there in part, whatever lay on the stack before. */
+/* system_copies: system_read() of memory that is there, is not there, and is there in part, whatever lay on the stack
+ * before. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 
-#include "../system.h"
+#include "platform/system.h"
 
 enum { PAGE = 4096 };
 

@@ -1,9 +1,10 @@
 /*
  * table_model: every interleaving of a few threads over a tiny live table, and what an outside reader then sees.
  *
- * What runs is probe/table.c itself: its atomics are replaced by steps of the model.  A thread is a function of the
- * values its steps have returned, so a state is the table, what each thread has stored but nobody sees yet, and each
- * thread's values; a thread is brought back to where it was by running it again on those, up to the next step.
+ * probe/store/table.c itself runs, with its atomics replaced by steps of the model.  A thread is a function of the
+ * values that its steps have returned.  So a state is the table, the stores of each thread that nobody sees yet, and
+ * each thread's values; the model brings a thread back to a state by running it again on its values, up to the next
+ * step.
  *
  * Memory is weaker than any machine we run on: a thread's stores become visible in any order, except stores to one
  * address, a release store after what precedes it, and what a release fence parts (PSO, as on SPARC; aarch64 does
@@ -33,16 +34,16 @@ struct step {
 
 static uint64_t take(struct step step);
 
-#define TAKE(kind, order, at, value, expected)                                                                   \
-    take((struct step){kind, (order) == memory_order_release, sizeof *(at), (void *)(uintptr_t)(at), (uint64_t)(value), \
-                       (uint64_t)(expected)})
+#define TAKE(kind, order, at, value, expected)                                                       \
+    take((struct step){kind, (order) == memory_order_release, sizeof *(at), (void *)(uintptr_t)(at), \
+                       (uint64_t)(value), (uint64_t)(expected)})
 static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
-#define SWAPPED(at, expected, value, order)                                             \
-    ({                                                                                  \
-        uint64_t wanted = *(expected);                                                  \
-        uint64_t old = TAKE(SWAP, order, at, value, wanted);                            \
-        *(expected) = (__typeof__(*(expected)))old;                                     \
-        swapped(old, wanted);                                                           \
+#define SWAPPED(at, expected, value, order)                  \
+    ({                                                       \
+        uint64_t wanted = *(expected);                       \
+        uint64_t old = TAKE(SWAP, order, at, value, wanted); \
+        *(expected) = (__typeof__(*(expected)))old;          \
+        swapped(old, wanted);                                \
     })
 #undef atomic_load_explicit
 #undef atomic_store_explicit
@@ -61,12 +62,12 @@ static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
 #define TABLE_BUCKET 1
 #define TABLE_FARTHEST 2
 #ifndef TABLE_SOURCE
-#define TABLE_SOURCE "../table.c"
+#define TABLE_SOURCE "store/table.c"
 #endif
 #include TABLE_SOURCE
 
 enum {
-    SLOTS = 4,   /* of a segment */
+    SLOTS = 4, /* of a segment */
     ALL = 2 * SLOTS,
     THREADS = 3, /* two that change the table, one that reads it */
     READER = 2,
@@ -90,26 +91,14 @@ struct scenario {
 };
 
 static const struct scenario scenarios[] = {
-    {"a free that was not seen",
-     {{INSERT, 0, 1}},
-     {{{INSERT, 0, 2}, {INSERT, 0, 3}}, {{0}}},
-     -1},
-    {"freed twice at once",
-     {{INSERT, 1, 1}, {INSERT, 0, 1}},
-     {{{REMOVE_ANY, 0, 1}}, {{REMOVE_ANY, 0, 1}}},
-     1},
-    {"full",
-     {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}},
-     {{{INSERT_ANY, 3, 1}}, {{REMOVE, 0, 1}}},
-     2},
+    {"a free that was not seen", {{INSERT, 0, 1}}, {{{INSERT, 0, 2}, {INSERT, 0, 3}}, {{0}}}, -1},
+    {"freed twice at once", {{INSERT, 1, 1}, {INSERT, 0, 1}}, {{{REMOVE_ANY, 0, 1}}, {{REMOVE_ANY, 0, 1}}}, 1},
+    {"full", {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}}, {{{INSERT_ANY, 3, 1}}, {{REMOVE, 0, 1}}}, 2},
     {"freed by another thread, and its address given out again",
      {{0}},
      {{{INSERT, 0, 1}, {INSERT, 1, 1}}, {{AWAIT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 0, 2}}},
      -1},
-    {"neighbours",
-     {{INSERT, 2, 1}},
-     {{{INSERT, 0, 1}, {REMOVE, 0, 1}}, {{INSERT, 1, 1}, {REMOVE, 1, 1}}},
-     2},
+    {"neighbours", {{INSERT, 2, 1}}, {{{INSERT, 0, 1}, {REMOVE, 0, 1}}, {{INSERT, 1, 1}, {REMOVE, 1, 1}}}, 2},
     {"a segment comes under a thread that inserts and removes",
      {{INSERT, 2, 1}},
      {{{GROW, 0, 0}}, {{INSERT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 1, 1}}},
@@ -163,7 +152,7 @@ static uint64_t keys[ALL];
 static struct offheap_value values[ALL];
 static uint64_t addresses[KEYS];
 static const struct scenario *scenario;
-static uint64_t watched; /* the slot that the reader looks at: what it does with one does not depend on others */
+static uint64_t watched;      /* the slot that the reader looks at: what it does with one does not depend on others */
 static uint64_t untouched_at; /* slot of a block that no thread touches */
 static unsigned long states;
 
@@ -219,7 +208,8 @@ static bool perform(struct op op) {
     case REMOVE:
         if (table_lacks(block)) wrong("the filter lacks a block that is in the table");
         if (!table_remove(block, &value)) wrong("a block that is in the table is not found");
-        if (value.block != value_of(op.key, op.turn).block || value.stack != op.turn) wrong("a block has lost its value");
+        if (value.block != value_of(op.key, op.turn).block || value.stack != op.turn)
+            wrong("a block has lost its value");
         return true;
     case REMOVE_ANY: return table_remove(block, &value);
     case GROW: return table_add(keys + SLOTS, values + SLOTS, SLOTS);
@@ -344,7 +334,8 @@ static void check_end(const struct state *state) {
         if (filter[k] != state->memory.filter[k]) wrong("at the end the filter counts wrong");
     }
     for (unsigned slot = 0; slot < ALL; slot++)
-        if (passed[slot] != state->memory.passed[slot]) wrong("at the end the keys that went past a bucket are miscounted");
+        if (passed[slot] != state->memory.passed[slot])
+            wrong("at the end the keys that went past a bucket are miscounted");
 }
 
 /* States that were met, by 128 bits of hash: open addressing, doubled when it is half full. */
@@ -361,7 +352,7 @@ static bool meet(const struct state *state) {
         b = (b + words[i]) * 0xD6E8FEB86659FD93, b ^= b >> 32;
     }
     if (met.used * 2 >= met.capacity) {
-        uint64_t(*old)[2] = met.hashes;
+        uint64_t (*old)[2] = met.hashes;
         size_t before = met.capacity;
         met.capacity = before ? before * 2 : 1 << 16;
         met.hashes = calloc(met.capacity, sizeof *met.hashes);
@@ -496,7 +487,8 @@ static void choose_addresses(void) {
         bool distinct = nth_bucket(first, address, 0) == 0 && nth_bucket(first, address, 2) == 2; /* and 1 by itself */
         distinct &= !table_counts((void *)(uintptr_t)address); /* or its segment's count would be a state, too */
         for (unsigned k = 0; k < found; k++)
-            distinct &= table_filter_index((void *)(uintptr_t)addresses[k]) != table_filter_index((void *)(uintptr_t)address);
+            distinct &=
+                table_filter_index((void *)(uintptr_t)addresses[k]) != table_filter_index((void *)(uintptr_t)address);
         if (distinct) addresses[found++] = address;
     }
 }

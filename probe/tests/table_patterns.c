@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "table.h"
+#include "store/table.h"
 
 enum { SAMPLED = 1 << 16, EXACT = 1 << 21 /* as in options.c */ };
 
@@ -43,8 +43,9 @@ static void fill(size_t stride, size_t arena) {
 }
 
 int main(int count, char **words) {
-    static const size_t strides[] = {16,   24,   32,    48,    64,    80,      96,          128,         144,     272,    528,
-                                     1040, 4096, 8208, 65536, 65552, 1 << 20, (1 << 20) + 4096, 2 << 20, 64 << 20};
+    static const size_t strides[] = {16,      24,      32,   48,   64,   80,    96,    128,     144,
+                                     272,     528,     1040, 4096, 8208, 65536, 65552, 1 << 20, (1 << 20) + 4096,
+                                     2 << 20, 64 << 20};
     exact = count > 1 && strcmp(words[1], "exact") == 0;
     capacity = exact ? EXACT : SAMPLED;
     blocks = capacity / 10 * 7;

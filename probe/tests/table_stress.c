@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "table.h"
+#include "store/table.h"
 
 enum { CAPACITY = 1 << 12, THREADS = 4, BLOCKS = 700, ROUNDS = 60000 };
 
@@ -93,7 +93,8 @@ static void *read_outside(void *argument) {
             if (!key || key & 1 || key != copied_keys[1][i] || copied_values[0][2 * i] != copied_values[1][2 * i] ||
                 copied_values[0][2 * i + 1] != copied_values[1][2 * i + 1])
                 continue;
-            uint32_t stack = (uint32_t)copied_values[0][2 * i + 1], birth = (uint32_t)(copied_values[0][2 * i + 1] >> 32);
+            uint32_t stack = (uint32_t)copied_values[0][2 * i + 1],
+                     birth = (uint32_t)(copied_values[0][2 * i + 1] >> 32);
             atomic_fetch_add(&seen, 1);
             if (copied_values[0][2 * i] != (key ^ stack) || birth != ~stack) atomic_fetch_add(&torn, 1);
         }

@@ -6,7 +6,8 @@
 #include "unwind_capture.h"
 
 static __attribute__((noinline)) double at_depth(int depth, bool cached, size_t *count) {
-    volatile double cost = depth > 0 ? at_depth(depth - 1, cached, count) : capture_cost(cached ? 20000 : 200, cached, count);
+    volatile double cost =
+        depth > 0 ? at_depth(depth - 1, cached, count) : capture_cost(cached ? 20000 : 200, cached, count);
     return cost;
 }
 

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "../frames.h"
-#include "../live_file.h"
-#include "../modules.h"
+#include "store/frame_encoding.h"
+#include "store/live_file.h"
+#include "store/modules.h"
 
 static const struct offheap_module *rows(void) { return LIVE_ROWS(struct offheap_module, OFFHEAP_MODULES); }
 
@@ -23,12 +23,11 @@ static bool own(uintptr_t pc) {
 }
 
 /* Called by a function of this library right after unwind_here(). */
-#define WALK(capture, max)                                                                     \
-    do {                                                                                       \
-        unwind_here(&(capture)->at);                                                           \
-        (capture)->count = unwind(&(capture)->at, (capture)->frames, (max), &(capture)->end);  \
-        for (size_t i = 0; i < (capture)->count; i++)                                          \
-            (capture)->addresses[i] = decoded((capture)->frames[i]);                           \
+#define WALK(capture, max)                                                                                     \
+    do {                                                                                                       \
+        unwind_here(&(capture)->at);                                                                           \
+        (capture)->count = unwind(&(capture)->at, (capture)->frames, (max), &(capture)->end);                  \
+        for (size_t i = 0; i < (capture)->count; i++) (capture)->addresses[i] = decoded((capture)->frames[i]); \
     } while (0)
 
 __attribute__((noinline)) void capture_stack(struct capture *capture, size_t max) { WALK(capture, max); }

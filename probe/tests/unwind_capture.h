@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../recording.h"
-#include "../unwind.h"
+#include "recording.h"
+#include "unwind/unwind.h"
 
 enum { CAPTURE_FRAMES = 1024 };
 

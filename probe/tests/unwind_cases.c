@@ -70,10 +70,8 @@ static NOINLINE void leaf(void) {
 
 static NOINLINE int recurse(int depth) {
     volatile int kept[4] = {depth, depth + 1, depth + 2, depth + 3};
-    if (depth == 0)
-        leaf();
-    else
-        kept[1] += recurse(depth - 1);
+    if (depth == 0) leaf();
+    else kept[1] += recurse(depth - 1);
     return kept[0] + kept[1];
 }
 
@@ -170,8 +168,8 @@ static NOINLINE void truncated(int depth) {
 static const unsigned char generated[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 enum { GENERATED_RETURN = 6 };
 #else
-static const unsigned char generated[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00, 0x3f, 0xd6,
-                                          0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+static const unsigned char generated[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00,
+                                          0x3f, 0xd6, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
 enum { GENERATED_RETURN = 12 };
 #endif
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cfi.h"
-#include "../system.h"
+#include "platform/system.h"
+#include "unwind/cfi.h"
 
 struct section {
     const uint8_t *low, *high, *header;
@@ -67,14 +67,16 @@ static void ask(const struct cfi_image *image, uintptr_t pc) {
     if (cfi_find(image, pc, &row) != CFI_FOUND) return;
     found++;
     struct cfi_stack bounds = {(uintptr_t)stack, (uintptr_t)(stack + STACK_WORDS)};
-    struct unwind_registers registers = {.pc = pc, .sp = bounds.low + 8 * draw(64), .fp = bounds.low + 8 * draw(STACK_WORDS)};
+    struct unwind_registers registers = {
+        .pc = pc, .sp = bounds.low + 8 * draw(64), .fp = bounds.low + 8 * draw(STACK_WORDS)};
     for (size_t i = 0; i < sizeof registers.saved / sizeof *registers.saved; i++)
         registers.saved[i] = draw(4) ? bounds.low + 8 * draw(STACK_WORDS) : (uintptr_t)draw(UINT64_MAX);
     stepped += cfi_step(image, &row, &bounds, draw(8) == 0, &registers);
 }
 
 static uint8_t interesting(void) {
-    static const uint8_t bytes[] = {0, 1, 0x0a, 0x0b, 0x0f, 0x10, 0x16, 0x7f, 0x80, 0xff, 0x06, 0x2f, 0x28, 'R', 'P', 'z'};
+    static const uint8_t bytes[] = {0,    1,    0x0a, 0x0b, 0x0f, 0x10, 0x16, 0x7f,
+                                    0x80, 0xff, 0x06, 0x2f, 0x28, 'R',  'P',  'z'};
     return draw(2) ? (uint8_t)draw(256) : bytes[draw(sizeof bytes)];
 }
 
@@ -134,7 +136,7 @@ int main(int argc, char **argv) {
         }
         free(copy);
     }
-    printf("sections %zu rules %lu callers %lu gone %lu\n", section_count, (unsigned long)found,
-           (unsigned long)stepped, (unsigned long)gone);
+    printf("sections %zu rules %lu callers %lu gone %lu\n", section_count, (unsigned long)found, (unsigned long)stepped,
+           (unsigned long)gone);
     return 0;
 }

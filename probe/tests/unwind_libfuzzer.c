@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cfi.h"
-#include "../system.h"
+#include "platform/system.h"
+#include "unwind/cfi.h"
 
 struct question {
     int32_t code;

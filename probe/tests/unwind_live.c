@@ -1,9 +1,10 @@
-/* live_file.h for programs that test the native side alone: MODULES and STRINGS in plain memory. */
+/* live_file.h and strings.h for programs that test the native side alone: MODULES and STRINGS in plain memory. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../live_file.h"
+#include "store/live_file.h"
+#include "store/strings.h"
 
 enum { MODULE_ROWS = 4096, STRING_BYTES = 1 << 20 };
 

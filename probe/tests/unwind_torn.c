@@ -22,18 +22,18 @@
 
 #if defined(__x86_64__)
 /* Rules that lie, one function each: in the section's own language, since no compiler writes such. */
-#define LIE(name, rules)                                                                                     \
-    __asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" rules           \
-            "\n.fill 32,1,0x90\n.cfi_endproc\n.size " #name ",.-" #name "\n");                                 \
+#define LIE(name, rules)                                                                             \
+    __asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" rules \
+            "\n.fill 32,1,0x90\n.cfi_endproc\n.size " #name ",.-" #name "\n");                       \
     extern const char name[];
 LIE(lie_far, ".cfi_def_cfa rsp, 1073741824")
 LIE(lie_below, ".cfi_def_cfa rsp, -8192")
 LIE(lie_other, ".cfi_def_cfa rbx, 16")
-LIE(lie_null, ".cfi_escape 0x0f, 3, 0x08, 0x10, 0x06")                    /* CFA: *(16) */
-LIE(lie_deref, ".cfi_escape 0x0f, 4, 0x73, 0x00, 0x06, 0x06")             /* CFA: **rbx */
-LIE(lie_return, ".cfi_escape 0x16, 16, 2, 0x08, 0x10")                    /* return address: 16 */
-LIE(lie_saved, ".cfi_escape 0x10, 16, 3, 0x76, 0x80, 0x40")               /* return address at rbp - 8192 */
-LIE(lie_endless, ".cfi_escape 0x0f, 4, 0x30, 0x2f, 0xfc, 0xff")           /* jumps back for ever */
+LIE(lie_null, ".cfi_escape 0x0f, 3, 0x08, 0x10, 0x06")          /* CFA: *(16) */
+LIE(lie_deref, ".cfi_escape 0x0f, 4, 0x73, 0x00, 0x06, 0x06")   /* CFA: **rbx */
+LIE(lie_return, ".cfi_escape 0x16, 16, 2, 0x08, 0x10")          /* return address: 16 */
+LIE(lie_saved, ".cfi_escape 0x10, 16, 3, 0x76, 0x80, 0x40")     /* return address at rbp - 8192 */
+LIE(lie_endless, ".cfi_escape 0x0f, 4, 0x30, 0x2f, 0xfc, 0xff") /* jumps back for ever */
 LIE(lie_deep, ".cfi_offset 6, -1048576")
 static const char *const lies[] = {lie_far,    lie_below, lie_other,   lie_null, lie_deref,
                                    lie_return, lie_saved, lie_endless, lie_deep};
@@ -62,7 +62,8 @@ static int collect(struct dl_phdr_info *info, size_t bytes, void *context) {
     (void)bytes, (void)context;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X && text_count < TEXTS)
-            texts[text_count++] = (struct text){info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, info->dlpi_phdr[i].p_memsz};
+            texts[text_count++] =
+                (struct text){info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, info->dlpi_phdr[i].p_memsz};
     return 0;
 }
 

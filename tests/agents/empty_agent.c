@@ -1,4 +1,4 @@
-/* An agent that does nothing and answers as the probe does (probe/agent.c): what a JVM keeps of it, it keeps of every
+/* An agent that does nothing and answers as the probe does (probe/start/entries.c): what a JVM keeps of it, it keeps of every
  * agent. */
 __attribute__((visibility("default"))) int Agent_OnAttach(void *vm, char *options, void *reserved) {
     static int known;

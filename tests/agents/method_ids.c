@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "method_ids.h"
+#include "jvm/method_ids.h"
 
 static struct vm_code_layout layout;
 

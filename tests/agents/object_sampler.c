@@ -1,7 +1,7 @@
 /* An agent that allocates 100 bytes each time HotSpot tells of an object. */
 #include <stdlib.h>
 
-#include "jvmti.h"
+#include "jvm/jvmti.h"
 
 enum {
     SAMPLED_OBJECT_ALLOC = 86, /* JVMTI 11 */

@@ -1,8 +1,8 @@
 """Whether a process has room for the probe below its memory limit: asked before anything is loaded.
 
 The kernel kills a process that exceeds the limit of its memory cgroup.  Therefore the probe takes at most
-half of what is left, with smaller tables if needed (probe/shape.h); if even the smallest are too large,
-nothing is loaded.
+half of what is left, with smaller tables if needed (probe/store/section_sizes.h); if even the smallest are
+too large, nothing is loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offheap.errors import UserError
 from offheap.proc import cgroup, status
 from offheap.quantities import format_size
 
-# The smallest tables and what goes with them, probe/shape.c.
+# The smallest tables and what goes with them, probe/store/section_sizes.c.
 PROBE_BYTES = 2104 << 10
 # What the kernel cannot drop of a working recorder; the rest of its RSS is pages of libraries.
 RECORDER_BYTES = 48 << 20

@@ -19,7 +19,7 @@ from offheap.probe.live_files.peek import PRELOAD, is_short_of_memory, recording
 from offheap.proc import maps, root, status
 from offheap.proc.maps import Mapping
 
-# enum probe_error of probe/probe.h
+# enum probe_error of probe/errors.h
 OK = 0
 ALREADY_RECORDING = 102
 NO_SPACE = 103

@@ -45,7 +45,7 @@ class Room:
 def room(pid: int, mounts: Path | None = None) -> Room | None:
     """What a process and all that share its limit may still take; None where no limit is seen from here.
 
-    probe/cgroup.c reads the same from inside.
+    probe/platform/cgroup.c reads the same from inside.
     """
     return least_room(_text(pid), mounts)
 

@@ -278,7 +278,7 @@ def _exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block
 
 
 def size_class(size: Floats) -> NDArray[np.int64]:
-    """Blocks of one class are sampled under one interval at a time, probe/budget.h: a class an octave."""
+    """A class is an octave of sizes; its blocks share one interval at a time (probe/sampling/budget.h)."""
     return np.log2(np.maximum(size, 1.0)).astype(np.int64)
 
 

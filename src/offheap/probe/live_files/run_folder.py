@@ -19,7 +19,7 @@ from offheap.probe.live_files import folders, recorded_process, search
 from offheap.proc import status
 from offheap.quantities import format_size
 
-# The probe takes a folder only if twice its tables fit.
+# The probe takes a folder only if twice its tables fit (probe/store/live_file.c).
 _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")

@@ -29,7 +29,7 @@ COVERAGE: dict[Coverage, str] = {
     Coverage.CHAINED: "malloc is not libc's: the other allocator's own overhead is not recorded",
 }
 
-_SEPARATOR = "\x1f"  # between the arguments, probe/properties.c
+_SEPARATOR = "\x1f"  # between the arguments, probe/jvm/properties.c
 
 # Options of the java launcher whose value is the next argument.
 _TAKES_VALUE = {

@@ -2,7 +2,7 @@
 
 At first, and without a budget, each has a share of one CPU.  Under a budget the recorder takes what sampling
 leaves: the budget is a share of the CPU that the process uses, or of one CPU where the process uses less, and
-the probe keeps to that less half of what is due to one CPU (probe/budget.c).
+the probe keeps to that less half of what is due to one CPU (probe/sampling/budget.c).
 """
 
 from __future__ import annotations

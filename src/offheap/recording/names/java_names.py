@@ -41,7 +41,7 @@ def method_name(class_signature: str, name: str) -> str:
     return f"{class_name(class_signature)}.{name}" if class_signature else name
 
 
-INEXACT = -4  # as probe/java_stack.h
+INEXACT = -4  # as probe/jvm/java_stack.h
 
 
 def bytecode_index(raw: int) -> int:

@@ -1,0 +1,3 @@
+#include "guard/thread_state.h"
+
+_Thread_local struct thread_state self;

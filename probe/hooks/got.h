@@ -1,0 +1,23 @@
+/* Attach points the GOT slots of every module at our hooks; detach restores the old values. */
+#ifndef OFFHEAP_GOT_H
+#define OFFHEAP_GOT_H
+
+#include <stddef.h>
+
+struct got_hook {
+    const char *symbol;
+    void *hook; /* what the slot shall hold */
+};
+
+/* Patches every slot of every loaded module (ours and the dynamic linker excepted) that names one of `hooks`, a
+ * table that stays and whose last entry has symbol == NULL.  Waits for dlopens in progress: do not call it from a
+ * signal handler.  Leaves modules alone that another thread's dlopen is still relocating (see got.c).  Returns how
+ * many slots are patched now, or -1. */
+long got_patch(const struct got_hook *hooks);
+/* After a dlopen: patches what is new, and forgets the slots of modules that were unloaded.  Does nothing before
+ * got_patch or after got_restore, also if got_restore comes meanwhile. */
+long got_follow(void);
+/* Restores the old value of every patched slot whose module is still loaded. Returns how many. */
+long got_restore(void);
+
+#endif

@@ -1,0 +1,34 @@
+/* The nmethod that a pc lies in: HotSpot's CodeHeap::find_start, by its own tables (vm_layout.h). */
+#ifndef OFFHEAP_CODE_CACHE_H
+#define OFFHEAP_CODE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jvm/vm_layout.h"
+
+/* Reads the code heaps of a VM that is complete.  False if none of them can be read. */
+bool code_cache_find(const struct vm_code_layout *layout);
+
+struct code {
+    uintptr_t blob; /* 0: the pc is in no code that is known */
+    bool nmethod;   /* else a stub */
+    uint64_t id;    /* compile id of an nmethod, never used again; a stub's for walking its frame */
+};
+
+/* Takes no lock, as AsyncGetCallTrace: code that a thread is about to return to is not freed meanwhile. */
+struct code code_at(uintptr_t pc);
+
+/* 0: the frame has no fixed size. */
+uint32_t code_frame_bytes(uintptr_t blob);
+
+/* The next four are about an nmethod. */
+/* Is it in use?  Then its methods are there, and its records: all of it goes before its classes do.  An nmethod that
+ * is not in use is on no stack, except where a native walk ended at a wrong word. */
+bool code_alive(uintptr_t nmethod);
+bool code_is_native(uintptr_t nmethod);   /* the wrapper of a native method, which has no debug records */
+uintptr_t code_method(uintptr_t nmethod); /* Method* */
+/* Does a return to `pc` deoptimize?  Then the pc of the frame's code is in another place of the frame. */
+bool code_deoptimizes(uintptr_t nmethod, uintptr_t pc);
+
+#endif

@@ -1,0 +1,27 @@
+/* For a build of benchmarks/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own walk at
+ * the same place.  tests/compare_walks.c is a part of that build. */
+#ifndef OFFHEAP_COMPARE_WALKS_H
+#define OFFHEAP_COMPARE_WALKS_H
+
+#include "jvm/java_walk.h"
+
+/* The last words of header.reserved, in this order. */
+enum compared {
+    COMPARED_WALKS,
+    COMPARED_ASYNC, /* AsyncGetCallTrace has frames */
+    COMPARED_OWN,   /* the own walk has the whole stack */
+    COMPARED_BOTH,
+    COMPARED_SAME,      /* of both: the same methods and bytecodes */
+    COMPARED_CORRECTED, /* of both: the same once the innermost frame is put right */
+    COMPARED_CUT,       /* of both: AsyncGetCallTrace's end early, and are the same up to there */
+    COMPARED_ASYNC_NS,
+    COMPARED_OWN_NS,
+    COMPARED_COUNT
+};
+
+typedef jint compared_walk(struct call_frame *calls, jint room, void *context);
+
+/* `async`: AsyncGetCallTrace for `context`. */
+void walks_compare(compared_walk *async, void *context, const struct unwind_registers *at);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * Java frames by the VM's own tables, where AsyncGetCallTrace errs:
+ *   - it finds no Java frame behind a stub that allocates (-4), behind an event of JVMTI, and while garbage is
+ *     collected (-2);
+ *   - where the innermost Java frame is compiled and called a stub, it takes the debug record behind the call
+ *     (scopes.h).
+ * A hook runs on the thread itself, at a call: each frame's pc is a return address, and has a record of its own.
+ */
+#ifndef OFFHEAP_JAVA_STACK_H
+#define OFFHEAP_JAVA_STACK_H
+
+#include <stdbool.h>
+
+#include "jvm/java_walk.h"
+#include "unwind/unwind.h"
+
+/* Call for a VM that is complete, after java_walk_begin.  Without this call no frame is found and none corrected. */
+void java_stack_begin(const struct vm_code_layout *layout);
+
+/* Frames outward from `at`, at most `room`.  `whole`: they reach the thread's first frame.  0: the words there are
+ * not understood. */
+jint java_stack(const struct unwind_registers *at, struct call_frame *calls, jint room, bool *whole);
+
+enum java_first {
+    JAVA_FIRST_RIGHT,
+    JAVA_FIRST_CORRECTED,
+    JAVA_FIRST_INEXACT, /* there is no record: calls[0] is the compiled method, its bci JAVA_BCI_INEXACT */
+};
+enum { JAVA_BCI_NATIVE = -3, JAVA_BCI_INEXACT = -4 };
+
+/* Corrects the innermost of the `count` calls that AsyncGetCallTrace has just found. */
+enum java_first java_stack_correct(const struct unwind_registers *at, struct call_frame *calls, jint *count, jint room);
+
+#endif

@@ -1,0 +1,318 @@
+#define _GNU_SOURCE
+#include "sampling/budget.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "guard/thread_state.h"
+#include "platform/system.h"
+#include "sampling/arithmetic.h"
+#include "sampling/sampler.h"
+#include "store/live_file.h"
+
+enum {
+    MOST_BYTES = 1 << 30, /* upper bound of the interval, unless it starts above */
+    PERIOD_NS = 100000000,
+    LATELY_NS = 800000000,
+    /* A thread that was preempted in a sample has not spent that time, so no sample counts for more than this. */
+    LONGEST_NS = 64000,
+    /* A process is granted at least the budget of this part of a CPU.  A process that hardly computes would
+     * otherwise be sampled less than any other, to save what nobody would notice. */
+    IDLE_PART = 10,
+    /* The recorder beside the process lives on the same budget (recording/capture/pace.py): it keeps this much of the
+     * budget of one CPU. */
+    RECORDER_PERCENT = 50,
+    /* The first walk of a stack takes ten times as long as a later one, and a recording meets most of its stacks at
+     * its start.  If these walks moved the interval, a short recording would hardly see anything.  So the time of a
+     * sample above the usual is granted on top, until this much of it is used up. */
+    USUAL_NS = 4000,
+    CREDIT_NS = 50000000,
+    /* Added to both sides, the time granted and the time spent, so that a few samples barely move the interval. */
+    PRIOR_NS = 20000,
+    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed; most of it
+     * is the draw of the next countdown.  One part of the grant in so many is for these. */
+    PASSED_OVER_NS = 40,
+    PASSED_OVER_PART = 6,
+    /* Two readings of the clock take longer than most frees, so each thread times one free in so many, and this many
+     * make a mean.  Until then a free counts as one of a block that was just made.  The number is prime, since
+     * programs free in patterns of four and eight. */
+    FREES_A_CLOCK = 17,
+    FREES_A_MEAN = 16,
+    FREE_NS = 20,
+    /* The way into the probe and out, and the question whether it is time for a look. */
+    ENTER_NS = 20,
+    OCTAVE = 8,        /* interval codes (sampler_mean) */
+    RISE = 3 * OCTAVE, /* at a look: a burst ends before eight times as much would be too much */
+    FALL = OCTAVE,     /* in a period */
+};
+
+/* The part of the grant to aim at: codes are 9 % apart, and the nearest code may spend half of that too much. */
+static const double AIM = 0.95;
+
+static struct {
+    bool on;
+    uint64_t cpu_at_start;
+    _Atomic uint64_t looked; /* coarse clock */
+    _Atomic bool looking;
+    _Atomic uint64_t unusual;        /* ns above USUAL_NS that samples have taken since the last look */
+    uint64_t read_ns;                /* of one reading of the clock */
+    _Atomic uint64_t free_ns;        /* of the free of a sampled block */
+    _Atomic uint64_t freeing, freed; /* ns and number of timed frees that are not in free_ns yet */
+    struct {
+        _Atomic uint64_t spent; /* ns since the last look, at most USUAL_NS of each sample */
+        double potential;       /* ns a second that the class would lately have spent under code 1 */
+        double inverse_seconds; /* integral of 1/interval up to the last look */
+        uint8_t code;
+    } classes[SAMPLER_CLASSES];
+    /* All up to the last look.  These and the classes' codes belong to the thread that is looking. */
+    uint64_t cpu, lost, passed_over;
+    uint64_t credit; /* ns left of CREDIT_NS */
+    uint8_t code;    /* code of the countdowns, for small blocks */
+} budget;
+
+void budget_describe(struct offheap_header *header, const struct options *options) {
+    if (!options->budget) return;
+    header->budget_ppm = options->budget;
+    uint32_t start = 1;
+    for (unsigned code = 2; code < 256; code++) {
+        uint64_t mean = sampler_mean(options->least, code);
+        if (mean > MOST_BYTES) break;
+        header->intervals[code] = mean;
+        if (mean <= options->interval) start = code;
+    }
+    header->interval_code = header->least_code = header->greatest_code = start;
+}
+
+/* The least of some readings: a thread that is preempted in between has not read a clock all the time. */
+static uint64_t time_of_a_reading(void) {
+    uint64_t least = UINT64_MAX, before = system_monotonic_ns();
+    for (int i = 0; i < 16; i++) {
+        uint64_t now = system_monotonic_ns();
+        if (now - before < least) least = now - before;
+        before = now;
+    }
+    return least < USUAL_NS ? least : USUAL_NS;
+}
+
+void budget_start(void) {
+    budget.on = live->budget_ppm != 0;
+    budget.cpu = budget.lost = budget.passed_over = 0;
+    budget.credit = CREDIT_NS;
+    budget.code = (uint8_t)live->interval_code;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        atomic_store(&budget.classes[i].spent, 0);
+        budget.classes[i].inverse_seconds = budget.classes[i].potential = 0;
+        budget.classes[i].code = budget.code;
+    }
+    atomic_store(&budget.unusual, 0);
+    budget.read_ns = budget.on ? time_of_a_reading() : 0;
+    atomic_store(&budget.free_ns, FREE_NS);
+    atomic_store(&budget.freeing, 0);
+    atomic_store(&budget.freed, 0);
+    budget.cpu_at_start = system_cpu_ns();
+    atomic_store(&budget.looked, system_coarse_ns());
+    atomic_store(&budget.looking, false);
+    live->looked_ns = live->start_monotonic_ns;
+}
+
+uint64_t budget_clock(void) { return budget.on ? system_monotonic_ns() : 0; }
+
+void budget_spend(uint64_t began, size_t size) {
+    if (!began) return;
+    uint64_t spent = system_monotonic_ns() - began;
+    if (spent > LONGEST_NS) spent = LONGEST_NS;
+    /* The free counts now, not when it comes: a program that frees all at once would be sampled as if it always did. */
+    spent += ENTER_NS + budget.read_ns + atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
+    __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
+    if (spent > USUAL_NS) {
+        atomic_fetch_add_explicit(&budget.unusual, spent - USUAL_NS, memory_order_relaxed);
+        spent = USUAL_NS;
+    }
+    atomic_fetch_add_explicit(&budget.classes[sampler_class(size)].spent, spent, memory_order_relaxed);
+}
+
+uint64_t budget_clock_of_free(void) {
+    if (!budget.on || self.frees-- > 0) return 0;
+    self.frees = FREES_A_CLOCK - 1;
+    return system_monotonic_ns();
+}
+
+void budget_spend_on_free(uint64_t began, bool found) {
+    /* A look-up in vain is due to the samples that live, perhaps for good.  If later samples had to pay for it,
+     * there would be fewer and fewer of them. */
+    if (!began || !found) return;
+    uint64_t spent = system_monotonic_ns() - began;
+    if (spent > USUAL_NS) spent = USUAL_NS;
+    spent = spent > budget.read_ns ? spent - budget.read_ns : 0;
+    atomic_fetch_add_explicit(&budget.freeing, spent, memory_order_relaxed);
+    atomic_fetch_add_explicit(&budget.freed, 1, memory_order_relaxed);
+}
+
+static void average_frees(void) {
+    uint64_t freed = atomic_load_explicit(&budget.freed, memory_order_relaxed);
+    if (freed < FREES_A_MEAN) return;
+    atomic_fetch_sub_explicit(&budget.freed, freed, memory_order_relaxed);
+    uint64_t lately = atomic_exchange_explicit(&budget.freeing, 0, memory_order_relaxed) / freed;
+    uint64_t before = atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
+    atomic_store_explicit(&budget.free_ns, (before + lately) / 2, memory_order_relaxed);
+}
+
+/* Writes what has passed since the last look into the live file. */
+static uint64_t account(uint64_t now) {
+    uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
+    uint64_t passed = now > before ? now - before : 0;
+    double rarest = 0;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        double *sum = &budget.classes[i].inverse_seconds;
+        *sum += (double)passed * 1e-9 / (double)live->intervals[budget.classes[i].code];
+        if (i == 0 || *sum < rarest) rarest = *sum;
+    }
+    __atomic_store(&live->inverse_seconds, &rarest, __ATOMIC_RELAXED);
+    __atomic_store_n(&live->cpu_ns, system_cpu_ns() - budget.cpu_at_start, __ATOMIC_RELAXED);
+    __atomic_store_n(&live->looked_ns, now, __ATOMIC_RELAXED);
+    atomic_store_explicit(&budget.looked, now, memory_order_relaxed);
+    return passed;
+}
+
+/* Codes up or down.  While blocks are small against the interval, the time spent is inverse to the interval, so the
+ * ratio of time spent to time granted is the factor that the interval lacks.  For larger blocks a few looks come
+ * closer. */
+static int step(double spent, double granted, uint64_t passed) {
+    double octaves = natural_log((spent + PRIOR_NS) / (granted + PRIOR_NS)) / 0.69314718055994531;
+    double codes = octaves * OCTAVE, least = -(double)FALL * (double)passed / PERIOD_NS;
+    if (codes < least) codes = least;
+    if (codes < -255) codes = -255;
+    if (codes > RISE) codes = RISE;
+    return (int)(codes < 0 ? codes - 0.5 : codes + 0.5);
+}
+
+/* CPU may be left where room is not: was a block lost since the last look because the table is full? */
+static bool crowded(void) {
+    uint64_t lost = __atomic_load_n(&live->losses[OFFHEAP_LOST_BLOCKS], __ATOMIC_RELAXED);
+    bool more = lost != budget.lost;
+    budget.lost = lost;
+    return more;
+}
+
+/* The probability of a block in the middle of its class, under this code. */
+static double probability(unsigned size_class, uint8_t code) {
+    return one_minus_exp(1.5 * (double)(UINT64_C(1) << size_class) / (double)live->intervals[code]);
+}
+
+/* Between two looks a class has few samples, so its potential is a mean of what it was lately, unless the class has
+ * burst out. */
+static void estimate_potential(unsigned size_class, uint64_t passed) {
+    double *potential = &budget.classes[size_class].potential;
+    double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
+    /* Nearly all classes return here, all the time: a look must not cost as much as the samples may. */
+    if (spent == 0 && *potential == 0) return;
+    double now = spent / ((double)passed * 1e-9);
+    if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
+    *potential =
+        now > 4 * *potential ? now : *potential + (now - *potential) * one_minus_exp((double)passed / LATELY_NS);
+    if (*potential < 1) *potential = 0;
+}
+
+static double spending(unsigned size_class, uint8_t code) {
+    double potential = budget.classes[size_class].potential;
+    if (potential == 0 || code == 1) return potential;
+    return potential * probability(size_class, code) / probability(size_class, 1);
+}
+
+/* A class may spend what it spends when it is sampled as finely as the countdowns, which is a square of `roots`.
+ * Where all classes together would spend more than is granted, each may spend a factor times its root, if that is
+ * less.  This returns the factor.  Equal parts would take from a class that churns the samples that show a leak in
+ * it.  Parts in proportion, as one interval for all gives them, leave next to nothing to the other classes. */
+static double factor_of(double granted, const double *roots) {
+    double low = 0, high = 0;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++)
+        if (roots[i] > high) high = roots[i];
+    for (int round = 0; round < 30; round++) {
+        double factor = (low + high) / 2, sum = 0;
+        for (unsigned i = 0; i < SAMPLER_CLASSES; i++) sum += roots[i] * (roots[i] < factor ? roots[i] : factor);
+        if (sum > granted) high = factor;
+        else low = factor;
+    }
+    return high;
+}
+
+/* The finest code of a class: small blocks share a countdown. */
+static uint8_t finest(unsigned size_class) { return UINT64_C(1) << size_class < SAMPLER_LARGE ? budget.code : 1; }
+
+static uint8_t bounded(int code, uint8_t least) {
+    if (code < least) code = least;
+    while (code > 255 || (code > least && live->intervals[code] == 0)) code--;
+    return (uint8_t)code;
+}
+
+/* granted: ns, for the time that has passed.  passing_over: ns of them, spent on countdowns that ended without a
+ * sample. */
+static void move(double granted, double passing_over, uint64_t passed) {
+    double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        estimate_potential(i, passed);
+        roots[i] = square_root(spending(i, finest(i)));
+    }
+    double factor = factor_of(passing_over < granted ? (granted - passing_over) / seconds : 0, roots);
+    int least = crowded() ? OCTAVE : -255;
+    uint8_t greatest = 1, lowest = 255;
+    int steps = step(passing_over, granted / PASSED_OVER_PART, passed);
+    budget.code = bounded(budget.code + (steps > least ? steps : least), 1);
+    int unused = step(0, granted, passed);
+    for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
+        uint8_t code = budget.classes[i].code;
+        double may = roots[i] > factor ? factor * roots[i] * seconds : granted;
+        steps = roots[i] == 0 ? unused : step(spending(i, code) * seconds, may, passed);
+        code = bounded(code + (steps > least ? steps : least), finest(i));
+        budget.classes[i].code = code;
+        if (code > greatest) greatest = code;
+        if (code < lowest) lowest = code;
+        sampler_move_class(i, code);
+    }
+    sampler_move(budget.code);
+    __atomic_store_n(&live->interval_code, greatest, __ATOMIC_RELAXED);
+    if (greatest > live->greatest_code) __atomic_store_n(&live->greatest_code, greatest, __ATOMIC_RELAXED);
+    if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
+}
+
+/* The budget is a share of the process's CPU time, or of one CPU where the process uses less.  The probe's part is
+ * that without the recorder's part, and at most the share of the process's CPU time.  CPU in ns, of `passed` ns. */
+static double probe_part(double used, double passed) {
+    double rest = (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
+    return rest < used ? rest : used;
+}
+
+static void look(uint64_t now) {
+    uint64_t passed = account(now);
+    if (!passed) return;
+    uint64_t cpu = live->cpu_ns, used = cpu - budget.cpu;
+    if (used < passed / IDLE_PART) used = passed / IDLE_PART;
+    double granted = AIM * probe_part((double)used, (double)passed) * 1e-6 * (double)live->budget_ppm;
+    average_frees();
+    uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
+    uint64_t credited = unusual < budget.credit ? unusual : budget.credit;
+    budget.credit -= credited;
+    double beyond = (double)(unusual - credited);
+    granted = beyond < granted ? granted - beyond : 0;
+    uint64_t passed_over = sampler_passed_over(), lately = passed_over - budget.passed_over;
+    __atomic_fetch_add(&live->spent_ns, lately * PASSED_OVER_NS, __ATOMIC_RELAXED);
+    budget.passed_over = passed_over;
+    budget.cpu = cpu;
+    move(granted, (double)(lately * PASSED_OVER_NS), passed);
+}
+
+void budget_look(void) {
+    if (!budget.on) return;
+    uint64_t now = system_coarse_ns();
+    if (now < atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) return;
+    if (atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
+    if (now >= atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) look(now);
+    atomic_store_explicit(&budget.looking, false, memory_order_release);
+}
+
+void budget_settle(void) {
+    if (!budget.on || atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
+    account(system_coarse_ns());
+    atomic_store_explicit(&budget.looking, false, memory_order_release);
+}

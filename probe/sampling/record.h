@@ -1,0 +1,28 @@
+/* What the hooks tell the recording: a block or a mapping came, moved or went. */
+#ifndef OFFHEAP_RECORD_H
+#define OFFHEAP_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "recording.h"
+#include "store/ranges.h"
+#include "unwind/unwind.h"
+
+/* Call after the real allocation, once a block, since it asks the sampler.  Keeps errno. */
+void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller);
+
+/* Call before the real free.  `kept` receives what a failed realloc must put back; may be NULL. */
+bool record_forget(void *block, struct offheap_value *kept);
+void record_restore(void *block, struct offheap_value kept);
+
+/* Call after the real mmap.  A `birth` other than 0 is inherited: mremap keeps a mapping's age. */
+void record_mapping(void *start, size_t length, enum offheap_hook hook, struct unwind_registers *caller,
+                    uint32_t birth);
+/* Call before the real munmap, or before an mmap over an old range: afterwards the range may be another thread's.
+ * `taken`, 0 at first, receives what record_moved must put back if the call fails. */
+void record_unmapping(void *start, size_t length, struct ranges_taken *taken);
+/* Records what was taken at `from` (less than `length` bytes from there) at its new place.  Keeps errno. */
+void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Stacks that were walked a moment ago.  A walk from the same registers that reads the same words finds the same
+ * frames.  So a memo keeps the words with their addresses and the stack's row: comparing them takes a cycle each, while
+ * in a walk every load waits for the one before.
+ *
+ * A walk becomes a memo if packed rules were enough for it, and if it ended at the thread's first frame or in Java
+ * frames whose conditions java_walk.h knows.
+ */
+#ifndef OFFHEAP_STACK_MEMO_H
+#define OFFHEAP_STACK_MEMO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jvm/java_walk.h"
+#include "recording.h"
+#include "unwind/unwind.h"
+
+/* Bytes that memos have taken; they keep them. */
+uint64_t stack_memo_bytes(void);
+
+/* Call between guard_enter and guard_leave, where a thread has its memos alone.  0: no memo holds.  `java`: the
+ * stack has Java frames. */
+uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
+                         bool *java);
+
+/* Room for STACK_FRAMES frames, the calling thread's between guard_enter and guard_leave: its own stack may be
+ * small.  NULL: there is none. */
+enum {
+    NATIVE_FRAMES = 160,
+    JAVA_FRAMES = 256,
+    STACK_FRAMES = 1 + NATIVE_FRAMES + 1 + JAVA_FRAMES, /* the hook, and a gap */
+};
+uint64_t *stack_memo_frames(void);
+
+/* A walk that may become one. */
+struct stack_memo_draft {
+    struct unwind_registers from;
+    struct unwind_trace words;
+    struct java_trace *java;
+};
+
+/* False: the thread has no memos.  Then `draft` is not touched. */
+bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from);
+/* Do not call it for a walk that read more words than there was room for. */
+void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
+                     uint32_t stack, bool java);
+
+#endif

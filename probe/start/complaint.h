@@ -1,0 +1,8 @@
+/* What a process says on stderr when the probe in it does not record. */
+#ifndef OFFHEAP_COMPLAINT_H
+#define OFFHEAP_COMPLAINT_H
+
+/* Says that nothing is recorded, and why: enum probe_error.  Allocates nothing. */
+void probe_complain(int error);
+
+#endif

@@ -1,0 +1,16 @@
+/* Start and stop of a recording. */
+#ifndef OFFHEAP_START_STOP_H
+#define OFFHEAP_START_STOP_H
+
+#include "options.h"
+#include "recording.h"
+
+/* Starts a recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
+int probe_start(const struct options *options, enum offheap_entry entry);
+/* Stops the recording; unless preloaded, also restores every patched slot.  A preloaded probe answers
+ * PROBE_PRELOADED after it has stopped. */
+int probe_stop(void);
+/* The present recording is wanted after the end of the process, though it was made for a recorder. */
+void probe_keep(void);
+
+#endif

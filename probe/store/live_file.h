@@ -1,0 +1,52 @@
+/* The live file from inside: making it, appending to its sections, counting losses. */
+#ifndef OFFHEAP_LIVE_FILE_H
+#define OFFHEAP_LIVE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "recording.h"
+
+/* The mapped file; NULL while nothing records.  Hooks may use it only between guard_enter and guard_leave: it is
+ * unmapped when nobody is inside. */
+extern struct offheap_header *live __attribute__((visibility("hidden")));
+
+/* Makes and maps the file that `options` ask for.  `taken`: bytes that the probe has taken before.  Returns enum
+ * probe_error. */
+int live_file_create(const struct options *options, enum offheap_entry entry, uint64_t taken);
+/* Unmaps it; the file stays. */
+void live_file_close(void);
+/* Unlinks the file if start-up failed. */
+void live_file_remove(void);
+
+/* Rows that the live table can grow to. */
+uint64_t live_most_blocks(void);
+/* Lengthens the file.  Returns the offset of the new part, which must be populated before it is touched, or -1. */
+int64_t live_extend(uint64_t bytes);
+/* Makes at most `bytes` from an offset on safe to write.  Returns how many, 0 when the file system is full. */
+uint64_t live_populate_at(uint64_t offset, uint64_t bytes);
+/* Tells readers of a segment of the live table.  False: there is no room for its row. */
+bool live_publish_segment(uint64_t offset, uint64_t rows);
+
+/* First row of a section, as `type *`. */
+#define LIVE_ROWS(type, section) ((type *)((char *)live + live->sections[section].offset))
+
+/* Reserves `rows` consecutive rows of an append-only section that several threads fill.  Returns the first row, or
+ * -1 when the section is full.  The rows are readable when whatever refers to them is published (recording.h). */
+int64_t live_reserve(enum offheap_section_id section, uint64_t rows);
+
+/* Makes the first `rows` rows of a lazily populated section safe to write; false when the file system is full. */
+bool live_populate(enum offheap_section_id section, uint64_t rows);
+
+/* Bytes that are safe to touch, from the start of the section. */
+uint64_t live_populated(enum offheap_section_id section);
+
+void live_lose(enum offheap_loss loss);
+void live_cover(uint64_t add, uint64_t remove); /* enum offheap_coverage bits */
+
+/* Ticks (10 ms) since the start; coarse clock, a few ns. */
+uint32_t live_tick(void);
+
+#endif

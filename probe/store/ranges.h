@@ -1,0 +1,27 @@
+/* Live mappings: a set of disjoint address ranges, because munmap and MAP_FIXED take any part of one. */
+#ifndef OFFHEAP_RANGES_H
+#define OFFHEAP_RANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "recording.h"
+
+/* Call for the mapped RANGES of a new live file.  False without memory. */
+bool ranges_start(struct offheap_range *rows, uint64_t capacity);
+
+/* Adds a range; first takes out what it overlaps, whose munmap was not seen.  False: full or busy. */
+bool ranges_insert(const struct offheap_range *range);
+
+/* The parts that were taken out of ranges, each with the length at birth of the whole range. */
+enum { RANGES_TAKEN = 16 };
+struct ranges_taken {
+    uint32_t count, more; /* more: parts that there was no room for */
+    struct offheap_range part[RANGES_TAKEN];
+};
+
+/* Takes [start, end) out of every range: whole ranges, either end of one, or its middle.  Adds them to `taken`.
+ * False: busy (the caller counts it), or no row was free for the far end of a range cut in two. */
+bool ranges_remove(uint64_t start, uint64_t end, struct ranges_taken *taken);
+
+#endif

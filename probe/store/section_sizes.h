@@ -1,0 +1,34 @@
+/* How large the tables of a live file are, and how much memory the probe may take for them. */
+#ifndef OFFHEAP_SECTION_SIZES_H
+#define OFFHEAP_SECTION_SIZES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "recording.h"
+
+struct shape {
+    uint64_t capacity; /* rows */
+    uint32_t row_bytes;
+};
+
+/* Bytes that the probe may take: what `options` say and, unless they say `force`, at most half of what is left below
+ * the memory limit of the process's cgroup, since the program may want the rest.  In a program that is only
+ * starting, also at most a sixteenth of the limit.  Later the live table may take more, if there is room then. */
+uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
+
+/* The tables that `options` ask for, or smaller ones (then `smaller` becomes true), so that the probe has at most
+ * `bound` bytes at the start, what is `taken` before included.  Adds the tables to `taken`.  False: the smallest
+ * tables are too large. */
+bool shape_fit(const struct options *options, uint64_t bound, struct shape shapes[OFFHEAP_SECTIONS], uint64_t *taken,
+               bool *smaller);
+
+/* True for a section that several threads append to, which is populated step by step.  The others are hash tables,
+ * populated whole at the start. */
+bool shape_appends(enum offheap_section_id section);
+
+/* Rows of COUNTERS for a stack. */
+uint32_t shape_shards(const struct options *options);
+
+#endif
