@@ -286,7 +286,7 @@ def test_too_little_memory_to_finish(unfinished: Path, tmp_path: Path) -> None:
 import re, resource, sys
 from pathlib import Path
 from offheap.errors import UserError
-from offheap.recording.store import writer
+from offheap.recording.storage.writer import writer
 from test_store import fill
 
 target = writer(Path(sys.argv[1]))
