@@ -32,7 +32,7 @@ test: $(VENV)/.test jres debian-packages ## all tests but the slow ones: 10 minu
 	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
-	$(BIN)/python benchmarks/zoo.py --runs 10
+	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10
 	@$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 .PHONY: test-pythons test-jdks sid
@@ -43,49 +43,49 @@ test-jdks: $(VENV)/.test jres ## every command on every JDK, the JVM tests on th
 	@$(BIN)/python -m harness.installs jdks $(PYTEST_ARGS)
 
 sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 3.14 and JDK 26 and 27 (1.2 GB)
-	@$(BIN)/python -m harness.sid create
+	@$(BIN)/python -m harness.installs.sid create
 
 BENCH_ARGS ?= --write
 bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 84 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
 	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, accuracy 3, footprint 7, application 10 and its profile 4, budget 9, recorder_cost 4; --quick: 6 in all."
-	$(BIN)/python benchmarks/malloc_pair.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/pair_profile.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/shared_line.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/jvm_churn.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/churn_profile.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/accuracy.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/footprint.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/application.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/application_profile.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/budget.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/recorder_cost.py $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.malloc_pair $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.pair_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.shared_line $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.jvm_churn $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.churn_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.accuracy.known_leak $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.footprint $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.application $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.application_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.budget $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.recorder_cost $(BENCH_ARGS)
 
 .PHONY: bench-full
 bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: two hours, tables of their own
-	$(BIN)/python benchmarks/application.py --full --write
-	$(BIN)/python benchmarks/footprint.py --hour --write
+	$(BIN)/python -m benchmarks.cost.application --full --write
+	$(BIN)/python -m benchmarks.cost.footprint --hour --write
 
 evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts, written to docs/evaluation.md
-	$(BIN)/python benchmarks/evaluate.py --write
+	$(BIN)/python -m benchmarks.evaluation.simulated --write
 
 .PHONY: evaluate-real
 evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate and healthy ones, half an hour
-	$(BIN)/python benchmarks/evaluate_real.py --write $(EVALUATE_ARGS)
+	$(BIN)/python -m benchmarks.evaluation.real_jvms --write $(EVALUATE_ARGS)
 
 .PHONY: evaluate-published
 evaluate-published: $(VENV)/.test jres debian-packages ## programs around published libraries, leaking and healthy, 45 minutes (EVALUATE_ARGS=--full: all day)
-	$(BIN)/python benchmarks/evaluate_published.py --write $(EVALUATE_ARGS)
+	$(BIN)/python -m benchmarks.evaluation.published --write $(EVALUATE_ARGS)
 
 .PHONY: soak
 SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
 soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md (SOAK_ARGS='--minutes 30': the first half hour)
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(SURVIVAL:%=tests/test_%.py)
-	$(BIN)/python benchmarks/reattach.py --write $(REATTACH_ARGS)
-	$(BIN)/python benchmarks/soak.py --write $(SOAK_ARGS)
+	$(BIN)/python -m benchmarks.survival.reattach --write $(REATTACH_ARGS)
+	$(BIN)/python -m benchmarks.survival.soak --write $(SOAK_ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test fuzz-packages ## damaged input for the parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
-	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
+	$(BIN)/python -m benchmarks.survival.fuzz $(FUZZ_ARGS)
 
 lint: $(VENV)/.dev ## formatting, lint, types, and the probe without a warning for both machines: 1 minute
 	$(BIN)/ruff format --check .

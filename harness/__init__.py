@@ -1,1 +1,1 @@
-"""Helpers for tests that are no part of the package: other Pythons, other JDKs, a Debian of their own."""
+"""What tests and benchmarks stand on: JVMs to start, simulated recordings, hostile places, peers."""

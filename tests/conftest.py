@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import needs
-import public_folders
-import zoo as zoo_programs
-from elf_images import shared_library
+from harness import needs, public_folders
+from harness.jvms import java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.waiting_jvm import compile_waiting
+from harness.native.elf_images import shared_library
+from harness.paths import ROOT
 from offheap.probe import checkout
-from waiting_jvm import compile_waiting
 
 pytest_plugins = ["report_pages", "skip_summary", "leftovers", "jdks"]
 
@@ -70,7 +71,7 @@ def probe_library() -> Path:
 @pytest.fixture(scope="session")
 def jres() -> dict[int, Path]:
     """The `java` of every JRE that is installed, by feature version."""
-    found = {version: zoo_programs.java(version) for version in zoo_programs.JRE_VERSIONS}
+    found = {version: java_homes.java(version) for version in java_homes.JRE_VERSIONS}
     found = {version: path for version, path in found.items() if path.exists()}
     needs.jre(17, found)
     return found
@@ -90,7 +91,7 @@ def jre(jres: dict[int, Path]) -> Callable[[int], Path]:
 @pytest.fixture(scope="session")
 def jdk() -> Path:
     """Home of the oldest installed JDK that can compile for 11."""
-    homes = {version: home for version, home in zoo_programs.jdk_homes().items() if version >= 11}
+    homes = {version: home for version, home in java_homes.jdk_homes().items() if version >= 11}
     if not homes:
         needs.jdk(11)
     return homes[min(homes)]
@@ -99,7 +100,7 @@ def jdk() -> Path:
 @pytest.fixture(scope="session")
 def zoo(jdk: Path) -> zoo_programs.Zoo:
     """The compiled programs of examples/leaks; kept between runs as long as their sources stay the same."""
-    return zoo_programs.compile_zoo(zoo_programs.ROOT / "build" / "zoo")
+    return zoo_programs.compile_zoo(ROOT / "build" / "zoo")
 
 
 @pytest.fixture(scope="session")

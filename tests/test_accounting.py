@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.paths import DATA
 from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.analysis.owners.accounting import Evidence, Piece
 from offheap.analysis.owners.accounts import Holding
@@ -21,7 +20,6 @@ from offheap.proc.pagemap import Present
 from offheap.proc.smaps import Memory, Row
 from offheap.proc.threads import Thread
 
-DATA = Path(__file__).parent / "data"
 KIB, MIB = 1 << 10, 1 << 20
 BASE = 0x7F0000000000
 

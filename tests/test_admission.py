@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.hostile.small_places import MemoryCgroup, memory_cgroup
+from harness.jvms.waiting_jvm import WaitingJVM, waiting_jvm
+from harness.plugins.rotation import with_slow
 from offheap.errors import UserError
 from offheap.probe import admission, control
 from offheap.probe.contract import Coverage
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import cgroup
-from small_places import MemoryCgroup, memory_cgroup
-from turns import with_slow
-from waiting_jvm import WaitingJVM, waiting_jvm
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import PROBE, compile_c
+from harness import needs
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 from offheap import recording
 from offheap.recording.model import Recording
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
-from waiting_jvm import waiting_jvm
-from zoo import JRE_VERSIONS
 
 CANNOT_CREATE = 104
 

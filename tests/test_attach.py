@@ -14,17 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
-from native import compile_c
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
+from harness.native.compiler import compile_c
+from harness.paths import AGENTS
 from offheap.errors import UserError
 from offheap.jvm import attach
 from offheap.jvm.attach import AttachedVM, AttachError, TargetGone
 from offheap.proc import maps
-from waiting_jvm import NOBODY, waiting_jvm
-from zoo import JRE_VERSIONS
 
 VERSIONS = JRE_VERSIONS
-AGENT = Path(__file__).parent / "agents" / "result_agent.c"
+AGENT = AGENTS / "result_agent.c"
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
+from harness.paths import AGENTS
 from offheap.errors import UserError
 from offheap.jvm import target
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import checkout, control, library
 from offheap.proc import executable, maps, status
-from waiting_jvm import NOBODY, waiting_jvm
-from zoo import JRE_VERSIONS
 
-PAUSE = Path(__file__).parent / "agents" / "pause.c"
+PAUSE = AGENTS / "pause.c"
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 

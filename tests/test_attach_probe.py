@@ -17,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import NOBODY, read_line, waiting_jvm
+from harness.paths import ROOT
 from offheap import recording
 from offheap.errors import UserError
 from offheap.inspect import discovery
@@ -25,8 +28,6 @@ from offheap.jvm.attach import AttachedVM
 from offheap.jvm.attach_listener import TargetGone
 from offheap.probe import control, library, options
 from offheap.proc import maps, status
-from waiting_jvm import NOBODY, read_line, waiting_jvm
-from zoo import JRE_VERSIONS
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 
@@ -452,7 +453,7 @@ def test_what_env_prints(tmp_path: Path) -> None:
 
 
 def test_codes_are_those_of_the_probe() -> None:
-    header = (Path(__file__).parent.parent / "probe" / "errors.h").read_text()
+    header = (ROOT / "probe" / "errors.h").read_text()
     codes = {int(code) for code in re.findall(r"PROBE_\w+ = (\d+),", header)}
     assert codes == set(control._RESULTS) | {control.OK, control._OK_AGAIN}
     with pytest.raises(UserError, match="result 7"):

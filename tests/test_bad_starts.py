@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from left_live_files import left
+from harness import needs
+from harness.hostile.left_live_files import left
+from harness.paths import ROOT
 from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
 from offheap.quantities import QuantityError, parse_positive_duration
 from offheap.recording.storage.output import check_output
 from offheap.recording.storage.output_name import refuse_other_format
 
-ROOT = Path(__file__).parent.parent
 OFFHEAP = (sys.executable, "-m", "offheap")
 
 

@@ -15,11 +15,10 @@ from types import ModuleType
 
 import pytest
 
-import needs
-from turns import one_by_day
-from zoo import java, jdk_homes
-
-ROOT = Path(__file__).resolve().parent.parent
+from harness import needs
+from harness.jvms.java_homes import java, jdk_homes
+from harness.paths import ROOT
+from harness.plugins.rotation import one_of
 
 
 def bench(script: str, *arguments: str) -> str:
@@ -68,7 +67,9 @@ def test_every_churn_is_measured_under_offheap() -> None:
 
 def memory_and_files() -> None:
     # What it shows while it runs comes before.
-    _, _, output = bench("footprint.py", "--only", "offheap").partition("`python benchmarks/footprint.py")
+    _, _, output = bench("footprint.py", "--only", "offheap").partition(
+        "`python -m benchmarks.cost.footprint"
+    )
     figure = r"([\d.]+)"
     held = re.findall(
         rf"^\| (offheap [^|]+) \| \+{figure} MiB \| \+{figure} MiB \| {figure} bytes", output, re.M
@@ -149,7 +150,7 @@ def need(*programs: str) -> None:
 @needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
 @pytest.mark.parametrize(
     "measured",
-    one_by_day(
+    one_of(
         [
             memory_and_files,
             requests_of_a_server,

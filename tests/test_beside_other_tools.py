@@ -7,7 +7,6 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,20 +15,18 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import soak
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.plugins.rotation import one_a_row
+from harness.survival import survival_matrix
 from offheap import recording
 from offheap.errors import UserError
 from offheap.jvm import nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
 from offheap.recording.model import Recording
-from turns import by_day
-from zoo import JRE_VERSIONS
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import variants  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
@@ -100,13 +97,13 @@ def check_flight(file: Path) -> None:
     assert at == len(written)
 
 
-@pytest.mark.parametrize(("allocator", "version"), by_day(("jemalloc", "tcmalloc"), (21, 25)))
+@pytest.mark.parametrize(("allocator", "version"), one_a_row(("jemalloc", "tcmalloc"), (21, 25)))
 def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     allocator: str, version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
 ) -> None:
     """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
     library = needs.shared_library(allocator)
-    java, jar = jre(version), soak.compile_stress(jdk, tmp_path)
+    java, jar = jre(version), survival_matrix.compile_stress(jdk, tmp_path)
     command: list[str | Path] = [
         java,
         "-Xmx192m",
@@ -140,7 +137,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
         process.wait()
         asking.join()
     assert process.returncode == 0, complaints
-    assert rest == soak.printed(50)
+    assert rest == survival_matrix.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
     assert len(found) >= 3
     for one in found:
@@ -160,7 +157,7 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
     """jdb stops all threads, asks where they are, and lets them go on, all the while."""
     if not (jdk / "bin" / "jdb").exists():
         needs.skip("jdb in the JDK", needs.apt("jdb"))
-    jar = soak.compile_stress(jdk, tmp_path)
+    jar = survival_matrix.compile_stress(jdk, tmp_path)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -213,7 +210,7 @@ def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
             with suppress(BrokenPipeError):
                 debugger.stdin.close()
     assert process.returncode == 0, complaints
-    assert rest == soak.printed(50)
+    assert rest == survival_matrix.printed(50)
     assert not list(tmp_path.glob("hs_err*"))
     assert len(found) >= 3
     assert stacks() > 20, seen()[-2000:]
@@ -228,7 +225,7 @@ def async_profiler() -> Path:
     return library
 
 
-@pytest.mark.parametrize(("preloaded", "version"), by_day((True, False), JRE_VERSIONS))
+@pytest.mark.parametrize(("preloaded", "version"), one_a_row((True, False), JRE_VERSIONS))
 def test_async_profiler_and_mimalloc(
     version: int,
     preloaded: bool,
@@ -240,7 +237,7 @@ def test_async_profiler_and_mimalloc(
 ) -> None:
     """Its signals come in the middle of a walk of ours, and ask the JVM for the same stacks."""
     mimalloc = needs.shared_library("mimalloc")
-    java, jar, profile = jre(version), soak.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
+    java, jar, profile = jre(version), survival_matrix.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
     # A timer of the process: perf events are for root alone, and timers of threads miss short-lived ones.
     agent = f"-agentpath:{async_profiler}=start,event=itimer,interval=1ms,quiet,collapsed,file={profile}"
     command: list[str | Path] = [
@@ -263,7 +260,7 @@ def test_async_profiler_and_mimalloc(
         process.kill()
         process.wait()
     assert process.returncode == 0, complaints
-    assert said == soak.printed(12)
+    assert said == survival_matrix.printed(12)
     assert not list(tmp_path.glob("hs_err*"))
     samples = sum(int(line.rpartition(" ")[2]) for line in profile.read_text().splitlines())
     assert samples > 100

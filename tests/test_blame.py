@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.simulation import MALLOC, Leak, Process, inflater, java, jvm, native
 from offheap.analysis.stacks.blame import blamed, called, nobody_called, through
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.packages import FRAMEWORKS, Application
 from offheap.recording.model import Frame
-from recordings import MALLOC, Leak, Process, inflater, java, jvm, native
 
 RUN = (java("java.util.concurrent.ThreadPoolExecutor.runWorker"), java("java.lang.Thread.run"))
 ACME = Application(("com.acme",))

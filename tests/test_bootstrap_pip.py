@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bootstrap_pip
 import pytest
 
-import needs
+import bootstrap_pip
+from harness import needs
 
 
 @pytest.mark.parametrize("lists", ["as they are", "none"])

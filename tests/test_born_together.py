@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offheap.analysis.leaks.leaks import Ranking, ranking
-from offheap.analysis.leaks.results import Suspect
-from offheap.recording.model import Frame
-from recordings import (
+from harness.simulation import (
     MALLOC,
     Behaviour,
     Cache,
@@ -22,6 +19,9 @@ from recordings import (
     native,
     native_stack,
 )
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.results import Suspect
+from offheap.recording.model import Frame
 
 CALLERS = (java("com.example.Feed.open", 10), java("com.example.Main.main", 20))
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from changing_load import Outcome, compile_load, greatest_interval, outcome_of, pooled
-from live_file_writer import LiveFileWriter, hook, native
-from native import PROBE, compile_c
+from harness.native.changing_load import Outcome, compile_load, greatest_interval, outcome_of, pooled
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
+from harness.recordings.live_file_writer import LiveFileWriter, hook, native
+from harness.simulation import Churn, Leak, Process, WarmUp, inflater
 from offheap import recording
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.statistics.estimates import Floats
@@ -25,7 +27,6 @@ from offheap.probe import contract
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording.model import Budget
 from offheap.report.json import schemas as report_json
-from recordings import Churn, Leak, Process, WarmUp, inflater
 
 
 @pytest.fixture(scope="module")

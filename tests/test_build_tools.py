@@ -12,10 +12,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-import needs
-from zoo import LEAKS, offheap
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms.zoo import LEAKS
+from harness.paths import ROOT
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "ci.md"
+DOCUMENT = ROOT / "docs" / "ci.md"
 DEBIAN_JARS = [Path("/usr/share/java") / name for name in ("junit4.jar", "hamcrest-core.jar")]
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>

@@ -18,7 +18,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
+from harness.command_line import offheap_check
+from harness.jvms.zoo import Zoo, programs
+from harness.paths import ROOT
+from harness.simulation import (
+    Cache,
+    Churn,
+    JustInTime,
+    Leak,
+    Process,
+    compiler,
+    inflater,
+    java,
+    native,
+    native_stack,
+)
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.gate.results import Gate
 from offheap.analysis.verdicts.verdict_rules import SHORTEST
@@ -31,10 +46,8 @@ from offheap.recording.model import Frame, Recording
 from offheap.report.json.check import check_json
 from offheap.report.terminal import check as report
 from offheap.report.text.site_lines import site_lines
-from recordings import Cache, Churn, JustInTime, Leak, Process, compiler, inflater, java, native, native_stack
-from zoo import Zoo, offheap, programs
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "json.md"
+DOCUMENT = ROOT / "docs" / "json.md"
 RATE = 200 * 7160  # bytes a second of the leak below
 FINE = 32 << 10  # bytes: excludes 4 MiB/min in half a minute
 
@@ -289,17 +302,6 @@ def test_any_text_is_a_rate_or_refused(text: str) -> None:
         return
     assert 0 <= rate < 2**73
     assert "/" in text
-
-
-def offheap_check(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        offheap("check", *arguments),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
 
 
 @pytest.fixture(scope="module")

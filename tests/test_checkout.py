@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
+from harness.paths import ROOT
 from offheap.probe import checkout
 
 PACKAGE = Path(checkout.__file__).parent.parent
-ROOT = Path(__file__).resolve().parent.parent
 REFRESH = "from offheap.probe import checkout; print(checkout.__file__); checkout.refresh_probe()"
 
 

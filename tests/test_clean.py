@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from left_live_files import left, writing
+from harness import needs
+from harness.hostile.left_live_files import left, writing
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.cli import main as cli
 from offheap.errors import UserError
 from offheap.probe import contract, control
@@ -22,7 +23,6 @@ from offheap.probe.contract import State
 from offheap.probe.live_files import folders, run_folder, stale_files
 from offheap.probe.live_files.stale_files import LiveFileFound, Wish, survey
 from offheap.proc import locks, status
-from waiting_jvm import waiting_jvm
 
 NAME = "offheap-{}-0123456789abcdef.live"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
 from offheap import __version__
 from offheap.cli import main as cli
 from offheap.errors import UserError

@@ -10,12 +10,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from harness.simulation import Behaviour, Churn, Leak, Owned, Process, library, native_stack
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
 from offheap.recording.capture.info import Ended
 from offheap.recording.model import CollectionKind, Recording
-from recordings import Behaviour, Churn, Leak, Owned, Process, library, native_stack
 
 SUBJECT = library("com.example.Orders.pack", "com.example.Main.main")
 RUNS = 20

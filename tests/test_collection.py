@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from harness.command_line import offheap
+from harness.paths import JAVA
 from offheap.analysis.live.view import Row
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.collection import collect
 from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.recording.capture.live_source import follow
-from zoo import offheap
 
 SECONDS = "15s"  # in its first seconds a process must show more to be called leaking
 
@@ -26,7 +27,7 @@ SECONDS = "15s"  # in its first seconds a process must show more to be called le
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("buffers")
-    source = Path(__file__).parent / "java" / "Buffers.java"
+    source = JAVA / "Buffers.java"
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-import needs
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.paths import DATA, JAVA
 from offheap.jvm import hsperfdata
 from offheap.jvm.collection import collect
 from offheap.jvm.collection_log import CollectionLog, kind_of
 from offheap.recording.storage.reader import load
-from waiting_jvm import waiting_jvm
-from zoo import offheap
 
-SAMPLES = Path(__file__).parent / "data" / "hsperfdata"
+SAMPLES = DATA / "hsperfdata"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_program_that_is_no_jvm_has_none() -> None:
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("handles")
-    source = Path(__file__).parent / "java" / "Handles.java"
+    source = JAVA / "Handles.java"
     command = [str(jdk / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
     # sun.misc.Unsafe is in no --release.
     command[2:4] = ["-source", "11", "-target", "11"]

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import compile_c
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.native.compiler import compile_c
+from harness.paths import AGENTS, JAVA
 from offheap import recording
 from offheap.analysis.leaks.answer import headline
 from offheap.analysis.leaks.leaks import ranking
 from offheap.recording.model import Frame, Recording
-from zoo import JRE_VERSIONS
 
-HERE = Path(__file__).parent
 WAYS = ("instances", "bytes", "references", "grids", "copies", "strings", "lambdas", "reflected")
 # The first frames of other threads, and of what the VM has Java do before main.
 ELSEWHERE = {"java.lang.Thread.run", *(f"java.lang.System.initPhase{n}" for n in (1, 2, 3))}
@@ -29,7 +29,7 @@ pytestmark = needs.on_x86_64  # where alone debug records of compiled code are r
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("classes")
-    sources = [str(HERE / "java" / f"{name}.java") for name in ("Downcalls", "Objects")]
+    sources = [str(JAVA / f"{name}.java") for name in ("Downcalls", "Objects")]
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-nowarn", "-d", str(folder), *sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
@@ -38,7 +38,7 @@ def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("agent") / "object_sampler.so"
-    source = HERE / "agents" / "object_sampler.c"
+    source = AGENTS / "object_sampler.c"
     return compile_c([source], output, flags=["-shared", "-fPIC", "-fvisibility=hidden"])
 
 

@@ -10,7 +10,8 @@ from enum import IntEnum, IntFlag
 import numpy as np
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 from offheap.probe import contract
 from offheap.probe.live_files import peek
 

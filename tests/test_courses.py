@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import recordings
+from harness import simulation
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.totals import downsampled_series as courses_module
 from offheap.analysis.totals import stack_totals_at
@@ -19,10 +19,10 @@ from offheap.report.html.payload_series import series
 
 @pytest.fixture(scope="module")
 def sampled() -> Recording:
-    process = recordings.Process(duration=30, seed=5)
-    process.add(recordings.inflater("com.example.A.a"), recordings.Leak(rate=200, size=71600))
-    process.add(recordings.inflater("com.example.B.b"), recordings.Churn(rate=300, size=90000, lifetime=1))
-    process.add(recordings.native_stack("late"), recordings.Leak(rate=100, size=50000, start=20))
+    process = simulation.Process(duration=30, seed=5)
+    process.add(simulation.inflater("com.example.A.a"), simulation.Leak(rate=200, size=71600))
+    process.add(simulation.inflater("com.example.B.b"), simulation.Churn(rate=300, size=90000, lifetime=1))
+    process.add(simulation.native_stack("late"), simulation.Leak(rate=100, size=50000, start=20))
     return process.record()
 
 

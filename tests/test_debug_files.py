@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf_images import (
+from harness.native.elf_images import (
     NOWHERE,
     SOURCES,
     build_id,

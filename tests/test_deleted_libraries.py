@@ -13,25 +13,22 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import public_folders
-from elf_images import shared_library
+from harness import needs, public_folders
+from harness.jvms.waiting_jvm import NOBODY
+from harness.native.elf_images import shared_library
+from harness.paths import JAVA, ROOT
+from harness.peers import maven
 from offheap.probe import control
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
 from offheap.recording import load
 from offheap.recording.names.naming import Naming
 from offheap.symbols import Symbolizer, images
-from waiting_jvm import NOBODY
-from zoo import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import maven
 
 Jre = Callable[[int], Path]
-SOURCE = Path(__file__).parent / "java" / "Extracted.java"
+SOURCE = JAVA / "Extracted.java"
 OFFHEAP = [sys.executable, "-m", "offheap"]
-JAVA = ["Extracted.keep", "Extracted.keepOn"]
+KEPT_BY = ["Extracted.keep", "Extracted.keepOn"]
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +91,7 @@ def check(recording: Path, *, hold: bool) -> None:
     assert stacks
     for stack in stacks:
         malloc, holding, exported, *java = [frame.name for frame in stack]
-        assert [malloc, exported, *java[:2]] == ["malloc", "Java_Extracted_keep", *JAVA]
+        assert [malloc, exported, *java[:2]] == ["malloc", "Java_Extracted_keep", *KEPT_BY]
         assert holding == "hold" if hold else "+0x" in holding, (holding, found.info.coverage)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo import offheap
+from harness.command_line import offheap
 
 
 @pytest.mark.usefixtures("jdk", "probe_library")

@@ -17,17 +17,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import needs
-from offheap.analysis.diff.diff import diff, diff_in_time
-from offheap.analysis.diff.results import Diff, SiteChange
-from offheap.analysis.sites.matching import function_name, match
-from offheap.analysis.stacks.packages import with_application
-from offheap.errors import UserError
-from offheap.recording import load
-from offheap.recording.model import Frame, Module, Recording
-from offheap.report.json.diff import diff_json
-from offheap.report.terminal import diff as report
-from recordings import (
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.paths import ROOT
+from harness.simulation import (
     MALLOC,
     Cache,
     Churn,
@@ -42,7 +36,15 @@ from recordings import (
     native,
     native_stack,
 )
-from zoo import Running, Zoo, offheap, programs
+from offheap.analysis.diff.diff import diff, diff_in_time
+from offheap.analysis.diff.results import Diff, SiteChange
+from offheap.analysis.sites.matching import function_name, match
+from offheap.analysis.stacks.packages import with_application
+from offheap.errors import UserError
+from offheap.recording import load
+from offheap.recording.model import Frame, Module, Recording
+from offheap.report.json.diff import diff_json
+from offheap.report.terminal import diff as report
 
 MEBI = 1 << 20
 
@@ -350,7 +352,7 @@ def test_a_hostile_name_does_not_steer_the_terminal() -> None:
 def test_json_has_what_the_document_says() -> None:
     value = diff_json(diff(release(1, "before"), release(2, "after"), most=1))
     assert standard_json.loads(standard_json.dumps(value, allow_nan=False)) == value
-    document = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
+    document = (ROOT / "docs" / "json.md").read_text()
     part = document[document.index("## offheap.diff/1") :].split("\n## ")[0]
     block = part.split("```json\n")[1].split("```")[0].replace("{...}", "{}")
     shown = standard_json.loads(block)

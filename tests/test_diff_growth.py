@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import needs
-from offheap.analysis.diff.diff import diff, diff_in_time
-from offheap.analysis.diff.results import Diff
-from offheap.analysis.leaks.leaks import ranking
-from offheap.recording import load
-from offheap.recording.model import MMAP, Recording
-from offheap.report.json.diff import diff_json
-from offheap.report.terminal import diff as report
-from offheap.report.text.diff import headline
-from recordings import (
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms.java_homes import jdk_homes
+from harness.jvms.zoo import Running
+from harness.paths import JAVA
+from harness.simulation import (
     Cache,
     Churn,
     Generations,
@@ -36,9 +32,16 @@ from recordings import (
     native,
     native_stack,
 )
-from zoo import Running, jdk_homes, offheap
+from offheap.analysis.diff.diff import diff, diff_in_time
+from offheap.analysis.diff.results import Diff
+from offheap.analysis.leaks.leaks import ranking
+from offheap.recording import load
+from offheap.recording.model import MMAP, Recording
+from offheap.report.json.diff import diff_json
+from offheap.report.terminal import diff as report
+from offheap.report.text.diff import headline
 
-SOURCE = Path(__file__).parent / "java" / "Orders.java"
+SOURCE = JAVA / "Orders.java"
 KEPT = "Orders.take"
 
 

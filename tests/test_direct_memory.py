@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from footprint import COLLECTORS, DIRECT, compile_footprint, footprint_jvm
+from harness import needs
+from harness.jvms.footprint import COLLECTORS, DIRECT, compile_footprint, footprint_jvm
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.plugins.rotation import one_a_row
 from offheap.inspect.process import inspect_process
 from offheap.jvm import direct_memory
 from offheap.jvm.attach import AttachedVM
 from offheap.jvm.direct_memory import DirectMemory
 from offheap.jvm.java_statics import _unsigned5
 from offheap.proc import maps
-from turns import by_day
-from waiting_jvm import waiting_jvm
-from zoo import JRE_VERSIONS
 
 pytestmark = needs.tracing
 HELD = DirectMemory(DIRECT, DIRECT, DIRECT >> 20)
 
 
-@pytest.mark.parametrize(("version", "collector"), by_day(JRE_VERSIONS, COLLECTORS))
+@pytest.mark.parametrize(("version", "collector"), one_a_row(JRE_VERSIONS, COLLECTORS))
 def test_what_a_jvm_holds(version: int, collector: str, jre: Callable[[int], Path], jdk: Path) -> None:
     with footprint_jvm(jre(version), compile_footprint(jdk), collector) as jvm:
         deadline = time.monotonic() + 20

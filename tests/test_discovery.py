@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.jvm import command
-from waiting_jvm import NOBODY, waiting_jvm
-from zoo import JRE_VERSIONS
 
 
 def _ps(*wrapper: str) -> list[dict[str, object]]:

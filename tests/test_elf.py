@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from elf_images import program, run, shared_library
+from harness.native.elf_images import program, run, shared_library
 from offheap.proc.elf import SEGMENT_EXECUTE, SEGMENT_LOAD, ElfError, ElfImage
 from offheap.symbols.debug_files import minidebug
 from offheap.symbols.functions import FunctionTable

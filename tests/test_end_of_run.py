@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from leftovers import work_tree
-from skip_summary import summary
-
-TESTS = Path(__file__).parent
+from harness import needs
+from harness.paths import ROOT, TESTS
+from harness.plugins.leftovers import work_tree
+from harness.plugins.skip_summary import summary
 
 
 def pytest_run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +47,7 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
 def test_a_run_of_all_tests_does_both(request: pytest.FixtureRequest) -> None:
     for plugin in ("skip_summary", "leftovers"):
         assert request.config.pluginmanager.has_plugin(plugin)
-    makefile = (TESTS.parent / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^test:.*\n\t.* -m pytest .*--leftovers \d+ ", makefile, re.MULTILINE)
 
 
@@ -88,7 +87,7 @@ def test_a_remedy_is_said_once() -> None:
 def test_every_skip_says_what_it_needs() -> None:
     words = re.compile(r"pytest\.(skip|importorskip|mark\.skip)")
     asking = [path.name for path in TESTS.glob("*.py") if words.search(path.read_text())]
-    assert asking == ["needs.py"], "ask tests/needs.py"
+    assert asking == ["needs.py"], "ask harness/needs.py"
 
 
 def test_what_is_left_behind_fails_the_run(tmp_path: Path) -> None:

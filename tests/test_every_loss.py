@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_file_writer import LiveFileWriter, gap, hook, java, native
+from harness.recordings.live_file_writer import LiveFileWriter, gap, hook, java, native
 from offheap.cli.main import main
 from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
 

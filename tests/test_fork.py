@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from native import compile_c
+from harness.native.compiler import compile_c
+from harness.paths import JAVA
 from offheap import recording
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
 
-SOURCES = Path(__file__).parent / "java"
+SOURCES = JAVA
 
 # What ctypes has asked dlsym for before a start is not the probe's.
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""Stacks of real frameworks (benchmarks/stack_fixture.py): what is named, and what a short view keeps."""
+"""Stacks of real frameworks (benchmarks/evaluation/stack_fixture.py): what is named, and what a short view keeps."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.recordings.framework_stacks import recorded
+from harness.simulation import Leak, Process
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.stacks.blame import blamed, nobody_called, through
 from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.packages import Application
-from offheap.recording.model import Frame
 from offheap.report.json import schemas as json_report
 from offheap.report.text.site_lines import site_lines
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui.live_text import stack_lines
-from recordings import Leak, Process
 
-FOLDER = Path(__file__).parent / "data" / "stacks"
 MOST_LINES = 20  # with its figures a suspect fits a screen
 
 # By recording: the headline, and what a short view of the stack has to keep beside it.
@@ -53,11 +52,6 @@ TRUTH: dict[str, tuple[str, tuple[str, ...]]] = {
         ("on_sampled_allocation", "com.example.parsing.OrderParser.parse"),
     ),
 }
-
-
-def recorded(name: str) -> tuple[tuple[Frame, ...], str]:
-    value = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return tuple(Frame(*row) for row in value["stack"]), value["main_class"]
 
 
 def application(main: str) -> Application:

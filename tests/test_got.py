@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 
 PROGRAMS = PROBE / "tests"
 # One source, linked as differently as libraries are.

@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from native import PROBE, compile_c
+from harness.hostile.small_places import memory_cgroup
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 from offheap.cli import sampling_options
 from offheap.errors import UserError
 from offheap.probe.contract import Coverage, Mode, Section
 from offheap.probe.live_files import limits
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording import allowance
-from small_places import memory_cgroup
 
 MIB = 1 << 20
 FIRST = 1 << 21  # blocks that an exact recording begins with

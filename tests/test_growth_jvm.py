@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.jvms.waiting_jvm import read_line
+from harness.paths import JAVA
 from offheap.recording import load
-from waiting_jvm import read_line
 
-SOURCE = Path(__file__).parent / "java" / "ManyBlocks.java"
+SOURCE = JAVA / "ManyBlocks.java"
 COUNT = 1_200_000
 # The table begins with 1,048,576 rows then, and there is room for half as many more.
 OPTIONS = ("--exact", "--memory", "48MiB")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from footprint import DIRECT, HEAP, compile_footprint, footprint_jvm
+from harness.jvms.footprint import DIRECT, HEAP, compile_footprint, footprint_jvm
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.plugins.rotation import one_of
 from offheap.analysis.owners.heap_growth import heap_growth
 from offheap.jvm import histogram
 from offheap.jvm.histogram import ClassCount, Histogram
-from turns import one_by_day
-from waiting_jvm import waiting_jvm
-from zoo import JRE_VERSIONS
 
 MIB = 1 << 20
 TEXT = """ num     #instances         #bytes  class name (module)
@@ -81,7 +81,7 @@ def test_native_memory_that_objects_hold() -> None:
     assert heap_growth(at(0, 20), at(10, 30), None).dump
 
 
-@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
+@pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_a_jvm_whose_objects_hold_native_memory(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_jvm_whose_objects_hold_native_memory(
         assert f"jcmd {jvm.pid} GC.heap_dump" in text
 
 
-@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
+@pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as jvm:

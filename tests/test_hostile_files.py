@@ -14,16 +14,15 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import public_folders
-from hostile_process import NOBODY_UID, fake_jdk, hostile_process, measured, own
-from live_file_writer import LiveFileWriter, hook, native
+from harness import needs, public_folders
+from harness.command_line import offheap
+from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, measured, own
+from harness.recordings.live_file_writer import LiveFileWriter, hook, native
 from offheap.jvm import hsperfdata
 from offheap.probe import control
 from offheap.proc import opening, root
 from offheap.proc.elf import ElfImage
 from offheap.proc.maps import Mapping
-from zoo import offheap
 
 # Far more than it takes on a busy machine, and far less than for ever.
 SECONDS = 60.0

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import soak
+from harness import needs
+from harness.hostile.seccomp import WISHES, forbid
+from harness.hostile.small_places import FileSystem, memory_cgroup, small_file_system
+from harness.paths import JAVA
+from harness.plugins.rotation import with_slow
+from harness.survival import survival_matrix
 from offheap import recording
 from offheap.errors import UserError
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control, library
-from seccomp import WISHES, forbid
-from small_places import FileSystem, memory_cgroup, small_file_system
-from turns import with_slow
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
@@ -37,13 +38,13 @@ def nothing() -> None:
 
 @pytest.fixture(scope="module")
 def jar(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return soak.compile_stress(jdk, tmp_path_factory.mktemp("hostile"))
+    return survival_matrix.compile_stress(jdk, tmp_path_factory.mktemp("hostile"))
 
 
 @pytest.fixture(scope="module")
 def scarce(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = Path(__file__).parent / "java" / "Scarce.java"
-    return soak.compile_agent(jdk, source, tmp_path_factory.mktemp("scarce"))
+    source = JAVA / "Scarce.java"
+    return survival_matrix.compile_agent(jdk, source, tmp_path_factory.mktemp("scarce"))
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def stress(
         go(process)
         assert process.stdout
         printed = process.stdout.read()
-    assert printed == soak.printed(50)
+    assert printed == survival_matrix.printed(50)
     return (folder / "stderr").read_text()
 
 

@@ -26,7 +26,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import offheap
-from hostile_names import (
+from harness.hostile.names import (
     ARGUMENT,
     CLASS,
     FILE,
@@ -44,12 +44,13 @@ from hostile_names import (
     renamed,
     steering,
 )
+from harness.jvms.waiting_jvm import read_line, remove_live_files
+from harness.paths import JAVA
+from harness.screens.report_pages import Open
+from harness.screens.terminal import OFFHEAP, Terminal
 from offheap.cli.main import COMMANDS
-from report_pages import Open
-from terminal import OFFHEAP, Terminal
-from waiting_jvm import read_line, remove_live_files
 
-SOURCE = Path(__file__).parent / "java" / "Hostile.java"
+SOURCE = JAVA / "Hostile.java"
 SECONDS = 8
 
 

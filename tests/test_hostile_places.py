@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import compile_c
+from harness import needs
+from harness.hostile.seccomp import WISHES, forbid
+from harness.hostile.small_places import memory_cgroup
+from harness.jvms.waiting_jvm import NOBODY
+from harness.native.compiler import compile_c
+from harness.paths import AGENTS
 from offheap import recording
-from seccomp import WISHES, forbid
-from small_places import memory_cgroup
-from waiting_jvm import NOBODY
 
 ALLOCATING = """
 import ctypes, sys, threading
@@ -125,9 +126,7 @@ def test_address_space_for_the_live_file_and_little_more(probe_library: Path, tm
 
 def test_address_space_that_runs_out(probe_library: Path, tmp_path: Path) -> None:
     """In the middle of the recording: malloc gives as much as without the probe, then NULL."""
-    program = compile_c(
-        [Path(__file__).parent / "agents" / "fill.c"], tmp_path / "fill", libraries=["pthread"]
-    )
+    program = compile_c([AGENTS / "fill.c"], tmp_path / "fill", libraries=["pthread"])
     counts: list[int] = []
     for variables in ({}, {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={tmp_path}"}):
         outcome = subprocess.run(

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import offheap as package
-from hostile_process import measured
-from live_file_writer import LiveFileWriter, hook, java
+from harness.command_line import offheap
+from harness.hostile.process import measured
+from harness.recordings.live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
 from offheap.probe import contract
 from offheap.probe.contract import Section
 from offheap.recording import allowance, load
 from offheap.recording.storage.parquet_parts import parts
 from offheap.recording.storage.parquet_tables import ParquetTables
-from zoo import offheap
 
 MIB = 1 << 20
 # The interpreter, numpy and DuckDB take some 150 MiB.

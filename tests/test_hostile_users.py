@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import public_folders
-from hostile_process import NOBODY_UID, fake_jdk, hostile_process, own
+from harness import needs, public_folders
+from harness.command_line import offheap
+from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, own
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import read_line, remove_live_files, waiting_jvm
 from offheap.jvm import launch_options, vm_flags
 from offheap.jvm.attach import AttachedVM, TargetGone
 from offheap.probe import library
 from offheap.proc import maps, status
 from offheap.report.metrics import bounded_server
-from waiting_jvm import read_line, remove_live_files, waiting_jvm
-from zoo import JRE_VERSIONS, offheap
 
 
 @pytest.fixture

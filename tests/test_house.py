@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from harness.paths import ROOT
+
 PAGE = ROOT / "docs" / "architecture.md"
 PYTHON = "src/offheap/"
 WEB = "web/src/"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE
+from harness.paths import PROBE
 
 TABLE = PROBE.parent / "docs" / "architecture.md"
 TOP = ""  # the room of the files beside build.py

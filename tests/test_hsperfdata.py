@@ -10,15 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.paths import DATA
 from offheap.jvm import hsperfdata
 from offheap.proc import maps
-from waiting_jvm import waiting_jvm
-from zoo import JRE_VERSIONS
 
 SAMPLES = {
     path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes())
-    for path in sorted((Path(__file__).parent / "data" / "hsperfdata").iterdir())
+    for path in sorted((DATA / "hsperfdata").iterdir())
 }
 
 

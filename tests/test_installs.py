@@ -10,19 +10,18 @@ import warnings
 from pathlib import Path
 
 import pytest
-from harness import installs, sid
 
-import needs
-
-ROOT = Path(__file__).resolve().parent.parent
+from harness import needs
+from harness.installs import sid, trials
+from harness.paths import ROOT
 
 
 def test_this_python_is_found_once_with_its_version() -> None:
-    found = installs.pythons()
+    found = trials.pythons()
     minors = [python.version[:2] for python in found]
     assert sys.version_info[:2] in minors
     assert minors == sorted(set(minors))
-    assert min(minors) >= installs.OLDEST
+    assert min(minors) >= trials.OLDEST
 
 
 def test_sid_says_why_it_cannot_be_entered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,9 +79,9 @@ def test_an_added_jdk_must_be_one(tmp_path: Path) -> None:
 
 def test_the_readme_states_what_is_tried() -> None:
     text = " ".join((ROOT / "README.md").read_text().split())
-    *most, last = installs.RELEASED_JDKS
+    *most, last = trials.RELEASED_JDKS
     assert f"tested on {', '.join(map(str, most))} and {last}." in text
-    oldest, newest = (".".join(map(str, version)) for version in (installs.OLDEST, installs.NEWEST))
+    oldest, newest = (".".join(map(str, version)) for version in (trials.OLDEST, trials.NEWEST))
     assert f"tested on {oldest} to {newest}, with the newest and the oldest dependencies allowed" in text
 
 

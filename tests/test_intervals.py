@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 from offheap import recording
 from offheap.analysis.sites.results import Site
 from offheap.analysis.sites.sites import sites

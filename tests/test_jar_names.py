@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.plugins.rotation import one_of
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.jvm import jar_manifest
-from turns import one_by_day
-from waiting_jvm import waiting_jvm
 
 MANIFEST = "META-INF/MANIFEST.MF"
 PLAIN = "Manifest-Version: 1.0\r\nMain-Class: com.example.Shop\r\n\r\n"
@@ -107,7 +107,7 @@ def test_any_bytes(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
     named(path)
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_of([11, 17, 21, 25]))
 def test_a_program_of_a_jar_is_found_by_its_class(
     version: int,
     jre: Callable[[int], Path],

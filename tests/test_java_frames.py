@@ -16,18 +16,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import zoo as zoo_programs
-from native import compile_c
+from harness.jvms import java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.native.compiler import compile_c
+from harness.paths import JAVA
+from harness.plugins.rotation import one_a_row
 from offheap import recording
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
 from offheap.probe.contract import Section
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording.model import Frame, Recording
-from turns import by_day
 
-SOURCES = Path(__file__).parent / "java"
-VERSIONS = zoo_programs.JRE_VERSIONS
+SOURCES = JAVA
+VERSIONS = java_homes.JRE_VERSIONS
 TIMES = 40
 
 # enum probe_error of probe/errors.h
@@ -286,7 +288,7 @@ INLINING = (
 
 
 @pytest.mark.parametrize(
-    ("version", "compiler"), by_day(VERSIONS, ("-XX:-TieredCompilation", "-XX:TieredStopAtLevel=1"))
+    ("version", "compiler"), one_a_row(VERSIONS, ("-XX:-TieredCompilation", "-XX:TieredStopAtLevel=1"))
 )
 def test_inlined_methods_are_in_the_stack(
     version: int,
@@ -320,7 +322,7 @@ def test_inlined_methods_are_in_the_stack(
     }
 
 
-@pytest.mark.parametrize("version", [version for version in zoo_programs.JRE_VERSIONS if version >= 21])
+@pytest.mark.parametrize("version", [version for version in java_homes.JRE_VERSIONS if version >= 21])
 def test_stacks_of_virtual_threads(
     version: int, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:

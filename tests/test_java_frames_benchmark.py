@@ -1,20 +1,16 @@
-"""What benchmarks/java_frames.py takes for a call that was made: bytecode, native methods, the VM."""
+"""What benchmarks/accuracy/java_frames.py takes for a call that was made: bytecode, native methods, the VM."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from harness.evaluation import java_calls
+from harness.evaluation.java_calls import Call
 from offheap.recording.model import Frame, Kind
-from zoo import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import java_frames
-from java_frames import Call
 
 OF_THE_JDK = ("java.lang.Object", "jdk.internal.misc.Unsafe")
 SOURCE = """
@@ -31,12 +27,12 @@ public class Calls {
 
 
 @pytest.fixture(scope="module")
-def bytecode(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> java_frames.Bytecode:
+def bytecode(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> java_calls.Bytecode:
     folder = tmp_path_factory.mktemp("calls")
     (folder / "Calls.java").write_text(SOURCE)
     compiler = [str(jdk / "bin" / "javac"), "-d", str(folder), str(folder / "Calls.java")]
     subprocess.run(compiler, check=True, capture_output=True, timeout=120)
-    read = java_frames.Bytecode(jdk / "bin" / "javap", jdk, str(folder))
+    read = java_calls.Bytecode(jdk / "bin" / "javap", jdk, str(folder))
     read.read(["sample.Calls", "sample.Calls$Inner", "sample.None", *OF_THE_JDK])
     return read
 
@@ -71,16 +67,16 @@ def bytecode(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> java_frames
     ],
 )
 def test_what_a_caller_tells(
-    callee: str, caller: str, kind: Kind, told: bool | None, bytecode: java_frames.Bytecode
+    callee: str, caller: str, kind: Kind, told: bool | None, bytecode: java_calls.Bytecode
 ) -> None:
-    assert java_frames.tells(Call(callee, caller, kind), bytecode) is told
+    assert java_calls.tells(Call(callee, caller, kind), bytecode) is told
 
 
-def seen(*calls: Call) -> java_frames.Seen:
-    return java_frames.Seen(joined=1, lost=0, early=0, inexact=0, walks={}, calls=Counter(calls))
+def seen(*calls: Call) -> java_calls.Seen:
+    return java_calls.Seen(joined=1, lost=0, early=0, inexact=0, walks={}, calls=Counter(calls))
 
 
-def test_what_no_run_confirms_is_wrong_or_not_told(bytecode: java_frames.Bytecode) -> None:
+def test_what_no_run_confirms_is_wrong_or_not_told(bytecode: java_calls.Bytecode) -> None:
     """GIVEN calls that bytecode tells, denies or not WHEN some are seen again THEN the rest is judged."""
     told = Call("sample.Calls.open", "sample.Calls.<init>", "java")
     denied = [Call("strdup", "sample.Calls.array", "native"), Call("strdup", "sample.Calls.text", "native")]
@@ -89,11 +85,11 @@ def test_what_no_run_confirms_is_wrong_or_not_told(bytecode: java_frames.Bytecod
         Call("dup", "sample.Calls.open", "native"),
     ]
     reference = seen(denied[0], left_open[0])
-    judged = java_frames.judge(Counter([told, *denied, *left_open]), [lambda: reference], bytecode)
+    judged = java_calls.judge(Counter([told, *denied, *left_open]), [lambda: reference], bytecode)
     assert (judged.wrong, judged.open) == ({denied[1]: 1}, {left_open[1]: 1})
 
 
-def test_planted_frames_are_found_out(bytecode: java_frames.Bytecode) -> None:
+def test_planted_frames_are_found_out(bytecode: java_calls.Bytecode) -> None:
     """GIVEN a run whose calls are all true WHEN a frame of each stack is replaced THEN that is found."""
     run = seen(
         Call("Java_sample_Calls_open", "sample.Calls.open", "native"),
@@ -101,7 +97,7 @@ def test_planted_frames_are_found_out(bytecode: java_frames.Bytecode) -> None:
         Call("OptoRuntime::new_array_C(", "sample.Calls.array", "jvm"),
         Call("sample.Calls.array", "sample.Calls$Inner.same", "java"),
     )
-    tally, plants, lines = java_frames.compare(lambda options: run, bytecode)
+    tally, plants, lines = java_calls.compare(lambda options: run, bytecode)
     assert (tally.wrong, tally.open, lines) == (0, 0, [])
     assert plants.calls == plants.wrong > 0
 
@@ -113,7 +109,7 @@ def test_a_foreign_function_is_stated_as_called_by_what_called_the_handle() -> N
         "a.B.dup",
     )
     frames = [Frame("malloc", "native"), Frame("strdup", "native"), *(Frame(name, "java") for name in java)]
-    calls = list(java_frames.stated(frames))
+    calls = list(java_calls.stated(frames))
     assert [call.callee for call in calls] == ["strdup", *java[:2], "strdup"]
     assert [call.caller for call in calls] == [*java, "a.B.dup"]
 
@@ -123,10 +119,10 @@ def test_names_are_without_what_differs_from_run_to_run() -> None:
         Frame("lib8c2f1a90-12ab-4cde-8f01-23456789abcd-x.so+0x12", "native"),
         Frame("jdk.internal.reflect.GeneratedMethodAccessor12.invoke", "java"),
     ]
-    (call,) = java_frames.stated(frames)
+    (call,) = java_calls.stated(frames)
     assert call.callee == "lib-x.so+0x12"
     assert call.caller == "jdk.internal.reflect.GeneratedMethodAccessor.invoke"
 
 
 def test_names_of_jni_functions() -> None:
-    assert java_frames.jni_method("Java_a_b_1c_D_00024E_f__I") == "a.b_c.D.E.f"
+    assert java_calls.jni_method("Java_a_b_1c_D_00024E_f__I") == "a.b_c.D.E.f"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import PROBE, compile_c
-from seccomp import WISHES, forbid
+from harness import needs
+from harness.hostile.seccomp import WISHES, forbid
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 
 pytestmark = needs.on_x86_64  # where alone Java stacks are walked
 

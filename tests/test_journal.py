@@ -20,14 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostile_process import measured
+from harness.command_line import offheap
+from harness.hostile.process import measured
+from harness.recordings.stored import fill, live, process, series
 from offheap.errors import UserError
 from offheap.recording import allowance, load
 from offheap.recording.storage.journal import Journal, JournalTables, in_writing
 from offheap.recording.storage.layout import APPENDED, JOURNALED, REPLACED
 from offheap.recording.storage.writer import writer
-from test_store import fill, live, process, series
-from zoo import offheap
 
 HEAD = struct.Struct("<4sIQQ")  # journal.py draws it
 MIB = 1 << 20

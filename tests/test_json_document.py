@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-import needs
-import zoo as zoo_programs
-from waiting_jvm import remove_live_files
-from zoo import Running, Zoo, offheap
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.waiting_jvm import remove_live_files
+from harness.jvms.zoo import Running, Zoo
+from harness.paths import ROOT
 
-DOCUMENT = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
+DOCUMENT = (ROOT / "docs" / "json.md").read_text()
 ELSEWHERE = "described above"
 
 # Objects whose keys are names from the process, not ours.

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.command_line import offheap
+from harness.jvms.zoo import Program, Running, Zoo
+from harness.plugins.rotation import one_of
+from harness.simulation import MALLOC, Churn, Leak, Process, compiler, java, jvm, native, native_stack
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.stacks import jvm_structures
 from offheap.recording.model import Frame
-from recordings import MALLOC, Churn, Leak, Process, compiler, java, jvm, native, native_stack
-from turns import one_by_day
-from zoo import Program, Running, Zoo, offheap
 
 # A listener is added for each request, 650 a second, and never deleted: 6 KB/s of HotSpot's OopStorage.
 HANDLES = Program("jni-handles", "leaks.NativeCodec", jvm=("-Djava.library.path={native}", "-Dway=handles"))
@@ -101,7 +102,7 @@ def test_structures_have_names() -> None:
     assert not jvm_structures.is_handle(compiler())
 
 
-@pytest.mark.parametrize("version", one_by_day([11, 17, 21, 25]))
+@pytest.mark.parametrize("version", one_of([11, 17, 21, 25]))
 def test_a_real_library_that_never_deletes_its_references(
     version: int, jre: Callable[[int], Path], zoo: Zoo, probe_library: Path, tmp_path: Path
 ) -> None:

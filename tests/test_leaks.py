@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,11 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offheap.analysis.leaks.answer import answer
-from offheap.analysis.leaks.leaks import ranking, suspects
-from offheap.analysis.leaks.results import Suspect
-from offheap.recording.model import Frame
-from recordings import (
+from harness.paths import ROOT
+from harness.simulation import (
     MALLOC,
     Behaviour,
     Born,
@@ -36,6 +34,10 @@ from recordings import (
     native,
     native_stack,
 )
+from offheap.analysis.leaks.answer import answer
+from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.leaks.results import Suspect
+from offheap.recording.model import Frame
 
 RUNS = 40
 APPLICATION = inflater("com.example.Shop.serve", "com.example.Main.main")
@@ -410,10 +412,9 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
     program = tmp_path / "large.py"
     program.write_text(
         "import gc, sys, time\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "gc.disable()\n"
         "import numpy as np\n"
-        "from recordings import large\n"
+        "from harness.simulation import large\n"
         "from offheap.analysis.leaks.leaks import suspects\n"
         "recording = large(blocks=1_000_000, stacks=10_000)\n"
         "def baseline():\n"
@@ -434,7 +435,12 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
         "print(found, ratio, peak)\n"
     )
     outcome = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     found, ratio, kibibytes = outcome.stdout.split()
     assert int(found) == 10_000

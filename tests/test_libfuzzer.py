@@ -13,10 +13,9 @@ from types import ModuleType
 
 import pytest
 
-import needs
-from native import PROBE, compile_c
-
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+from harness import needs
+from harness.native.compiler import compile_c
+from harness.paths import BENCHMARKS, PROBE
 
 
 @pytest.fixture

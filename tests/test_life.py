@@ -15,10 +15,10 @@ from multiprocessing import get_context
 
 import pytest
 
+from harness.hostile.seccomp import forbid
 from offheap.probe.live_files import recorded_process
 from offheap.proc import status
 from offheap.recording.capture.process_exit import ProcessExit
-from seccomp import forbid
 
 PIDFD_OPEN = 434  # of all architectures
 

@@ -10,16 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from elf_images import (
-    NOWHERE,
-    SOURCES,
-    build_id,
-    has_the_chain,
-    program,
-    run,
-    symbols,
-)
+from harness import needs
+from harness.native.elf_images import NOWHERE, SOURCES, build_id, has_the_chain, program, run, symbols
 from offheap.errors import UserError
 from offheap.proc.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer, convert, lines

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
-import zoo as zoo_programs
-from driven_app import Driven, drive
+from harness import command_line
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.screens.driven_app import Driven, drive
+from harness.screens.terminal import OFFHEAP, Terminal
 from offheap.analysis.live.view import View
 from offheap.cli.live import owners_of
 from offheap.live.follower import Follower
@@ -22,8 +25,6 @@ from offheap.probe import control
 from offheap.probe.live_files import search
 from offheap.recording.capture.live_source import FollowedDirectory, follow
 from offheap.report.tui.widgets import Pager
-from terminal import OFFHEAP, Terminal
-from waiting_jvm import waiting_jvm
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_recording_is_watched_while_it_is_written(
 ) -> None:
     output = tmp_path / "zip.offheap"
     program = zoo.command(zoo_programs.programs()["inflaters"], jre(17), 400)
-    recorder = zoo_programs.offheap("run", "--interval", "64k", "--every", "300ms", "-o", output, "--")
+    recorder = command_line.offheap("run", "--interval", "64k", "--every", "300ms", "-o", output, "--")
     with zoo_programs.Running([*recorder, *program]) as running:
         running.truths(1)
         source = FollowedDirectory(output)

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import needs
-from live_file_writer import INTERVAL, LiveFileWriter, gap, hook, java, native
+from harness import needs
+from harness.recordings.live_file_example import GOOD, PLACES, example, read_all
+from harness.recordings.live_file_writer import INTERVAL, LiveFileWriter, hook, java
 from offheap.analysis.totals.stats import losses
 from offheap.errors import UserError
 from offheap.probe import contract
-from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, StackKind, State
+from offheap.probe.contract import Coverage, Loss, Mode, Section, State
 from offheap.probe.live_files import search
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.live_files.modified_utf8 import decode
@@ -28,31 +29,6 @@ from offheap.recording import load
 from offheap.recording.model import Frame
 from offheap.recording.names.java_names import bytecode_index, class_name, method_name
 from offheap.symbols import Symbolizer
-
-
-def example(mode: Mode = Mode.SAMPLED) -> LiveFileWriter:
-    """Two stacks with a bit of everything."""
-    writer = LiveFileWriter(
-        mode=mode, coverage=Coverage.NO_LDSO, losses={Loss.LOST_JAVA: 3, Loss.JAVA_JOINED: 7}
-    )
-    somewhere = writer.module("/nowhere/libfoo.so", bytes(range(20)))
-    init = writer.method("Ljava/util/zip/Inflater;", "init", "Inflater.java")
-    unpack = writer.method("Lcom/example/Shop;", "unpack", "Shop.java", ((0, 10), (5, 12), (9, 11)))
-    gone = writer.method("", "", state=MethodState.UNLOADED)
-    stack = writer.stack(
-        hook("malloc"), native(somewhere, 0x1234), java(init, -3), java(unpack, 7), java(gone, 0)
-    )
-    other = writer.stack(hook("mmap"), 0x7F1234567890, gap(4), kind=StackKind.MMAP)
-    main = writer.thread("main")
-    writer.block(0x1000, 100, stack, birth=150, thread=main)
-    writer.block(0x2000, INTERVAL, stack, birth=250)
-    writer.range(0x7F0000000000, 0x7F0000010000, other, birth=50, length=0x20000)
-    writer.count(stack, 5, 9.5, 7000)
-    writer.count(stack, 2, 0.5, 1000)
-    writer.property("java.version", "17.0.9")
-    writer.property("sun.java.command", "com.example.Shop --open")
-    writer.property("cmdline", "java\x1f-Xmx1g\x1f-cp\x1fa.jar\x1fcom.example.Shop\x1f--open")
-    return writer
 
 
 def test_everything_in_a_live_file_comes_out(tmp_path: Path) -> None:
@@ -310,27 +286,6 @@ def test_sections_that_lie_outside(tmp_path: Path, section: Section, field: str,
 
 
 # Fuzzing.  One symbolizer for all: what its tables hold is no part of this.
-
-GOOD = example().bytes()
-# The header and the beginnings of the sections: the rest is unused rows.
-PLACES = [
-    *range(768),
-    *range(2816, 2864),
-    *(at + n for at in range(4096, len(GOOD), 4096) for n in range(200)),
-]
-
-
-def read_all(path: Path) -> None:
-    """Anything but a UserError is a bug."""
-    try:
-        recording = load(path)
-    except UserError:
-        return
-    for number in range(len(recording.stack_offsets) - 1):
-        assert all(frame.name for frame in recording.stack(number))
-    assert (recording.live["thread"] < len(recording.threads)).all()
-    assert (recording.live["stack"] < len(recording.stack_kinds)).all()
-    assert (recording.live["probability"] > 0).all()
 
 
 @settings(max_examples=300)

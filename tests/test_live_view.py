@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driven_app import Driven, drive
+from harness.recordings.replay import leaky, unfinished, until
+from harness.screens.driven_app import Driven, drive
+from harness.simulation import Leak, Process, inflater, native_stack
 from offheap.analysis.owners.verdict import judge
 from offheap.recording.model import OwnersOverTime
 from offheap.report.tui.screens import HelpScreen, SiteScreen
 from offheap.report.tui.widgets import Lines, Pager
-from recordings import Leak, Process, inflater, native_stack
-from replay import leaky, unfinished, until
 
 
 def test_the_first_screen_fits_80_by_24_without_colour(tmp_path: Path) -> None:

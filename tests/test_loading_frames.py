@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.paths import JAVA
+from harness.plugins.rotation import one_a_row
 from offheap import recording
 from offheap.recording.model import Frame, Recording
-from turns import by_day
 
-SOURCE = Path(__file__).parent / "java" / "Loading.java"
+SOURCE = JAVA / "Loading.java"
 TIMES = 100
 
 # Innermost first.
@@ -67,7 +68,7 @@ def allocated_by_the_vm(stack: list[Frame], callers: tuple[str, ...]) -> bool:
 @pytest.mark.parametrize(
     ("version", "options"),
     # All of it compiled by C2 would take a minute of CPU on JDK 11.
-    by_day((11, 17, 21, 25), ("-XX:+TieredCompilation", "-Xint", "-Xcomp -XX:TieredStopAtLevel=1")),
+    one_a_row((11, 17, 21, 25), ("-XX:+TieredCompilation", "-Xint", "-Xcomp -XX:TieredStopAtLevel=1")),
 )
 def test_what_the_vm_allocates_for_a_class_has_java_frames(
     version: int, options: str, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import needs
-from elf_images import NOWHERE, build_id, names, shared_library, symbols
+from harness import needs
+from harness.native.elf_images import NOWHERE, build_id, names, shared_library, symbols
 from offheap.proc import maps
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.proc.mapped_elf import MappedModule, Read, exported_symbols

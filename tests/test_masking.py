@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from live_file_writer import LiveFileWriter, hook
+from harness.command_line import offheap
+from harness.recordings.live_file_writer import LiveFileWriter, hook
 from offheap.cli.main import main
 from offheap.recording import load, masking
 from offheap.recording.capture.recorder import record
-from zoo import offheap
 
 SECRETS = [
     ("-Dspring.datasource.password=hunter2", "-Dspring.datasource.password=***"),

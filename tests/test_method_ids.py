@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import AGENTS, PROBE
 
 SOURCES = [
     PROBE / f"{name}.c"
@@ -25,7 +26,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = Path(__file__).parent / "agents" / "method_ids.c"
+    source = AGENTS / "method_ids.c"
     output = tmp_path_factory.mktemp("agent") / "method_ids.so"
     return compile_c([source, *SOURCES], output, flags=["-shared", "-fPIC", "-fvisibility=hidden"])
 

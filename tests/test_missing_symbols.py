@@ -6,8 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from live_file_writer import LiveFileWriter
-from native import compile_c
+from harness.native.compiler import compile_c
+from harness.paths import IMAGES
+from harness.recordings.live_file_writer import LiveFileWriter
 from offheap.probe.live_files import search
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording import load
@@ -15,7 +16,7 @@ from offheap.recording.capture.recorder import record
 from offheap.recording.names.naming import Naming
 from offheap.symbols import Symbolizer
 
-SOURCE = Path(__file__).parent / "images" / "nameless.c"
+SOURCE = IMAGES / "nameless.c"
 
 
 def test_a_stripped_program_is_named_in_the_coverage(tmp_path: Path, probe_library: Path) -> None:

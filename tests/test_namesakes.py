@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.simulation import MALLOC, inflater, java, native, native_stack
 from offheap.analysis.sites.results import Site
 from offheap.analysis.stacks import blame
 from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import Frame
 from offheap.report.text.namesakes import fitted
-from recordings import MALLOC, inflater, java, native, native_stack
 
 NOTHING = Estimate(0, 0, 0)
 

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.jvms import malloc_info
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
-from footprint import DIRECT, compile_footprint, footprint_jvm
-from native import compile_c
+from harness import needs
+from harness.jvms import malloc_info
+from harness.jvms.footprint import DIRECT, compile_footprint, footprint_jvm
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import read_line
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.native.compiler import compile_c
+from harness.paths import HEAPS, TESTS
+from harness.plugins.rotation import one_of
 from offheap.analysis.native_heap.block_sizes import known_as
 from offheap.analysis.native_heap.native_heap import native_heap
 from offheap.analysis.native_heap.remedies import remedies
@@ -26,19 +31,16 @@ from offheap.inspect.process import inspect_process
 from offheap.jvm import malloc_header, nmt
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import glibc_heap, smaps, status
-from turns import one_by_day
-from waiting_jvm import read_line
-from zoo import JRE_VERSIONS, Running, Zoo, programs
 
 MIB = 1 << 20
-DATA = Path(__file__).parent / "data" / "malloc_info"
+DATA = TESTS / "data" / "malloc_info"
 
 pytestmark = needs.tracing
 
 
 @pytest.fixture(scope="module")
 def known_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = Path(__file__).parent / "heaps" / "known_blocks.c"
+    source = HEAPS / "known_blocks.c"
     return compile_c([source], tmp_path_factory.mktemp("heaps") / "known_blocks", libraries=["pthread"])
 
 
@@ -134,7 +136,7 @@ def test_looking_does_not_grow_the_process(known_blocks: Path) -> None:
 
 
 def test_more_blocks_than_are_walked(tmp_path: Path) -> None:
-    source = Path(__file__).parent / "heaps" / "many_blocks.c"
+    source = HEAPS / "many_blocks.c"
     program = compile_c([source], tmp_path / "many_blocks")
     count = 900_000
     with subprocess.Popen([program, str(count)], stdout=subprocess.PIPE) as process:
@@ -184,7 +186,7 @@ def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
         assert sizes(plain)[1008].blocks - sizes(told)[1008].blocks == 7
 
 
-@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
+@pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo: Zoo) -> None:
     """External malloc is within 2 % of the truth: what grew over the same program before it leaked."""
     program = programs()["jni-malloc"]
@@ -209,7 +211,7 @@ def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo
     assert after.coverage > 0.99
 
 
-@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
+@pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     classes = compile_footprint(jdk)
     with footprint_jvm(jre(version), classes, "g1", "-XX:NativeMemoryTracking=summary") as jvm:
@@ -321,7 +323,7 @@ def test_any_header(blocks: list[tuple[int, int, int]]) -> None:
 
 
 def test_tags_are_named_by_likeness() -> None:
-    text = (Path(__file__).parent / "data" / "nmt" / "21-g1-summary.txt").read_text()
+    text = (DATA / "nmt" / "21-g1-summary.txt").read_text()
     report = nmt.parse(text)
     assert report
     walked = [

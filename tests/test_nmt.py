@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.paths import TESTS
 from offheap.jvm import nmt
 
-DATA = Path(__file__).parent / "data" / "nmt"
+DATA = TESTS / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")
 DIRECT_BYTES = 24 << 20  # what the program of the samples holds
 

@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
-from footprint import DIRECT, compile_footprint, footprint_jvm
+from harness import needs
+from harness.jvms.footprint import DIRECT, compile_footprint, footprint_jvm
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.paths import TESTS
+from harness.plugins.rotation import one_of
+from harness.simulation import Leak, Process, inflater, jvm, native
 from offheap.analysis.nmt import external as nmt_external
 from offheap.analysis.nmt.results import External, ExternalSite, Tracked
 from offheap.inspect import nmt_report
@@ -24,11 +28,8 @@ from offheap.jvm.nmt import Category
 from offheap.report.json import nmt as nmt_json
 from offheap.report.json.schemas import dumps
 from offheap.report.terminal import nmt as nmt_text
-from recordings import Leak, Process, inflater, jvm, native
-from turns import one_by_day
-from zoo import JRE_VERSIONS
 
-DATA = Path(__file__).parent / "data" / "nmt"
+DATA = TESTS / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")
 MIB = 1 << 20
 
@@ -107,7 +108,7 @@ def test_nothing_changed(jvm: str) -> None:
     assert printed.count("External") == 1
 
 
-@pytest.mark.parametrize("version", one_by_day(JRE_VERSIONS))
+@pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_a_diff_is_the_jvm_s_own(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     """Categories that do not change from one question to the next must be as jcmd's summary.diff has them."""
     options = ("-XX:NativeMemoryTracking=summary",)

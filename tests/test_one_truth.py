@@ -19,7 +19,12 @@ import pytest
 from rich.console import Console
 
 import offheap
-from driven_app import Driven, drive
+from harness.command_line import offheap as command_line
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.recordings.replay import Whole
+from harness.screens.driven_app import Driven, drive
+from harness.screens.terminal import Terminal
+from harness.simulation import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
 from offheap import recording as recordings_on_disk
 from offheap.analysis.diff.diff import diff, diff_in_time
 from offheap.analysis.gate.gate import Limits, gate
@@ -45,11 +50,6 @@ from offheap.report.terminal.leaks import print_leaks
 from offheap.report.ticket import fragment, markdown, plain
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui import live_text
-from recordings import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
-from replay import Whole
-from terminal import Terminal
-from zoo import Running, Zoo, programs
-from zoo import offheap as command_line
 
 FEED, TABLE = "com.example.Feed.open", "com.example.Table.grow"
 # With a blank before the unit: a command says 1MiB/min, which is a limit.

@@ -16,16 +16,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import needs
 import offheap
+from harness import needs
+from harness.command_line import offheap as command
+from harness.jvms.zoo import Zoo, programs
+from harness.paths import ROOT
+from harness.simulation import Churn, Leak, Process, inflater, native_stack
 from offheap.api import TABLES, OpenedRecording
 from offheap.errors import UserError
 from offheap.recording.model import OwnersOverTime
-from recordings import Churn, Leak, Process, inflater, native_stack
-from zoo import Zoo, programs
-from zoo import offheap as command
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "notebook.md"
+DOCUMENT = ROOT / "docs" / "notebook.md"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import zoo as zoo_programs
+from harness.jvms import zoo as zoo_programs
 from offheap import recording
 
 ENTRY = b"\0AsyncGetCallTrace\0"

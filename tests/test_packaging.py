@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
+from harness.paths import ROOT
 from offheap.probe import checkout
-from zoo import ROOT
 
 SCRIPT = checkout.build_script()
 MANYLINUX2014_GLIBC = (2, 17)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from left_live_files import left
+from harness.hostile.left_live_files import left
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.report.text.encoding import never_fail
 from offheap.report.text.width import fold
-from waiting_jvm import waiting_jvm
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 RECORDINGS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import needs
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
-import evaluate
-import jvm_churn
-from evaluate_power import LEAKY, healthy, honest, judged, reported
-
+from harness import needs
+from harness.command_line import offheap_check
+from harness.evaluation import simulated_verdicts
+from harness.evaluation.excluded_rates import LEAKY, healthy, honest, judged, reported
+from harness.jvms import churn_jvm
+from harness.jvms.zoo import Zoo
+from harness.simulation import (
+    INTERVAL,
+    Cache,
+    Churn,
+    Flow,
+    Leak,
+    Process,
+    UnevenLeak,
+    arrivals,
+    inflater,
+    native_stack,
+)
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import Conclusion, conclude
@@ -33,23 +42,9 @@ from offheap.analysis.verdicts.power import (
 )
 from offheap.analysis.verdicts.power import reported as probability
 from offheap.quantities import round_up_seconds
-from recordings import (
-    INTERVAL,
-    Cache,
-    Churn,
-    Flow,
-    Leak,
-    Process,
-    UnevenLeak,
-    arrivals,
-    inflater,
-    native_stack,
-)
-from test_check import offheap_check
-from zoo import Zoo
 
 MIB_A_MINUTE = (1 << 20) / 60
-LOOKS = [(mode, seconds) for mode in evaluate.MODES for seconds in (5.0, 25.0, 60.0)]
+LOOKS = [(mode, seconds) for mode in simulated_verdicts.MODES for seconds in (5.0, 25.0, 60.0)]
 RUNS = 30  # of each mode and time
 
 
@@ -235,7 +230,7 @@ def test_check_chooses_a_precision_that_decides(
 ) -> None:
     """A JVM that churns 200 MB/s, with and without a leak of ten blocks a second."""
     needs.jre(17, 17 in jres)
-    classes = jvm_churn.compile_java("LeakUnderChurn.java", tmp_path / "classes")
+    classes = churn_jvm.compile_java("LeakUnderChurn.java", tmp_path / "classes")
 
     def check(name: str, leak: int, churn: str, *options: str) -> tuple[int, str]:
         program = [

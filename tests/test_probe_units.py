@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from native import SANITIZERS, compile_c
-
-PROBE = Path(__file__).parent.parent / "probe"
+from harness.native.compiler import SANITIZERS, compile_c
+from harness.paths import PROBE
 
 # A program, the word that it is given if any; the sources that it tries out.
 UNITS = {

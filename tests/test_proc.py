@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
 from offheap.proc import cgroup, executable, maps, root, smaps, status, threads
 
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-import needs
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
-import evaluate_published
-import maven
-import published
-import published_answers
-import published_outcomes
-from published import TWINS, Program
-from published_answers import Answers
-from published_outcomes import Case
-
+from harness import needs
+from harness.evaluation import published_answers, published_outcomes, published_programs, published_runs
+from harness.evaluation.published_answers import Answers
+from harness.evaluation.published_outcomes import Case
+from harness.evaluation.published_programs import TWINS, Program
+from harness.peers import maven
 from offheap.analysis.owners.results import Kind
 
-PROGRAMS = published.programs()
-MANIFEST = published.manifest()
+PROGRAMS = published_programs.programs()
+MANIFEST = published_programs.manifest()
 
 
 def test_every_artifact_is_pinned_and_used() -> None:
@@ -62,12 +54,14 @@ CLASSES = (
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=lambda program: program.name)
 def test_the_program_has_both_twins_and_the_frame_at_fault(program: Program) -> None:
-    sources = "".join(path.read_text() for path in (published.PUBLISHED / program.name).glob("*.java"))
+    sources = "".join(
+        path.read_text() for path in (published_programs.PUBLISHED / program.name).glob("*.java")
+    )
     package, _, simple = program.main.rpartition(".")
     assert f"package {package};" in sources
     assert re.search(rf"class {simple}\b", sources)
     if program.agent:
-        agent = (published.AGENTS / f"{program.agent}.cpp").read_text()
+        agent = (published_programs.AGENTS / f"{program.agent}.cpp").read_text()
         assert '"healthy"' in agent
         assert re.search(rf"\b{program.frame.rpartition('::')[2]}\(", agent)
     else:
@@ -78,13 +72,13 @@ def test_the_program_has_both_twins_and_the_frame_at_fault(program: Program) -> 
     assert set(program.where) == set(TWINS)
     assert {kind for kinds in program.where.values() for kind in kinds} <= set(get_args(Kind))
     assert program.jdks
-    assert set(program.jdks) <= set(published.JDKS)
-    assert f"[{program.name}]({program.name})" in (published.PUBLISHED / "README.md").read_text()
+    assert set(program.jdks) <= set(published_programs.JDKS)
+    assert f"[{program.name}]({program.name})" in (published_programs.PUBLISHED / "README.md").read_text()
 
 
 def test_each_twin_has_its_turn_each_way_with_and_without_load() -> None:
-    chosen = evaluate_published.cases(list(PROGRAMS.values()), 0, published.JDKS, full=False)
-    everything = evaluate_published.cases(list(PROGRAMS.values()), 0, published.JDKS, full=True)
+    chosen = published_runs.cases(list(PROGRAMS.values()), 0, published_programs.JDKS, full=False)
+    everything = published_runs.cases(list(PROGRAMS.values()), 0, published_programs.JDKS, full=True)
     assert set(chosen) <= set(everything)
     for program in PROGRAMS.values():
         for twin in TWINS if program.attach else TWINS[1:]:
@@ -92,7 +86,7 @@ def test_each_twin_has_its_turn_each_way_with_and_without_load() -> None:
             assert sorted(case.way for case in its) == ["attach", "run"]
             assert sorted(case.busy for case in its) == [False, True]
     every = {(case.jdk, case.way, case.busy) for case in chosen}
-    assert len(every) == len(published.JDKS) * len(published_outcomes.WAYS) * 2
+    assert len(every) == len(published_programs.JDKS) * len(published_outcomes.WAYS) * 2
 
 
 def quantity(low: float, high: float) -> dict[str, float]:
@@ -209,13 +203,13 @@ def test_a_leak_in_a_published_library_is_found(case: Case, jres: dict[int, Path
     needs.program("mvn")
     needs.jre(case.jdk, case.jdk in jres)
     program = PROGRAMS[case.program]
-    if published.compiler(program.release) is None:
+    if published_programs.compiler(program.release) is None:
         needs.jdk(program.release)
     try:
-        ready = published.prepare(program)
+        ready = published_programs.prepare(program)
     except maven.Unavailable as error:
         needs.skip(str(error), needs.INTERNET)
-    outcome = evaluate_published.run(case, ready, tmp_path, 20.0)
+    outcome = published_runs.run(case, ready, tmp_path, 20.0)
     assert outcome.judged.found, published_outcomes.describe(outcome)
     assert outcome.judged.shown
     assert not outcome.judged.accused

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 
 # As a thread that is preempted in the middle of writing a row, which happens too rarely to wait for.
 PAUSE = (

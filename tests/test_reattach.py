@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import reattach
+from harness import needs
+from harness.survival import reattach
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.recordings.blocks_and_levels import BLOCKS, LEAKING, LEVELS, MIB, SECONDS, owners, recorded
+from harness.simulation import Leak, Process, java, jvm, native, native_stack
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
@@ -15,49 +17,11 @@ from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
 from offheap.quantities import PER_MINUTE
-from offheap.recording.model import OwnersOverTime, Recording
+from offheap.recording.model import OwnersOverTime
 from offheap.report.html.payload import payload
 from offheap.report.json import schemas
 from offheap.report.ticket import markdown
 from offheap.report.ticket import ticket as ticket_report
-from recordings import Churn, Leak, Process, WarmUp, inflater, java, jvm, native, native_stack
-
-MIB = 1 << 20
-SECONDS = 60.0
-LEAKING = "com.example.Feed.open"
-
-# Bytes a second.
-BLOCKS = {
-    "churn": (Churn(300, 7160, 0.1),),
-    "leak": (Churn(300, 7160, 0.1), Leak(40, 7160)),
-    "few samples": (Churn(300, 7160, 0.1), Leak(0.3, 7160)),
-    "warm-up": (WarmUp(2000, 7160, 4.0),),
-}
-LEVELS = {
-    "flat": ("malloc", 0.0),
-    "as the leak": ("malloc", 40 * 7160.0),
-    "much": ("malloc", 4.0 * MIB),
-    "anonymous": ("anonymous", 1.0 * MIB),
-    "direct": ("direct-buffers", 1.0 * MIB),
-    "files": ("mapped-files", 1.0 * MIB),
-    "falls": ("malloc", -0.2 * MIB),
-}
-
-
-def owners(name: str, rate: float, seed: int = 1, start: float = 30.0 * MIB) -> OwnersOverTime:
-    """One owner that grows at a rate, and a Java heap that does not."""
-    times = np.arange(2.0, SECONDS + 1, 2.0)
-    noise = np.random.default_rng(seed).normal(0, 20_000, (2, len(times)))
-    held = np.array([start + rate * times, np.full(len(times), 80.0 * MIB)]) + noise
-    return OwnersOverTime(times, [name, "java-heap"], held.T, held.sum(axis=0))
-
-
-def recorded(blocks: str, level: str, seed: int = 3) -> Recording:
-    process = Process(SECONDS, seed)
-    process.add(inflater(LEAKING), *BLOCKS[blocks])
-    recording = process.record(interval=32 << 10)
-    name, rate = LEVELS[level]
-    return replace(recording, owners=owners(name, rate))
 
 
 def where(ranked: Ranking) -> WhereVerdict:

@@ -18,17 +18,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import needs
-import zoo as zoo_programs
-from live_file_writer import LiveFileWriter, hook, java
+from harness import needs
+from harness.jvms import java_homes
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.paths import HARNESS
+from harness.recordings.live_file_writer import LiveFileWriter, hook, java
 from offheap.errors import UserError
 from offheap.probe.contract import MethodState, Section, State
 from offheap.probe.live_files import search
 from offheap.probe.live_files.search import FoundFile
 from offheap.recording import load
 from offheap.recording.capture.recorder import Progress, record
-from waiting_jvm import waiting_jvm
-from zoo import Running, Zoo, programs
 
 Start = Callable[..., contextlib.AbstractContextManager[Running]]
 
@@ -132,7 +133,7 @@ def test_names_come_with_the_recording(start: Start, tmp_path: Path, jre: Callab
 
 
 @pytest.mark.parametrize("round", range(5))
-@pytest.mark.parametrize("version", zoo_programs.JRE_VERSIONS)
+@pytest.mark.parametrize("version", java_homes.JRE_VERSIONS)
 def test_the_jvm_is_killed(start: Start, tmp_path: Path, version: int, round: int) -> None:
     """kill -9 at a random moment: the recording holds exactly what the live file held then."""
     with start(version, "exact" if round % 2 else "interval=64k") as program:
@@ -166,7 +167,7 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
         server = subprocess.Popen(
             [
                 sys.executable,
-                str(Path(__file__).parent / "recorder_server.py"),
+                str(HARNESS / "recordings" / "recorder_server.py"),
                 str(file.path),
                 str(tmp_path),
             ],

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.command_line import offheap
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.recording import load
-from waiting_jvm import waiting_jvm
-from zoo import offheap
 
 # What the recorder may have while it records (docs/recording-format.md).
 MOST_RSS = 50 << 20

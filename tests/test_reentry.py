@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from native import compile_c
+from harness.native.compiler import compile_c
 from offheap import recording
 from offheap.recording.model import Recording
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import recordings
-import zoo as zoo_programs
+from harness import simulation
+from harness.jvms import zoo as zoo_programs
+from harness.screens.report_pages import HOSTILE, LEAK, Open, plain, with_info, with_stacks
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking, suspects
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
 from offheap.report.html import page as html
-from report_pages import HOSTILE, LEAK, Open, plain, with_info, with_stacks
 
 if TYPE_CHECKING:
-    from zoo import Zoo
+    from harness.jvms.zoo import Zoo
 
 
 def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: Recording) -> None:
@@ -96,7 +96,7 @@ def test_a_bare_live_file_of_no_jvm_says_what_it_cannot_show(open_report: Open, 
 
 
 def test_a_recording_of_nothing_does_not_claim_that_all_is_well(open_report: Open) -> None:
-    page = open_report(recordings.Process(duration=2).record())
+    page = open_report(simulation.Process(duration=2).record())
     assert "so nothing can be said" in page.inner_text("#answer")
     assert "No allocation was recorded" in page.inner_text("#flame")
 
@@ -105,7 +105,7 @@ def test_a_recording_of_nothing_does_not_claim_that_all_is_well(open_report: Ope
 def test_hostile_names_are_text(open_report: Open, many: int) -> None:
     names = [*HOSTILE, *(f"com.example.Class{i}.method" for i in range(many))]
     stacks = [
-        [recordings.MALLOC, Frame(name, "java", name, name, 3), Frame("main", "native", name)]
+        [simulation.MALLOC, Frame(name, "java", name, name, 3), Frame("main", "native", name)]
         for name in names
     ]
     recording = with_info(
@@ -157,10 +157,10 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
 
 
 def test_the_answer_says_what_the_recording_can_exclude(open_report: Open) -> None:
-    process = recordings.Process(30, 1)
+    process = simulation.Process(30, 1)
     process.add(
-        recordings.inflater("com.example.Shop.serve", "com.example.Main.main"),
-        recordings.Churn(300, 7160, 0.1),
+        simulation.inflater("com.example.Shop.serve", "com.example.Main.main"),
+        simulation.Churn(300, 7160, 0.1),
     )
     for interval, words in ((32 << 10, "No leak found in 30.0 s: no site leaks more than "), (1 << 20, "")):
         recording = process.record(interval=interval)

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-import recordings
+from harness import simulation
+from harness.screens.report_pages import GRAPH, HOSTILE, LEAK, Open, plain
 from offheap.analysis.diff.diff import diff
 from offheap.analysis.diff.results import Diff
 from offheap.errors import UserError
 from offheap.report.html import page as html
-from report_pages import GRAPH, HOSTILE, LEAK, Open, plain
 
 
 @pytest.fixture(scope="module")
 def grown() -> Diff:
     """OLD leaks slowly and expands images; NEW leaks faster, has a new cache and expands no images."""
-    old, new = recordings.Process(duration=30, seed=4), recordings.Process(duration=30, seed=5)
-    old.add(recordings.inflater(LEAK), recordings.Leak(rate=50, size=7160))
-    new.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
-    old.add(recordings.native_stack("expand_image"), recordings.Leak(rate=100, size=9000))
-    new.add(recordings.native_stack("cache_put"), recordings.Leak(rate=30, size=9000))
-    new.add(recordings.native_stack(HOSTILE[1]), recordings.Leak(rate=1, size=9000))
+    old, new = simulation.Process(duration=30, seed=4), simulation.Process(duration=30, seed=5)
+    old.add(simulation.inflater(LEAK), simulation.Leak(rate=50, size=7160))
+    new.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=7160))
+    old.add(simulation.native_stack("expand_image"), simulation.Leak(rate=100, size=9000))
+    new.add(simulation.native_stack("cache_put"), simulation.Leak(rate=30, size=9000))
+    new.add(simulation.native_stack(HOSTILE[1]), simulation.Leak(rate=1, size=9000))
     return diff(old.record(exact=True), new.record(exact=True), stacks=True)
 
 

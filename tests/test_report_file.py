@@ -17,14 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
+from harness.paths import WEB
+from harness.screens.report_pages import LEAK, with_info
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
 from offheap.recording.model import Info, Recording
 from offheap.report.html import page as html
 from offheap.report.html.payload import payload
-from report_pages import LEAK, WEB, with_info
 
 
 def test_the_policy_allows_nothing_but_the_pages_own_script_and_style(template: Path) -> None:

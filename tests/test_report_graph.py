@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
-import recordings
+from harness import simulation
+from harness.screens.report_pages import GRAPH, LEAK, Open, plain
 from offheap.analysis.leaks.leaks import suspects
 from offheap.quantities import format_size
 from offheap.recording.model import Recording
-from report_pages import GRAPH, LEAK, Open, plain
 
 
 def test_the_flame_graph_answers_to_the_keyboard(open_report: Open, leaking: Recording) -> None:
@@ -84,15 +84,15 @@ def test_a_source_without_a_stack_weighs_nothing(open_report: Open, leaking: Rec
 def test_the_flame_graph_opens_on_what_leaks_not_on_reservations(
     open_report: Open, leak: Literal["malloc", "mmap"]
 ) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    behaviour: dict[str, recordings.Behaviour] = {
-        "malloc": recordings.Born((0.2,), 9000),
-        "mmap": recordings.Born((0.2,), 4 << 30),
+    process = simulation.Process(duration=30, seed=3)
+    behaviour: dict[str, simulation.Behaviour] = {
+        "malloc": simulation.Born((0.2,), 9000),
+        "mmap": simulation.Born((0.2,), 4 << 30),
     }
-    behaviour[leak] = recordings.Leak(rate=200, size=8192)
-    process.add(recordings.inflater(LEAK), behaviour["malloc"])
-    process.add(recordings.native_stack("map_segment"), behaviour["mmap"], kind=2)
-    process.add(recordings.native_stack("reserve_heap"), recordings.Born((0.1,), 4 << 30), kind=2)
+    behaviour[leak] = simulation.Leak(rate=200, size=8192)
+    process.add(simulation.inflater(LEAK), behaviour["malloc"])
+    process.add(simulation.native_stack("map_segment"), behaviour["mmap"], kind=2)
+    process.add(simulation.native_stack("reserve_heap"), simulation.Born((0.1,), 4 << 30), kind=2)
     recording = process.record(exact=True)
     page = open_report(recording)
     first = suspects(recording)[0]
@@ -126,9 +126,9 @@ def test_the_flame_graph_opens_on_what_leaks_not_on_reservations(
 
 
 def test_find_shows_the_kind_of_memory_that_the_suspect_holds(open_report: Open) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=8192))
-    process.add(recordings.native_stack("map_segment"), recordings.Leak(rate=20, size=8192), kind=2)
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=8192))
+    process.add(simulation.native_stack("map_segment"), simulation.Leak(rate=20, size=8192), kind=2)
     page = open_report(process.record(exact=True))
     assert page.input_value("#source") == "malloc"
     page.locator("tr.suspect button.open").nth(1).click()
@@ -162,9 +162,9 @@ def test_text_is_found_as_it_stands_and_an_expression_between_slashes(
 
 
 def test_find_in_the_flame_graph_shows_the_name_and_finds_no_longer_ones(open_report: Open) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
-    process.add(recordings.inflater(f"{LEAK}Cached"), recordings.Churn(rate=300, size=9000, lifetime=1))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=7160))
+    process.add(simulation.inflater(f"{LEAK}Cached"), simulation.Churn(rate=300, size=9000, lifetime=1))
     page = open_report(process.record(exact=True))
     page.click("text=Find in the flame graph")
     assert page.input_value("#search") == f'"{LEAK}"'
@@ -208,8 +208,8 @@ TREE = "std::_Rb_tree<int, std::pair<int const, app::Thread<char>>, std::less<in
 
 
 def test_cpp_names_are_folded_as_in_the_terminal_and_whole_on_demand(open_report: Open) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.native_stack("app::remember(int)", TREE), recordings.Leak(rate=200, size=7160))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.native_stack("app::remember(int)", TREE), simulation.Leak(rate=200, size=7160))
     page = open_report(process.record(exact=True))
     folded = "std::_Rb_tree<…>::emplace"
     name = page.locator("#suspect-1 .stack .name", has_text="Rb_tree")

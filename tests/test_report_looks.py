@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import recordings
+from harness import simulation
+from harness.screens.report_pages import Open, plain, with_stacks
 from offheap.analysis.leaks.leaks import suspects
 from offheap.recording.model import Frame, Recording
 from offheap.report.html import page as html
-from report_pages import Open, plain, with_stacks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -78,7 +78,7 @@ def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_mega
     ]
     trunks = [[methods[j] for j in random.integers(0, 8000, 14)] for _ in range(300)]
     stacks = [
-        [recordings.MALLOC, *(methods[j] for j in random.integers(0, 8000, 16)), *trunks[i % 300]]
+        [simulation.MALLOC, *(methods[j] for j in random.integers(0, 8000, 16)), *trunks[i % 300]]
         for i in range(20_000)
     ]
     recording = with_stacks(stacks, blocks=60_000, snapshots=20)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import recordings
+from harness import simulation
+from harness.screens.report_pages import GRAPH, LEAK, Open, plain
 from offheap.analysis.leaks.leaks import ranking
 from offheap.quantities import format_count, format_size
 from offheap.recording.model import OwnersOverTime, Recording
-from report_pages import GRAPH, LEAK, Open, plain
 
 
 def test_history_is_drawn_and_read_off_under_the_cursor(open_report: Open, leaking: Recording) -> None:
@@ -127,8 +127,8 @@ def test_filters_leave_the_stacks_of_a_thread_a_module_or_a_function(
 
 
 def test_a_thread_of_a_shared_stack_counts_as_much_as_it_holds(open_report: Open) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=7160))
     recording = process.record(exact=True)
     live = recording.live.copy()
     live["thread"] = np.arange(len(live)) % 4 == 0
@@ -178,10 +178,10 @@ def test_an_address_opens_the_same_view(open_report: Open, leaking: Recording) -
 
 
 def test_blocks_are_those_of_the_whole_site_in_any_range(open_report: Open) -> None:
-    process = recordings.Process(30.0, seed=2)
+    process = simulation.Process(30.0, seed=2)
     feed = "com.example.Feed.open"
-    process.add(recordings.inflater(feed), recordings.Leak(40, 7_160))
-    process.add(recordings.inflater(feed, zcalloc=True), recordings.Leak(40, 112))
+    process.add(simulation.inflater(feed), simulation.Leak(40, 7_160))
+    process.add(simulation.inflater(feed, zcalloc=True), simulation.Leak(40, 112))
     recording = process.record(interval=4096, until=30.0)
     page = open_report(recording)
     whole = page.inner_text("tr.suspect td:last-child").split()[0]

@@ -9,29 +9,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import recordings
+from harness import simulation
+from harness.screens.report_pages import LEAK, Open, plain
 from offheap.analysis.diff.diff import diff
 from offheap.analysis.leaks.leaks import ranking, suspects
 from offheap.recording.model import Recording
 from offheap.report.html import page as html
 from offheap.report.html import payload as payload_module
 from offheap.report.html.payload import payload
-from report_pages import LEAK, Open, plain
 
 
 @pytest.fixture(scope="module")
 def many() -> Recording:
     """Three leaks, two of them by one method, and 80 sites that come and go."""
-    process = recordings.Process(duration=30, seed=3)
+    process = simulation.Process(duration=30, seed=3)
     for caller in ("com.example.Nightly.importAll", "com.example.Admin.importOne"):
         process.add(
-            recordings.inflater(LEAK, "com.example.Retry.again", caller), recordings.Leak(rate=100, size=7160)
+            simulation.inflater(LEAK, "com.example.Retry.again", caller), simulation.Leak(rate=100, size=7160)
         )
-    process.add(recordings.native_stack("slow_leak"), recordings.Leak(rate=10, size=900))
+    process.add(simulation.native_stack("slow_leak"), simulation.Leak(rate=10, size=900))
     for number in range(80):
         process.add(
-            recordings.inflater(f"com.example.Part{number}.work"),
-            recordings.Churn(rate=20 + number, size=3000, lifetime=1),
+            simulation.inflater(f"com.example.Part{number}.work"),
+            simulation.Churn(rate=20 + number, size=3000, lifetime=1),
         )
     return process.record(exact=True)
 
@@ -87,8 +87,8 @@ def test_sites_beyond_the_bound_are_said_to_be_left_out(
 
 
 def test_sites_of_a_diff_are_paged(open_report: Open, many: Recording, tmp_path: Path) -> None:
-    old = recordings.Process(duration=30, seed=3)
-    old.add(recordings.native_stack("gone"), recordings.Leak(rate=10, size=900))
+    old = simulation.Process(duration=30, seed=3)
+    old.add(simulation.native_stack("gone"), simulation.Leak(rate=10, size=900))
     path = tmp_path / "diff.html"
     found = diff(old.record(exact=True), many, stacks=True)
     html.write_diff(found, path)
@@ -117,11 +117,11 @@ def test_two_sites_of_one_name_show_their_callers(open_report: Open, many: Recor
 
 @pytest.mark.parametrize(("blocks", "unit"), [(40, "s"), (7, "min")])
 def test_all_rates_of_a_page_have_one_unit(open_report: Open, blocks: int, unit: str) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=blocks, size=7160))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=blocks, size=7160))
     # Alone these would be told by the minute and by the hour.
-    process.add(recordings.native_stack("slow_leak"), recordings.Leak(rate=10, size=900))
-    process.add(recordings.native_stack("slower_leak"), recordings.Leak(rate=2, size=50))
+    process.add(simulation.native_stack("slow_leak"), simulation.Leak(rate=10, size=900))
+    process.add(simulation.native_stack("slower_leak"), simulation.Leak(rate=2, size=50))
     recording = process.record(exact=True)
     page = open_report(recording)
     if page.locator("#more").is_visible():
@@ -136,10 +136,10 @@ def test_all_rates_of_a_page_have_one_unit(open_report: Open, blocks: int, unit:
 
 
 def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> None:
-    process = recordings.Process(duration=30, seed=3)
-    leak = process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=8192))
-    process.add(recordings.native_stack("churn"), recordings.Churn(rate=200, size=8192, lifetime=1))
-    process.add(recordings.native_stack("reserve_heap"), recordings.Born((0.1, 20.0), 1 << 30), kind=2)
+    process = simulation.Process(duration=30, seed=3)
+    leak = process.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=8192))
+    process.add(simulation.native_stack("churn"), simulation.Churn(rate=200, size=8192, lifetime=1))
+    process.add(simulation.native_stack("reserve_heap"), simulation.Born((0.1, 20.0), 1 << 30), kind=2)
     recording = process.record(exact=True)
     data = payload(recording, ranking(recording))["process"]
     both = np.array(data["malloc_bytes"]) + np.array(data["mapped_bytes"])
@@ -157,8 +157,8 @@ def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> No
 
 def test_the_axis_of_bytes_begins_at_zero(open_report: Open) -> None:
     """RSS that goes from 100 to 108 MiB is a full chart with a slight slope."""
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=40, size=7160))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=40, size=7160))
     recording = process.record(exact=True)
     rss = recording.process.copy()
     rss["rss_bytes"] = (np.linspace(100, 108, len(rss)) * 2**20).astype(np.uint64)
@@ -176,10 +176,10 @@ def test_the_axis_of_bytes_begins_at_zero(open_report: Open) -> None:
 
 
 def test_an_open_site_says_what_bounds_a_cache_that_fills(open_report: Open) -> None:
-    process = recordings.Process(duration=120, seed=1)
-    stack = (recordings.MALLOC, recordings.native("page1Alloc", "libsqlitejdbc.so"), recordings.java(LEAK))
-    process.add(stack, recordings.WarmUp(6000, 8192, 40.0))
-    process.add(recordings.native_stack("slow_leak"), recordings.Leak(rate=10, size=900))
+    process = simulation.Process(duration=120, seed=1)
+    stack = (simulation.MALLOC, simulation.native("page1Alloc", "libsqlitejdbc.so"), simulation.java(LEAK))
+    process.add(stack, simulation.WarmUp(6000, 8192, 40.0))
+    process.add(simulation.native_stack("slow_leak"), simulation.Leak(rate=10, size=900))
     process.collections = [(float(time), "full") for time in range(5, 120, 10)]
     recording = process.record(exact=True)
     page = open_report(recording)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import recordings
+from harness import simulation
+from harness.recordings.framework_stacks import recorded
+from harness.screens.report_pages import Open, plain
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.stacks.folding import folds
 from offheap.recording.model import Recording
-from report_pages import Open, plain
-from test_framework_stacks import recorded
 
 
 def leaking(name: str) -> Recording:
     stack, main = recorded(name)
-    process = recordings.Process(duration=30, seed=3)
-    process.add(stack, recordings.Leak(rate=100, size=8192))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(stack, simulation.Leak(rate=100, size=8192))
     recording = process.record(exact=True)
     return replace(recording, info=replace(recording.info, main_class=main))
 

@@ -17,6 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.paths import ROOT
+from harness.simulation import (
+    Churn,
+    JustInTime,
+    Leak,
+    Process,
+    compiler,
+    inflater,
+    java,
+    large,
+    native,
+    native_stack,
+)
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.leaks import ranking, suspects
@@ -36,9 +49,8 @@ from offheap.report.terminal.tree import print_tree
 from offheap.report.text.printable import place, printable
 from offheap.report.ticket import markdown
 from offheap.report.ticket import ticket as ticket_report
-from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, java, large, native, native_stack
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "json.md"
+DOCUMENT = ROOT / "docs" / "json.md"
 DEEP = tuple(f"com.example.Deep.call{i}" for i in range(30))
 
 

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recordings
+from harness import simulation
+from harness.command_line import offheap
+from harness.jvms.zoo import Running
+from harness.paths import JAVA
+from harness.screens.report_pages import LEAK, Open, plain
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.rss_beside_leak import rss_beside_leak
 from offheap.analysis.leaks.ticket import ticket
@@ -20,16 +24,14 @@ from offheap.quantities import format_size
 from offheap.recording.model import OwnersOverTime, Recording
 from offheap.report.ticket import plain as plain_text
 from offheap.report.ticket import ticket as ticket_report
-from report_pages import LEAK, Open, plain
-from zoo import Running, offheap
 
 MIB = 2**20
 
 
 def leaking(kind: int = 1) -> Recording:
     """8.2 MiB in 30 s."""
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=40, size=7160), kind=kind)
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=40, size=7160), kind=kind)
     return process.record(exact=True)
 
 
@@ -106,7 +108,7 @@ def test_malloc_that_gave_back_more_than_leaked_is_named_once() -> None:
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gives-back")
-    source = Path(__file__).parent / "java" / "GivesBack.java"
+    source = JAVA / "GivesBack.java"
     # Without --release: jdk.unsupported is no part of a release's interface.
     command = [str(jdk / "bin" / "javac"), "-nowarn", "-source", "11", "-target", "11", "-d", str(folder)]
     subprocess.run([*command, str(source)], check=True, capture_output=True, timeout=120)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import compile_c
+from harness import needs
+from harness.jvms.zoo import Running, Zoo, programs
+from harness.native.compiler import compile_c
 from offheap.errors import UserError
 from offheap.probe.live_files import run_folder
 from offheap.recording import load
-from zoo import Running, Zoo, programs
 
 Jre = Callable[[int], Path]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import needs
+from harness import needs
 from offheap.probe.live_files import run_folder, search
 
 pytestmark = pytest.mark.usefixtures("probe_library")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.simulation import Behaviour, Cache, Churn, Leak, Process, WarmUp, native_stack
 from offheap.analysis.sites.sites import SiteTable, table
 from offheap.analysis.statistics.estimates import Estimates
 from offheap.analysis.verdicts import signs, site_rates, survivor_layer
 from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason, Verdict
-from recordings import Behaviour, Cache, Churn, Leak, Process, WarmUp, native_stack
 
 
 def estimates(*values: tuple[float, float]) -> Estimates:

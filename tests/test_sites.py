@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from harness.simulation import (
+    MALLOC,
+    Churn,
+    Leak,
+    Process,
+    compiler,
+    inflater,
+    java,
+    jvm,
+    native,
+    native_stack,
+)
 from offheap.analysis.sites.sites import group, sites
 from offheap.analysis.stacks import frames
 from offheap.analysis.stacks.blame import blamed
 from offheap.recording.model import Frame
-from recordings import MALLOC, Churn, Leak, Process, compiler, inflater, java, jvm, native, native_stack
 
 CALLERS = ("com.example.Foo.bar", "com.example.Main.main")
 

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import needs
+from harness import needs
+from harness.paths import TESTS
 from offheap.proc import glibc_chunks, maps, smaps, threads
 from offheap.proc.pagemap import PAGE, Pagemap, Present
 
-DATA = Path(__file__).parent / "data" / "smaps"
+DATA = TESTS / "data" / "smaps"
 SAMPLES = ("11-parallel", "17-serial", "21-g1", "25-z")
 MIB = 1 << 20
 NO_PID = 1 << 22  # above every kernel.pid_max

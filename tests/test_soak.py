@@ -10,77 +10,88 @@ from types import ModuleType
 
 import pytest
 
-import needs
-import soak
+from harness import needs
+from harness.paths import BENCHMARKS
+from harness.survival import survival_matrix
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
-
-def todays() -> list[soak.Cell]:
+def todays() -> list[survival_matrix.Cell]:
     """One cell a JDK: collector, flags, end, and how the probe comes in turn with the day.
 
-    A name tells all of a cell: `benchmarks/soak.py --only NAME` runs it on any other day.
+    A name tells all of a cell: `benchmarks/survival/soak.py --only NAME` runs it on any other day.
     """
     day = datetime.date.today().toordinal()
     chosen = []
-    for turn, jdk in enumerate(soak.JDKS):
-        machines = [machine for machine in soak.machines() if machine.jdk == jdk]
+    for turn, jdk in enumerate(survival_matrix.JDKS):
+        machines = [machine for machine in survival_matrix.machines() if machine.jdk == jdk]
         # 11 has no factor in common with 40 machines, nor do 4 cells with what is left of the day by then.
         machine = machines[(day * 11 + turn * 7) % len(machines)]
-        cells = soak.cells([machine])
+        cells = survival_matrix.cells([machine])
         chosen.append(cells[(day + turn) % len(cells)])
     return chosen
 
 
 @pytest.fixture(scope="module")
-def stress(jdk: Path, probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> soak.Stress:
-    return soak.Stress(jdk, tmp_path_factory.mktemp("soak"), divisor=40, library=probe_library)
+def stress(
+    jdk: Path, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> survival_matrix.Stress:
+    return survival_matrix.Stress(jdk, tmp_path_factory.mktemp("soak"), divisor=40, library=probe_library)
 
 
 @pytest.mark.parametrize("cell", todays(), ids=str)
-def test_the_jvm_survives(cell: soak.Cell, stress: soak.Stress, jres: dict[int, Path]) -> None:
+def test_the_jvm_survives(
+    cell: survival_matrix.Cell, stress: survival_matrix.Stress, jres: dict[int, Path]
+) -> None:
     if cell.machine.jdk not in jres or not stress.present(cell.machine):
         needs.skip(f"a JRE {cell.machine.jdk} with {cell.machine.collector} in .jres", needs.JRES)
     assert not stress.run(cell).failures
 
 
 def test_the_matrix_is_whole() -> None:
-    cells = soak.cells(soak.machines())
+    cells = survival_matrix.cells(survival_matrix.machines())
     assert len(set(cells)) == 4 * 5 * 8 * 4
     half = cells[: len(cells) // 2]
     assert len({(cell.machine, cell.entry) for cell in half}) == 4 * 5 * 8 * 2
-    for entry in soak.ENTRIES:
+    for entry in survival_matrix.ENTRIES:
         assert {(c.machine.flags, c.exact) for c in half if c.entry == entry} == {
-            (flags, exact) for flags in soak.FLAGS for exact in (False, True)
+            (flags, exact) for flags in survival_matrix.FLAGS for exact in (False, True)
         }
-    for jdk in soak.JDKS:
-        assert {m.end for m in soak.machines() if m.jdk == jdk and m.flags == "default"} == set(soak.ENDS)
+    for jdk in survival_matrix.JDKS:
+        assert {m.end for m in survival_matrix.machines() if m.jdk == jdk and m.flags == "default"} == set(
+            survival_matrix.ENDS
+        )
 
 
-def test_a_difference_is_a_failure(stress: soak.Stress, jres: dict[int, Path], tmp_path: Path) -> None:
+def test_a_difference_is_a_failure(
+    stress: survival_matrix.Stress, jres: dict[int, Path], tmp_path: Path
+) -> None:
     """Under something that is not the probe: the JVM runs well, and no live file comes of it."""
     needs.jre(17, 17 in jres)
-    machine = soak.Machine(17, "Serial", "default", "exit")
-    other = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=Path("/nowhere/liboffheap.so"))
-    failures = other.run(soak.Cell(machine, "preload", exact=False)).failures
+    machine = survival_matrix.Machine(17, "Serial", "default", "exit")
+    other = survival_matrix.Stress(
+        stress.jdk_home, tmp_path, divisor=1000, library=Path("/nowhere/liboffheap.so")
+    )
+    failures = other.run(survival_matrix.Cell(machine, "preload", exact=False)).failures
     assert any("live files" in failure for failure in failures)
     assert any("cannot be preloaded" in failure for failure in failures)
 
 
 def test_an_empty_recording_is_a_failure(
-    stress: soak.Stress, jres: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stress: survival_matrix.Stress, jres: dict[int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs.jre(17, 17 in jres)
-    shorter = soak.Stress(stress.jdk_home, tmp_path, divisor=1000, library=stress.library)
-    cell = soak.Cell(soak.Machine(17, "Serial", "default", "return"), "preload", exact=False)
+    shorter = survival_matrix.Stress(stress.jdk_home, tmp_path, divisor=1000, library=stress.library)
+    cell = survival_matrix.Cell(
+        survival_matrix.Machine(17, "Serial", "default", "return"), "preload", exact=False
+    )
     assert not shorter.run(cell).failures
-    monkeypatch.setattr(soak, "_options", lambda exact: "interval=1048576g")
+    monkeypatch.setattr(survival_matrix, "_options", lambda exact: "interval=1048576g")
     assert shorter.run(cell).failures == ("nothing was recorded",)
 
 
 @pytest.fixture
 def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """benchmarks/soak.py, which has the name of what it runs."""
+    """benchmarks/survival/soak.py, which has the name of what it runs."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     spec = importlib.util.spec_from_file_location("soak_matrix", BENCHMARKS / "soak.py")
     assert spec
@@ -94,19 +105,19 @@ def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_of_two_lines_for_one_cell_the_later_counts(matrix: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "soak.jsonl"
     assert matrix.read_kept(file, 1) == {}
-    failed = soak.Result(("exit status -11",), 0, 0, {})
+    failed = survival_matrix.Result(("exit status -11",), 0, 0, {})
     for cell, divisor, probe, result in [
         ("a", 1, "old", failed),
         ("b", 40, "old", failed),
-        ("a", 1, "new", soak.Result((), 3, 40, {"truncated": 7})),
+        ("a", 1, "new", survival_matrix.Result((), 3, 40, {"truncated": 7})),
     ]:
         matrix.Kept(cell, divisor, probe, 27.5, result).append(file)
     kept = matrix.read_kept(file, 1)
     assert list(kept) == ["a"]
-    assert kept["a"].result == soak.Result((), 3, 40, {"truncated": 7})
+    assert kept["a"].result == survival_matrix.Result((), 3, 40, {"truncated": 7})
     tally = matrix.Tally()
-    machine = soak.Machine(17, "Serial", "default", "exit")
-    tally.add(soak.Cell(machine, "preload", exact=False), kept["a"], "new")
+    machine = survival_matrix.Machine(17, "Serial", "default", "exit")
+    tally.add(survival_matrix.Cell(machine, "preload", exact=False), kept["a"], "new")
     text = "\n".join(matrix.tables(tally, 1))
     assert "1 cells in 0 minutes" in text
     assert "1 of them with the probe as it was" in text

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from left_live_files import writing
+from harness.hostile.left_live_files import writing
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap import recording
 from offheap.errors import UserError
 from offheap.probe import control
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.sampling import Sampling, running
 from offheap.probe.sole_recorder import recorder_of, sole_recorder
-from waiting_jvm import waiting_jvm
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 

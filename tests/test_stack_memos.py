@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import soak
-from native import PROBE
+from harness import needs
+from harness.paths import JAVA, PROBE
+from harness.survival import survival_matrix
 from offheap.probe import checkout
 
-SOURCE = Path(__file__).parent / "java" / "Restacks.java"
+SOURCE = JAVA / "Restacks.java"
 RESERVED = 2816  # offset of struct offheap_header's `reserved`, 160 words
 
 pytestmark = needs.on_x86_64  # where alone Java stacks are recognised
@@ -66,7 +66,7 @@ def verifying_probe() -> Path:
 
 @pytest.fixture(scope="module")
 def jar(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return soak.compile_agent(jdk, SOURCE, tmp_path_factory.mktemp("restacks"))
+    return survival_matrix.compile_agent(jdk, SOURCE, tmp_path_factory.mktemp("restacks"))
 
 
 @pytest.mark.parametrize(

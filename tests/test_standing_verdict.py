@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.recordings.replay import Sampled
+from harness.simulation import Blocks, Churn, Process, UnevenLeak, inflater, native_stack
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.live.standing_verdict import HOLD_MOST, LOOKS, Standing, hold, settled
 from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason
 from offheap.live.follower import Follower
 from offheap.recording.model import Recording
-from recordings import Blocks, Churn, Process, UnevenLeak, inflater, native_stack
-from test_watching import Sampled
 
 # Seconds from each look to the next, and what it judged.
 HISTORIES = st.lists(st.tuples(st.floats(0.5, 30), st.sampled_from(Reason)), min_size=1, max_size=60)

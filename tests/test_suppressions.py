@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.simulation import MALLOC, java, native
 from offheap.errors import UserError
 from offheap.formats.suppressions import Suppression, parse, read
-from recordings import MALLOC, java, native
 
 STACK = (
     MALLOC,

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.simulation import Leak, Process, inflater, native_stack
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Frame, OwnersOverTime, Recording
-from recordings import Leak, Process, inflater, native_stack
 
 OWNED = inflater("com.example.Shop.serve", "com.example.Main.main")
 UNOWNED = native_stack("keep_frame", "decode")

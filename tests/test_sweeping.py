@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from left_live_files import left, writing
+from harness.hostile.left_live_files import left, writing
+from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.cli import main as cli
 from offheap.probe import contract, control
 from offheap.probe.contract import State
 from offheap.probe.live_files import folders, stale_files
 from offheap.proc import status
-from waiting_jvm import waiting_jvm
 
 DAY = 24 * 3600.0
 NAME = "offheap-7-0123456789abcdef.live"

@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import needs
-from elf_images import (
-    build_id,
-    names,
-    program,
-    run,
-    shared_library,
-    symbols,
-)
+from harness import needs
+from harness.native.elf_images import build_id, names, program, run, shared_library, symbols
 from offheap.proc.elf import SECTION_EXECUTE, SYMBOL, ElfImage, SymbolTable
 from offheap.symbols import Symbolizer, lines
 from offheap.symbols.functions import FunctionTable

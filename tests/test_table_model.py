@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 
 # What a change of probe/store/table.c breaks: the text, what stands there instead, what the model then says.
 MISTAKES = {

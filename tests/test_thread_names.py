@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import soak
+from harness import needs
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.plugins.rotation import one_a_row
+from harness.survival import survival_matrix
 from offheap import recording
 from offheap.recording.model import Recording
-from turns import by_day
-from zoo import JRE_VERSIONS
 
 # Threads that have live blocks at the end of any run; the kernel keeps 15 characters of a name.  The X is of
 # JDK 21, whose ZGC has one generation by default; the serial collector is the VM thread's own work.
@@ -37,7 +37,7 @@ WORK = {
 
 @pytest.fixture(scope="module")
 def jar(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return soak.compile_stress(jdk, tmp_path_factory.mktemp("names"))
+    return survival_matrix.compile_stress(jdk, tmp_path_factory.mktemp("names"))
 
 
 def record_stress(java: Path, jar: Path, library: Path, folder: Path, *options: str) -> Recording:
@@ -68,12 +68,12 @@ def blocks_by_work(found: Recording) -> dict[str, Counter[str]]:
     return blocks
 
 
-@pytest.mark.parametrize(("version", "collector"), by_day(JRE_VERSIONS, COLLECTING))
+@pytest.mark.parametrize(("version", "collector"), one_a_row(JRE_VERSIONS, COLLECTING))
 def test_the_jvms_own_threads_have_names(
     version: int, collector: str, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """Compilers and collectors name themselves only after their first allocations."""
-    java, options = jre(version), soak.COLLECTORS[collector]
+    java, options = jre(version), survival_matrix.COLLECTORS[collector]
     if subprocess.run([java, *options, "-version"], capture_output=True, timeout=60).returncode:
         needs.skip(f"a JRE {version} with {collector}", "use another build of that JDK in .jres")
     found = record_stress(java, jar, probe_library, tmp_path, *options, "-XX:+AlwaysPreTouch")

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from harness.simulation import Churn, JustInTime, Leak, Process, compiler, inflater, native_stack
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.ticket import MOST_SUSPECTS, ticket
 from offheap.recording.model import OwnersOverTime, Recording
@@ -25,7 +26,6 @@ from offheap.report.text.printable import printable
 from offheap.report.ticket import fragment, markdown, plain
 from offheap.report.ticket import ticket as report
 from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
-from recordings import Churn, JustInTime, Leak, Process, compiler, inflater, native_stack
 
 MIB = 1 << 20
 LEAKED = 200 * 40_000  # bytes a second

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import recordings
+from harness import simulation
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.touched_bytes import requested_and_touched
 from offheap.recording.model import Recording
@@ -16,8 +16,8 @@ MIB = 1 << 20
 
 
 def leaking(size: int) -> Recording:
-    process = recordings.Process(duration=60, seed=3)
-    process.add(recordings.inflater("com.example.Feed.open"), recordings.Leak(rate=3 * MIB / size, size=size))
+    process = simulation.Process(duration=60, seed=3)
+    process.add(simulation.inflater("com.example.Feed.open"), simulation.Leak(rate=3 * MIB / size, size=size))
     return process.record(exact=True)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.simulation import Leak, Process, inflater, java, native, native_stack
 from offheap.analysis.totals.tree import Node, tree
 from offheap.recording.model import Frame
-from recordings import Leak, Process, inflater, java, native, native_stack
 
 
 def names(nodes: tuple[Node, ...]) -> list[str]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from turns import one_by_day
-from waiting_jvm import WaitingJVM, read_line
+from harness import needs
+from harness.jvms.waiting_jvm import WaitingJVM, read_line
+from harness.paths import JAVA
+from harness.plugins.rotation import one_of
 
 MIB = 1 << 20
 
@@ -24,7 +25,7 @@ pytestmark = needs.tracing
 @pytest.fixture(scope="module")
 def burst(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("burst")
-    source = Path(__file__).parent / "java" / "Burst.java"
+    source = JAVA / "Burst.java"
     # Without --release: jdk.unsupported is no part of a release's interface.
     command = [str(jdk / "bin" / "javac"), "-nowarn", "-source", "11", "-target", "11", "-d", str(folder)]
     subprocess.run([*command, str(source)], check=True, capture_output=True, timeout=120)
@@ -70,7 +71,7 @@ def check(pid: int, how: str) -> None:
     assert before["free_resident_bytes"] - after["free_resident_bytes"] == pytest.approx(foretold, rel=0.03)
 
 
-@pytest.mark.parametrize("version", one_by_day([17, 21, 25]))
+@pytest.mark.parametrize("version", one_of([17, 21, 25]))
 def test_the_jvm_trims(version: int, jre: Callable[[int], Path], burst: Path) -> None:
     with bursting(jre(version), burst) as jvm:
         check(jvm.pid, "System.trim_native_heap")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import PROBE, compile_c
+from harness import needs
+from harness.hostile.seccomp import forbid
+from harness.native.compiler import compile_c
+from harness.native.unwinder_programs import LIBRARY_FLAGS, PROGRAM_FLAGS, PROGRAMS, UNWINDER, Programs, build
+from harness.paths import PROBE
 from offheap.probe import checkout
-from seccomp import forbid
-from unwinder_programs import LIBRARY_FLAGS, PROGRAM_FLAGS, PROGRAMS, UNWINDER, Programs, build
 
 # As if glibc were older than 2.35, which brought _dl_find_object: dl_iterate_phdr then.
 OLD_GLIBC = [PROGRAMS / "unwind_old_glibc.c"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from native import PROBE
-from unwinder_programs import UNWINDER, build
+from harness import needs
+from harness.native.unwinder_programs import UNWINDER, build
+from harness.paths import PROBE
 
 pytestmark = needs.on_x86_64  # the lying rules are its
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.paths import TESTS
 from offheap.jvm import system_map, vm_info
 from offheap.jvm.vm_info import Place, Usage
 
-DATA = Path(__file__).parent / "data" / "vm"
+DATA = TESTS / "data" / "vm"
 KIB, MIB = 1 << 10, 1 << 20
 HEAP = (0xF4000000, 0x100000000)
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import zoo as zoo_programs
-from footprint import compile_footprint, footprint_jvm
+from harness import needs
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.footprint import compile_footprint, footprint_jvm
+from harness.jvms.zoo import Running, Zoo
+from harness.plugins.rotation import one_a_row
 from offheap.inspect.process import inspect_process
 from offheap.jvm import nmt, vm_info, vm_places
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import maps
-from turns import by_day
-from zoo import Running, Zoo
 
 
 def borders(places: list[vm_info.Place], part: str) -> list[tuple[int, int]]:
@@ -26,7 +26,7 @@ def borders(places: list[vm_info.Place], part: str) -> list[tuple[int, int]]:
 
 @needs.tracing
 @pytest.mark.parametrize(
-    ("version", "collector"), by_day((11, 17, 21, 25), ("parallel", "g1", "serial", "z"))
+    ("version", "collector"), one_a_row((11, 17, 21, 25), ("parallel", "g1", "serial", "z"))
 )
 def test_the_places_are_those_the_jvm_tells(
     version: int, collector: str, jre: Callable[[int], Path], jdk: Path

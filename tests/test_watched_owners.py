@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driven_app import Driven, drive
+from harness.recordings.blocks_and_levels import BLOCKS, LEVELS, MIB, owners, recorded
+from harness.recordings.replay import Replay, Whole, leaky
+from harness.screens.driven_app import Driven, drive
+from harness.simulation import Churn, Process, inflater
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
@@ -17,9 +20,6 @@ from offheap.analysis.live.live_owners import with_owners
 from offheap.live.follower import Follower
 from offheap.recording.model import OwnersOverTime
 from offheap.report.tui.widgets import Pager
-from recordings import Churn, Process, inflater
-from replay import Replay, Whole, leaky
-from test_reconcile import BLOCKS, LEVELS, MIB, owners, recorded
 
 PID = 4711
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_file_writer import LiveFileWriter, hook, native
+from harness.recordings.live_file_writer import LiveFileWriter, hook, native
+from harness.recordings.replay import Replay, Sampled, leaky, site, until, watched
+from harness.simulation import Blocks, Churn, Leak, Process, inflater, native_stack
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.statistics.estimate import Estimate
@@ -21,10 +22,7 @@ from offheap.live.follower import Follower
 from offheap.probe.contract import Mode, State
 from offheap.quantities import rate_unit
 from offheap.recording.capture.live_source import FollowedLiveFile
-from offheap.recording.live_update import LiveUpdate
 from offheap.report.tui import live_text
-from recordings import Blocks, Churn, Leak, Process, inflater, native_stack
-from replay import Replay, leaky, site, until, watched
 
 
 def test_figures_of_an_exact_recording_are_exact() -> None:
@@ -101,27 +99,6 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
             covered += growth.low <= real <= growth.high
             runs += 1
     assert covered >= 0.88 * runs, f"{covered} of {runs}"
-
-
-class Sampled(Replay):
-    """A process that has sampled blocks only: each with the probability it was sampled with."""
-
-    def update(self) -> LiveUpdate | None:
-        update = super().update()
-        if update is None or self._now is None:
-            return update
-        live, series = update.live, update.series.copy()
-        live["probability"] = -np.expm1(-live["size"].astype(float) / (512 * 1024))
-        weight = 1 / live["probability"]
-        for row in series:
-            of = live["stack"] == row["stack"]
-            size = live["size"][of].astype(float)
-            row["live_bytes"] = (size * weight[of]).sum()
-            row["live_bytes_variance"] = (size**2 * (weight[of] - 1) * weight[of]).sum()
-            row["live_blocks"] = weight[of].sum()
-        info = replace(update.info, mode="sampled", interval_bytes=512 * 1024)
-        self._now = replace(self._now, info=info, live=live, series=series)
-        return replace(update, info=info, live=live, series=series)
 
 
 def test_a_long_watch_keeps_few_moments_evenly_and_the_last_is_now() -> None:

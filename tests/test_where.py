@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
-import needs
-from footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
-from native import compile_c
+from harness import needs
+from harness.jvms.footprint import COLLECTORS, DIRECT, HEAP, MAPPED, WORKERS, compile_footprint, footprint_jvm
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
+from harness.native.compiler import compile_c
+from harness.plugins.rotation import one_a_row
 from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.inspect.process import _ANSWERING as ANSWERING
@@ -25,9 +28,6 @@ from offheap.inspect.process import inspect_process
 from offheap.jvm.attach import AttachedVM
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
-from turns import by_day
-from waiting_jvm import NOBODY, waiting_jvm
-from zoo import JRE_VERSIONS
 
 MIB = 1 << 20
 VERSIONS = JRE_VERSIONS
@@ -67,7 +67,7 @@ def check_program(accounts: Accounts) -> None:
 
 
 @needs.tracing
-@pytest.mark.parametrize(("version", "collector"), by_day(VERSIONS, COLLECTORS))
+@pytest.mark.parametrize(("version", "collector"), one_a_row(VERSIONS, COLLECTORS))
 def test_without_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:+ExplicitGCInvokesConcurrent") as jvm:
         accounts = inspect_process(jvm.pid)
@@ -95,7 +95,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
 
 
 @needs.tracing
-@pytest.mark.parametrize(("version", "collector"), by_day((21, 25), COLLECTORS))
+@pytest.mark.parametrize(("version", "collector"), one_a_row((21, 25), COLLECTORS))
 def test_with_tracking(version: int, collector: str, jre: Callable[[int], Path], classes: Path) -> None:
     with footprint_jvm(jre(version), classes, collector, "-XX:NativeMemoryTracking=summary") as jvm:
         accounts = inspect_process(jvm.pid)

@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from harness.jvms.waiting_jvm import read_line, waiting_jvm
 from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.cli import where_all
 from offheap.report.metrics import openmetrics
-from waiting_jvm import read_line, waiting_jvm
 
 WHERE = (sys.executable, "-m", "offheap", "where")
 

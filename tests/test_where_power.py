@@ -1,19 +1,13 @@
-"""Leaks of known rate added to real watches of healthy JVMs: benchmarks/where_power.py has the figures."""
+"""Leaks of known rate added to real watches of healthy JVMs: benchmarks/evaluation/owner_verdicts.py has the figures."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-
-import where_power
-
+from harness.evaluation import owner_verdicts
 from offheap.analysis.owners.verdict import judge
 
-WATCHES = where_power.watches()
+WATCHES = owner_verdicts.watches()
 RUNS = 24
 
 
@@ -22,13 +16,13 @@ def test_none_of_the_healthy_is_blamed() -> None:
         verdict = judge(one.over).verdict
         assert verdict.kind in ("stable", "cannot tell yet"), (one.name, verdict.why)
     steady = [one for one in WATCHES if not one.fills]
-    found = where_power.evaluate(steady, (0,), (60, 120), RUNS)
+    found = owner_verdicts.evaluate(steady, (0,), (60, 120), RUNS)
     assert all(counts["wrong"] == 0 for counts in found.values()), found
 
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_leak_is_seen_or_it_is_said_what_may_be(busy: bool) -> None:
     noise = [one for one in WATCHES if one.busy == busy and not one.fills]
-    found = where_power.evaluate(noise, (10, 1000), (120,), RUNS)
+    found = owner_verdicts.evaluate(noise, (10, 1000), (120,), RUNS)
     assert found[1000, 120]["right"] >= 0.9 * RUNS, found
     assert all(counts["wrong"] <= 1 for counts in found.values()), found

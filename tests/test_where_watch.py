@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.command_line import offheap
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.waiting_jvm import waiting_jvm
+from harness.jvms.zoo import Running, Zoo, programs
 from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.class_loaders import Loaders
 from offheap.proc import maps
 from offheap.recording import load
-from waiting_jvm import waiting_jvm
-from zoo import JRE_VERSIONS, Running, Zoo, offheap, programs
 
 STATS = """4711:
 ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type

@@ -1,4 +1,4 @@
-"""What `offheap where --watch` says of some of the zoo; benchmarks/where_zoo.py asks about all, and often."""
+"""What `offheap where --watch` says of some of the zoo; benchmarks/accuracy/where_zoo.py asks about all, and often."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-import needs
-import zoo as zoo_programs
-from zoo import Running, Zoo, offheap
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.zoo import Running, Zoo
 
 PROGRAMS = zoo_programs.programs()
 SECONDS = 24

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_file_writer import LiveFileWriter, hook, java
+from harness.command_line import offheap
+from harness.recordings.live_file_writer import LiveFileWriter, hook, java
 from offheap.probe.contract import Loss, Mode, State
-from zoo import offheap
 
 TICKS = 3000  # of 10 ms: half a minute
 BLOCKS = 6000

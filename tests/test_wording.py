@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from harness.paths import ROOT
+from harness.simulation import Process
 from offheap.report.text.wording import mode
-from recordings import Process
 
-ROOT = Path(__file__).parent.parent
 SOURCES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),

@@ -1,6 +1,6 @@
 """How often does the interval cover the truth?  The zip leak in a real JVM, sampled, against its own count.
 
-    .venv/bin/python benchmarks/coverage.py --runs 100
+    .venv/bin/python -m benchmarks.accuracy.coverage --runs 100
 
 Each run leaks 200 Inflaters a second under zip churn for four seconds and is recorded at the default
 interval.  What one Inflater holds is taken from a run that records every block.  Writes the table between
@@ -15,13 +15,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import document
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import test_zoo  # noqa: E402
-import zoo as zoo_programs  # noqa: E402
+from harness.jvms import java_homes, zoo_cases
+from harness.jvms import zoo as zoo_programs
+from harness.measuring import document
+from harness.paths import ROOT
 
 SECONDS = 4.0
 AT_ONCE = 3
@@ -33,12 +30,12 @@ def main() -> int:
     parser.add_argument("--jre", type=int, default=17)
     wanted = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
-    java = zoo_programs.java(wanted.jre)
+    java = java_homes.java(wanted.jre)
 
     def once(*options: str) -> tuple[dict[str, dict[str, float]], int]:
-        case = test_zoo.Case("inflaters", wanted.jre, "run", options)
+        case = zoo_cases.Case("inflaters", wanted.jre, "run", options)
         with tempfile.TemporaryDirectory(prefix="offheap-coverage-") as folder:
-            recorded = test_zoo.record(case, java, zoo, Path(folder), SECONDS)
+            recorded = zoo_cases.record(case, java, zoo, Path(folder), SECONDS)
         return recorded.leaks["suspects"][0], recorded.truth.blocks
 
     exact, blocks = once("--exact")
@@ -56,7 +53,7 @@ def main() -> int:
     counts = [first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results]
     count = sum(counts) / len(results)
     lines = [
-        f"`python benchmarks/coverage.py --runs {wanted.runs}`, JDK {wanted.jre}, {document.machine()}; "
+        f"`python -m benchmarks.accuracy.coverage --runs {wanted.runs}`, JDK {wanted.jre}, {document.machine()}; "
         f"{each:,.0f} bytes an Inflater:",
         "",
         *document.table(
@@ -68,7 +65,7 @@ def main() -> int:
         ),
     ]
     document.replace_section(
-        ROOT / "docs" / "measurements.md", "benchmarks/coverage.py", lines, "Measurements"
+        ROOT / "docs" / "measurements.md", "benchmarks/accuracy/coverage.py", lines, "Measurements"
     )
     print("\n".join(lines))
     return 0 if min(in_bytes, in_blocks) >= 0.9 * wanted.runs else 1

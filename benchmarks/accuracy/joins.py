@@ -1,6 +1,6 @@
 """Do native stacks that Java called join their Java frames?  Every sample after start-up, on every JDK.
 
-    .venv/bin/python benchmarks/joins.py
+    .venv/bin/python -m benchmarks.accuracy.joins
 
 Records programs of the zoo with every block (exact) and takes the samples after the first three seconds
 whose stack has a JNI function (Java_...) in it.  Joined means: the next frame outwards is a Java method and
@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-from offheap import recording  # noqa: E402
-from offheap.recording.model import Frame, Recording  # noqa: E402
+from harness import command_line
+from harness.jvms import java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.paths import ROOT
+from offheap import recording
+from offheap.recording.model import Frame, Recording
 
 DOCUMENT = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- benchmarks/joins.py -->", "<!-- end of joins -->"
+BEGIN, END = "<!-- benchmarks/accuracy/joins.py -->", "<!-- end of joins -->"
 PROGRAMS = ("inflaters", "unsafe", "mapped-buffers", "churn")
 START_UP_SECONDS = 3.0
 SECONDS = 12.0
@@ -74,8 +74,8 @@ def measure(version: int, zoo: zoo_programs.Zoo) -> Joins:
         program = zoo_programs.programs()[name]
         with tempfile.TemporaryDirectory(prefix="offheap-joins-") as folder:
             output = Path(folder) / "joins.offheap"
-            command = zoo.command(program, zoo_programs.java(version), rate=200)
-            run = zoo_programs.offheap("run", "--exact", "--every", "1s", "-o", output, "--", *command)
+            command = zoo.command(program, java_homes.java(version), rate=200)
+            run = command_line.offheap("run", "--exact", "--every", "1s", "-o", output, "--", *command)
             with zoo_programs.Running(run) as running:
                 time.sleep(SECONDS)
                 running.stop_leaking()
@@ -90,13 +90,15 @@ def main() -> int:
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     lines = [
         BEGIN,
-        "`python benchmarks/joins.py`: every block of " + ", ".join(PROGRAMS) + f", {SECONDS:.0f} s each:",
+        "`python -m benchmarks.accuracy.joins`: every block of "
+        + ", ".join(PROGRAMS)
+        + f", {SECONDS:.0f} s each:",
         "",
         "| JDK | samples after start-up | with a JNI function | joined | share |",
         "|---|---|---|---|---|",
     ]
     complete = True
-    for version in zoo_programs.JRE_VERSIONS:
+    for version in java_homes.JRE_VERSIONS:
         tally = measure(version, zoo)
         share = 100 * tally.joined / max(tally.samples, 1)
         lines.append(

@@ -1,8 +1,8 @@
 """How much of a known leak is found, and how much that is none?  offheap and its peers, by their own reports.
 
-    .venv/bin/python benchmarks/accuracy.py            print the tables, six minutes
-    .venv/bin/python benchmarks/accuracy.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/accuracy.py --quick    one run of 64 threads, to see that it works
+    .venv/bin/python -m benchmarks.accuracy.known_leak            print the tables, six minutes
+    .venv/bin/python -m benchmarks.accuracy.known_leak --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.accuracy.known_leak --quick    one run of 64 threads, to see that it works
 
 accuracy.c leaks a known number of blocks through one function while it makes and frees a million through
 another, of which none is left at the end.  "False" is what a report shows of the latter.  heaptrack's report
@@ -21,25 +21,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
 import numpy as np
-import variants
-from peer_reports import Held, Reader
-from variants import Variant
 
+from harness.jvms import java_homes
+from harness.measuring import document
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.peers.peer_reports import Held, Reader
+from harness.peers.variants import Variant
 from offheap import recording
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe import checkout
 from offheap.recording.model import Recording
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/accuracy.py"
+WRITER = "benchmarks/accuracy/known_leak.py"
 TIME_LIMIT_SECONDS = 300
 MIB = 1 << 20
 LEAKING, CHURNING = "leaking_site", "churning_site"
@@ -194,12 +191,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if options.only is not None:
         compared = [variant for variant in compared if options.only in variant.name]
-    homes = zoo_programs.jdk_homes()
+    homes = java_homes.jdk_homes()
     java = homes[max(homes)] / "bin" / "java" if homes else Path("java")
     count = 1 if options.quick else options.runs
     header = ["", "leaked blocks", "leaked MiB", "false blocks", "MiB of the first run, 95 %", "covered"]
     lines = [
-        f"`python benchmarks/accuracy.py --runs {count}`: {document.machine()}, {document.load()}; "
+        f"`python -m benchmarks.accuracy.known_leak --runs {count}`: {document.machine()}, {document.load()}; "
         f"{variants.versions()}.",
         "Mean of the runs (least to most); gperftools once.",
     ]

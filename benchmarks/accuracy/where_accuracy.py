@@ -1,8 +1,8 @@
 """How much of RSS does `offheap where` leave unattributed?  Every JDK and collector, NMT off.
 
-    .venv/bin/python benchmarks/where_accuracy.py --runs 3
+    .venv/bin/python -m benchmarks.accuracy.where_accuracy --runs 3
 
-The program is that of tests/footprint.py: threads, zip streams, direct buffers, a mapped file, class loaders.
+The program is that of harness/jvms/footprint.py: threads, zip streams, direct buffers, a mapped file, class loaders.
 Each run looks twice: once it is up, and after a whole collection (G1's is concurrent), when the collector's
 tables are in memory.  Prints the least and the most of all looks in % of RSS.
 """
@@ -13,19 +13,16 @@ import argparse
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-from footprint import COLLECTORS, compile_footprint, footprint_jvm  # noqa: E402
-from offheap.inspect.process import inspect_process  # noqa: E402
-from offheap.jvm.attach import AttachedVM  # noqa: E402
+from harness.jvms import java_homes
+from harness.jvms.footprint import COLLECTORS, compile_footprint, footprint_jvm
+from offheap.inspect.process import inspect_process
+from offheap.jvm.attach import AttachedVM
 
 
 def shares(version: int, collector: str, classes: Path, options: list[str]) -> list[float]:
     """% of RSS that is nobody's, of both looks of one run."""
     options = ["-XX:+ExplicitGCInvokesConcurrent", *options]
-    with footprint_jvm(zoo_programs.java(version), classes, collector, *options) as jvm:
+    with footprint_jvm(java_homes.java(version), classes, collector, *options) as jvm:
         first = inspect_process(jvm.pid)
         AttachedVM(jvm.pid).jcmd("GC.run")
         return [100 * one.unattributed_bytes / one.memory.rss for one in (first, inspect_process(jvm.pid))]
@@ -38,9 +35,9 @@ def main() -> int:
         "--jvm", action="append", default=[], help="an option for the JVM, such as --jvm=-Xms192m"
     )
     options = parser.parse_args()
-    classes = compile_footprint(min(zoo_programs.jdk_homes().items())[1])
+    classes = compile_footprint(min(java_homes.jdk_homes().items())[1])
     print("| | " + " | ".join(COLLECTORS) + " |\n|" + "---|" * (len(COLLECTORS) + 1))
-    for version in zoo_programs.JRE_VERSIONS:
+    for version in java_homes.JRE_VERSIONS:
         cells = []
         for collector in COLLECTORS:
             found = [

@@ -1,6 +1,6 @@
 """How often is the verdict of `offheap where --watch` right?  Every program of the zoo, again and again.
 
-    .venv/bin/python benchmarks/where_zoo.py --runs 10
+    .venv/bin/python -m benchmarks.accuracy.where_zoo --runs 10
 
 Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn
 (or those of --jdk), and watches it for 60 seconds from its first second on.  Right means: one of the verdicts
@@ -16,15 +16,13 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import document  # noqa: E402
-
-import zoo as zoo_programs  # noqa: E402
-from zoo import Program, Running, Zoo, offheap  # noqa: E402
+from harness.command_line import offheap
+from harness.jvms import java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.zoo import Program, Running, Zoo
+from harness.measuring import document
+from harness.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "where.md"
 SECONDS = 60.0
@@ -34,7 +32,7 @@ UNDECIDED = "cannot tell yet"
 
 def judged(program: Program, version: int, zoo: Zoo, seconds: float) -> tuple[str, str]:
     """(the verdict's kind, why) of one fresh run."""
-    command = zoo.command(program, zoo_programs.java(version))
+    command = zoo.command(program, java_homes.java(version))
     command.insert(1, "-XX:NativeMemoryTracking=summary")
     with Running(command) as running:
         running.truths(1)
@@ -51,7 +49,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--only", nargs="*", help="programs, by name")
-    parser.add_argument("--jdk", nargs="*", type=int, default=zoo_programs.JRE_VERSIONS)
+    parser.add_argument("--jdk", nargs="*", type=int, default=java_homes.JRE_VERSIONS)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
@@ -85,7 +83,7 @@ def main() -> int:
     if options.write:
         jdks = ", ".join(map(str, options.jdk))
         head = f"{document.machine()}; JDK {jdks} in turn, {options.seconds:.0f} s each:"
-        document.replace_section(DOCUMENT, "benchmarks/where_zoo.py", [head, "", *lines], "")
+        document.replace_section(DOCUMENT, "benchmarks/accuracy/where_zoo.py", [head, "", *lines], "")
     return 1 if wrong else 0
 
 

@@ -1,6 +1,6 @@
 """How often is the leak found?  The zip leak on every JDK, by run and by attach, under the default budget.
 
-    .venv/bin/python benchmarks/zoo.py --runs 10
+    .venv/bin/python -m benchmarks.accuracy.zoo --runs 10
 
 Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  Found means: it is the
 first suspect, its verdict is "leak", and its stack names zlib, the JDK's method and the application's two,
@@ -16,13 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import document  # noqa: E402
-
-import test_zoo  # noqa: E402
-import zoo as zoo_programs  # noqa: E402
+from harness.jvms import java_homes, zoo_cases
+from harness.jvms import zoo as zoo_programs
+from harness.measuring import document
+from harness.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "measurements.md"
 SECONDS = 20.0
@@ -33,7 +30,7 @@ AT_ONCE = 3
 class Tally:
     """How many of `runs` recordings had the leak first, with the verdict, with the whole stack."""
 
-    case: test_zoo.Case
+    case: zoo_cases.Case
     runs: int
     first: int
     verdict: int
@@ -44,17 +41,17 @@ class Tally:
         return self.runs == self.first == self.verdict == self.stack
 
 
-def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
-    program = test_zoo.PROGRAMS[case.program]
-    java = zoo_programs.java(case.jre)
+def measure(case: zoo_cases.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
+    program = zoo_cases.PROGRAMS[case.program]
+    java = java_homes.java(case.jre)
 
     def once(number: int) -> tuple[bool, bool, bool]:
         with tempfile.TemporaryDirectory(prefix="offheap-zoo-") as folder:
-            recorded = test_zoo.record(case, java, zoo, Path(folder), SECONDS)
+            recorded = zoo_cases.record(case, java, zoo, Path(folder), SECONDS)
         first = recorded.leaks["suspects"][0]
         names = [frame["name"] for frame in first["stack"]]
         try:
-            test_zoo.assert_stack(program, first["stack"])
+            zoo_cases.assert_stack(program, first["stack"])
             whole = True
         except AssertionError as error:
             whole = False
@@ -71,7 +68,7 @@ def measure(case: test_zoo.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
 
 def write(tallies: list[Tally]) -> None:
     lines = [
-        f"{document.machine()}; `python benchmarks/zoo.py --runs {tallies[0].runs}`, {SECONDS:.0f} s each, "
+        f"{document.machine()}; `python -m benchmarks.accuracy.zoo --runs {tallies[0].runs}`, {SECONDS:.0f} s each, "
         "at the default budget of 1 %:",
         "",
         *document.table(
@@ -82,7 +79,7 @@ def write(tallies: list[Tally]) -> None:
             ],
         ),
     ]
-    document.replace_section(DOCUMENT, "benchmarks/zoo.py", lines, "Measurements")
+    document.replace_section(DOCUMENT, "benchmarks/accuracy/zoo.py", lines, "Measurements")
 
 
 def main() -> int:
@@ -91,8 +88,8 @@ def main() -> int:
     runs = parser.parse_args().runs
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     tallies = []
-    for case in test_zoo.INFLATERS:
-        tallies.append(measure(test_zoo.Case(case.program, case.jre, case.way, ()), runs, zoo))
+    for case in zoo_cases.INFLATERS:
+        tallies.append(measure(zoo_cases.Case(case.program, case.jre, case.way, ()), runs, zoo))
         print(tallies[-1], flush=True)
     write(tallies)
     return 0 if all(tally.found_always for tally in tallies) else 1

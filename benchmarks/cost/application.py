@@ -1,9 +1,9 @@
 """What recording costs a server under load: requests for a second of its CPU, with and without.
 
-    .venv/bin/python benchmarks/application.py            print the table, ten minutes
-    .venv/bin/python benchmarks/application.py --write    and put it into docs/benchmarks.md
-    .venv/bin/python benchmarks/application.py --full     10 minutes each way: an hour
-    .venv/bin/python benchmarks/application.py --quick    one short round, to see that it works
+    .venv/bin/python -m benchmarks.cost.application            print the table, ten minutes
+    .venv/bin/python -m benchmarks.cost.application --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.application --full     10 minutes each way: an hour
+    .venv/bin/python -m benchmarks.cost.application --quick    one short round, to see that it works
 
 Server.java is Netty from Maven with BoringSSL and gzip, and wrk asks it over loopback.  In one JVM, when it
 has compiled what it runs, offheap is attached and taken out again between stretches without it, in changing
@@ -26,23 +26,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
-import jvm_churn
-import maven
-import rounds
-import variants
-
+from harness import command_line
+from harness.jvms import churn_jvm, java_homes
+from harness.measuring import document, rounds
+from harness.paths import ROOT
+from harness.peers import maven, variants
 from offheap import recording
 from offheap.analysis.totals import totals
 from offheap.jvm.attach import AttachedVM
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/application.py"
+WRITER = "benchmarks/cost/application.py"
 LONG_WRITER = f"{WRITER} --full"  # a section of its own, which ten minutes do not write over
 NETTY, TCNATIVE = "4.1.115.Final", "2.0.69.Final"
 ARTIFACTS = (
@@ -120,7 +114,7 @@ class Bench:
                 if port is None:
                     sys.exit(f"the server did not start: {' '.join(self.command)}")
                 # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
-                while jvm_churn.cpu_ns(server.pid) < self.warm_up * 1e9:
+                while churn_jvm.cpu_ns(server.pid) < self.warm_up * 1e9:
                     drive(server.pid, int(port[1]), 2)
                 yield server.pid, int(port[1])
             finally:
@@ -148,7 +142,7 @@ class Bench:
 @contextlib.contextmanager
 def recorded(pid: int, variant: str, output: Path) -> Iterator[int]:
     """offheap attached, until the context is closed; the recorder's PID."""
-    attach = zoo_programs.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
+    attach = command_line.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
     with subprocess.Popen(attach, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as recorder:
         try:
             _await(output, recorder)
@@ -174,7 +168,7 @@ def _await(output: Path, recorder: subprocess.Popen[str]) -> None:
 def drive(pid: int, port: int, seconds: float, recorder: int | None = None) -> Load:
     """Load from one thread of wrk; an answer that is an error ends the benchmark."""
     watched = [pid] if recorder is None else [pid, recorder]
-    before = [jvm_churn.cpu_ns(one) for one in watched]
+    before = [churn_jvm.cpu_ns(one) for one in watched]
     wrk = ["wrk", "--threads", "1", "--connections", str(CONNECTIONS), "--duration", f"{seconds:.0f}s"]
     wrk += ["--timeout", "60s", "--header", "Accept-Encoding: gzip", f"https://127.0.0.1:{port}/"]
     answered, tries = 0, 0
@@ -188,7 +182,7 @@ def drive(pid: int, port: int, seconds: float, recorder: int | None = None) -> L
         answered = int(requests[1])
     if not answered:
         sys.exit(f"the server answered nothing in {TRIES} times {seconds:g} s")
-    spent = [(jvm_churn.cpu_ns(one) - ns) / 1e9 for one, ns in zip(watched, before, strict=True)]
+    spent = [(churn_jvm.cpu_ns(one) - ns) / 1e9 for one, ns in zip(watched, before, strict=True)]
     return Load(answered, spent[0], sum(spent[1:]))
 
 
@@ -240,7 +234,7 @@ def bench_or_lack(jdk: int, seconds: float, warm_up: float) -> Iterator[Bench | 
     """The benchmark, or what the machine lacks for it."""
     peer = variants.fetch_async_profiler(ROOT / "build" / "peers")
     jars = maven.fetch_with_dependencies(ARTIFACTS, ROOT / "build" / "application")
-    homes, java = zoo_programs.jdk_homes(), zoo_programs.java(jdk)
+    homes, java = java_homes.jdk_homes(), java_homes.java(jdk)
     if lacks := missing(jars, homes, java):
         yield lacks
         return
@@ -269,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="in each JVM; of async-profiler one")
     parser.add_argument("--seconds", type=float, default=8, help="under load, of each variant in a round")
     parser.add_argument("--warm-up", type=float, default=40, metavar="SECONDS", help="of CPU, of each JVM")
-    parser.add_argument("--jdk", type=int, default=17, choices=zoo_programs.JRE_VERSIONS)
+    parser.add_argument("--jdk", type=int, default=17, choices=java_homes.JRE_VERSIONS)
     parser.add_argument(
         "--full", action="store_true", help="7 JVMs, 11 rounds: 10 minutes each way, an hour in all"
     )
@@ -284,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jvms, count, seconds, warm_up = 1, 1, 2.0, 4.0
 
     lines = [
-        f"`python benchmarks/application.py --jvms {jvms} --rounds {count} --seconds {seconds:g}`: "
+        f"`python -m benchmarks.cost.application --jvms {jvms} --rounds {count} --seconds {seconds:g}`: "
         f"{document.machine()}, {document.load()}; "
         f"JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
         "",

@@ -1,8 +1,8 @@
 """Where the time of a request goes, of the server of application.py, with and without offheap.
 
-    .venv/bin/python benchmarks/application_profile.py            print the tables, four minutes
-    .venv/bin/python benchmarks/application_profile.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/application_profile.py --quick    one short round
+    .venv/bin/python -m benchmarks.cost.application_profile            print the tables, four minutes
+    .venv/bin/python -m benchmarks.cost.application_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.application_profile --quick    one short round
 
 As churn_profile.py: `perf record` samples the server's CPU time, and the columns of the first table add up to
 the CPU of a request.  offheap is attached and taken out again in one warm JVM, in changing order.
@@ -16,12 +16,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import application
-import document
-import profiles
-from profiles import Spent
+from benchmarks.cost import application
+from harness.measuring import document, profiles
+from harness.measuring.profiles import Spent
 
-WRITER = "benchmarks/application_profile.py"
+WRITER = "benchmarks/cost/application_profile.py"
 MOST_FUNCTIONS = 8
 
 
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         spent = profile(bench, options.rounds)
     lines = [
-        f"`python benchmarks/application_profile.py --rounds {options.rounds} --jdk {options.jdk}`: "
+        f"`python -m benchmarks.cost.application_profile --rounds {options.rounds} --jdk {options.jdk}`: "
         f"{document.machine()}, {document.load()}; ns of the server's CPU for a request.",
         "",
         *profiles.tables("where", spent, profiles.IN_A_JVM, MOST_FUNCTIONS),

@@ -1,8 +1,8 @@
 """Does the budget hold, and do estimates stay right while the interval moves?
 
-    .venv/bin/python benchmarks/budget.py            print the tables, eight minutes
-    .venv/bin/python benchmarks/budget.py --write    and put them into docs/budget.md
-    .venv/bin/python benchmarks/budget.py --quick    a few short runs
+    .venv/bin/python -m benchmarks.cost.budget            print the tables, eight minutes
+    .venv/bin/python -m benchmarks.cost.budget --write    and put them into docs/budget.md
+    .venv/bin/python -m benchmarks.cost.budget --quick    a few short runs
 
 Each run of the first table is a C program of three seconds whose load changes tenfold every 0.12 s, so that
 the interval moves; what it leaked is set against the estimate.  Each run of the second is a JVM that for a
@@ -23,20 +23,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import document
-import jvm_churn
-
+from harness import command_line
+from harness.jvms import churn_jvm, java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.measuring import document
+from harness.native import changing_load
+from harness.paths import ROOT
 from offheap.probe import checkout
 from offheap.quantities import format_size
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import changing_load  # noqa: E402
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "budget.md"
-WRITER = "benchmarks/budget.py"
+WRITER = "benchmarks/cost/budget.py"
 BUDGETS = ("1%", "0.2%", "0.1%")
 PHASES = 24
 AT_ONCE = 10
@@ -63,20 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(scratch)
         program = changing_load.compile_load(folder)
         loads = [load_row(program, library, budget, options.runs, folder) for budget in BUDGETS]
-        classes = jvm_churn.compile_java("LeakUnderChurn.java", folder / "classes")
+        classes = churn_jvm.compile_java("LeakUnderChurn.java", folder / "classes")
         jvms = []
         for jdk in JDKS:
-            if zoo_programs.java(jdk).exists():
+            if java_homes.java(jdk).exists():
                 jvms.append(jvm_row(jdk, classes, folder, options.seconds))
                 print(f"JDK {jdk}: {', '.join(jvms[-1])}", file=sys.stderr, flush=True)
         steady = [
             steady_row(jdk, block, classes, folder, options.seconds)
             for jdk in STEADY_JDKS
             for block in STEADY_BLOCKS
-            if zoo_programs.java(jdk).exists()
+            if java_homes.java(jdk).exists()
         ]
     lines = [
-        f"`python benchmarks/budget.py --runs {options.runs}`: {document.machine()}, {document.load()}.",
+        f"`python -m benchmarks.cost.budget --runs {options.runs}`: {document.machine()}, {document.load()}.",
         "",
         *document.table(
             (
@@ -206,13 +203,13 @@ def started(
     jdk: int, classes: Path, output: Path, leak: float, churn: float, block: int
 ) -> zoo_programs.Running:
     """LeakUnderChurn in a JVM under `offheap run`; rates in bytes a second."""
-    command = [str(zoo_programs.java(jdk)), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes)]
+    command = [str(java_homes.java(jdk)), "-Xmx128m", "-XX:+UseSerialGC", "-cp", str(classes)]
     command += ["LeakUnderChurn", "unsafe", str(leak), str(churn), str(block)]
-    return zoo_programs.Running(zoo_programs.offheap("run", "-o", output, "--", *command))
+    return zoo_programs.Running(command_line.offheap("run", "-o", output, "--", *command))
 
 
 def _offheap(*words: object) -> str:
-    asked = zoo_programs.offheap(*words, "--json")
+    asked = command_line.offheap(*words, "--json")
     return subprocess.run(asked, capture_output=True, text=True, timeout=120, check=True).stdout
 
 

@@ -1,8 +1,8 @@
 """Where the time goes that recording costs a JVM which allocates and frees as fast as it can, in four ways.
 
-    .venv/bin/python benchmarks/churn_profile.py            print the tables, thirteen minutes
-    .venv/bin/python benchmarks/churn_profile.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/churn_profile.py --quick    one short round on one JDK
+    .venv/bin/python -m benchmarks.cost.churn_profile            print the tables, thirteen minutes
+    .venv/bin/python -m benchmarks.cost.churn_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.churn_profile --quick    one short round on one JDK
 
 `perf record` (Debian's linux-perf) samples the JVM's CPU time; what a library has of the samples is set
 against the CPU of an iteration, so the columns of the first table add up to that.  The second one has the
@@ -21,17 +21,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import document
-import jvm_churn
-import profiles
-import variants
-from jvm_churn import zoo_programs
-from profiles import Spent
-from variants import Variant
-
+from benchmarks.cost import jvm_churn
+from harness.jvms import churn_jvm, java_homes
+from harness.measuring import document, profiles
+from harness.measuring.profiles import Spent
+from harness.peers import variants
+from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-WRITER = "benchmarks/churn_profile.py"
+WRITER = "benchmarks/cost/churn_profile.py"
 MOST_FUNCTIONS = 12
 
 
@@ -39,9 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="where the time of churn goes, by library and function")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured, after as long a warm-up")
-    parser.add_argument(
-        "--jdk", type=int, nargs="+", default=jvm_churn.JDKS, choices=zoo_programs.JRE_VERSIONS
-    )
+    parser.add_argument("--jdk", type=int, nargs="+", default=churn_jvm.JDKS, choices=java_homes.JRE_VERSIONS)
     parser.add_argument("--quick", action="store_true", help="one round of half a second, on the first JDK")
     parser.add_argument("--write", action="store_true", help=f"put them into {jvm_churn.DOCUMENT.name}")
     options = parser.parse_args(arguments)
@@ -51,20 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     compared = [variants.BASE, *variants.offheap(checkout.build_script().build_if_changed())]
     lines = [
-        f"`python benchmarks/churn_profile.py --rounds {options.rounds} --seconds {options.seconds:g} "
+        f"`python -m benchmarks.cost.churn_profile --rounds {options.rounds} --seconds {options.seconds:g} "
         f"--jdk {' '.join(map(str, options.jdk))}`: {document.machine()}.",
         "ns of CPU for one iteration.",
     ]
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
         scratch = Path(name)
-        classes = jvm_churn.compile_java("Churn.java", scratch / "classes")
-        for workload, jdk in itertools.product(jvm_churn.WORKLOADS, options.jdk):
-            command = [*jvm_churn.churn(jdk, classes), workload]
+        classes = churn_jvm.compile_java("Churn.java", scratch / "classes")
+        for workload, jdk in itertools.product(churn_jvm.WORKLOADS, options.jdk):
+            command = [*churn_jvm.churn(jdk, classes), workload]
             spent = {variant.name: Spent() for variant in compared}
             for _ in range(options.rounds):
                 for variant in compared:
                     once(variant, command, scratch, options.seconds, spent[variant.name])
-            title = f"{jvm_churn.WORKLOADS[workload]}, JDK {jdk}"
+            title = f"{churn_jvm.WORKLOADS[workload]}, JDK {jdk}"
             print(f"profiled: {title}", file=sys.stderr, flush=True)
             lines += ["", *profiles.tables(title, spent, profiles.IN_A_JVM, MOST_FUNCTIONS)]
     print("\n".join(lines))
@@ -91,11 +87,11 @@ def once(variant: Variant, command: Sequence[str], scratch: Path, seconds: float
                 pass
             data = folder / "perf.data"
             with profiles.perf_record(process.pid, data):
-                before = jvm_churn.cpu_ns(process.pid)
+                before = churn_jvm.cpu_ns(process.pid)
                 process.stdin.write("\n")
                 process.stdin.flush()
                 into.iterations += int(process.stdout.readline())
-                into.ns += jvm_churn.cpu_ns(process.pid) - before
+                into.ns += churn_jvm.cpu_ns(process.pid) - before
             process.stdin.write("\n")
             process.stdin.flush()
         into.count(data, profiles.IN_A_JVM)

@@ -1,9 +1,9 @@
 """What recording takes in memory and on disk, offheap and its peers.
 
-    .venv/bin/python benchmarks/footprint.py            print the tables, seven minutes
-    .venv/bin/python benchmarks/footprint.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/footprint.py --quick    a small form of both, to see that it works
-    .venv/bin/python benchmarks/footprint.py --hour     the recording only, for an hour
+    .venv/bin/python -m benchmarks.cost.footprint            print the tables, seven minutes
+    .venv/bin/python -m benchmarks.cost.footprint --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.footprint --quick    a small form of both, to see that it works
+    .venv/bin/python -m benchmarks.cost.footprint --hour     the recording only, for an hour
 
 First a C program that holds one block of 64 bytes, and a million: how much more RSS it has than without the
 tool, and what the tool's files take.  Then a JVM that makes and ends zip streams as fast as it can: by how
@@ -24,22 +24,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import accuracy
-import document
-import jvm_churn
-import variants
-from variants import BASE, Variant
-
+from benchmarks.accuracy import known_leak
+from harness import command_line
+from harness.jvms import churn_jvm, java_homes
+from harness.measuring import document
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.peers.variants import BASE, Variant
 from offheap.probe import checkout
 from offheap.proc import smaps
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/footprint.py"
+WRITER = "benchmarks/cost/footprint.py"
 HOUR_WRITER = f"{WRITER} --hour"  # a section of its own, which five minutes do not write over
 BLOCK = 64
 JDK = 17
@@ -136,7 +132,7 @@ class Bench:
         with tempfile.TemporaryDirectory(dir=self.scratch) as name:
             folder = Path(name)
             agent = variant.agent_in(folder)
-            command = [str(self.java), *jvm_churn.OPTIONS, *agent, *self._churn(seconds)]
+            command = [str(self.java), *churn_jvm.OPTIONS, *agent, *self._churn(seconds)]
             with started(command, {} if agent else variant.environment_in(folder)) as process:
                 if not wait_for(process, "warm"):
                     return None
@@ -153,8 +149,8 @@ class Bench:
         """`offheap run` at its default interval over zip churn."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as name:
             output = Path(name) / "churn.offheap"
-            run = zoo_programs.offheap("run", "--interval", "512KiB", "-o", output, "--")
-            command = [*run, str(self.java), *jvm_churn.OPTIONS, *self._churn(seconds)]
+            run = command_line.offheap("run", "--interval", "512KiB", "-o", output, "--")
+            command = [*run, str(self.java), *churn_jvm.OPTIONS, *self._churn(seconds)]
             with started(command, {}) as process:
                 if not wait_for(process, "warm"):
                     return None
@@ -247,23 +243,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         compared = [variant for variant in compared if variant.name in bases or options.only in variant.name]
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
         bench = Bench(
-            accuracy.compile_program(ROOT / "build" / "benchmarks"),
-            jvm_churn.compile_java("Churn.java", Path(scratch) / "classes"),
-            zoo_programs.java(JDK),
+            known_leak.compile_program(ROOT / "build" / "benchmarks"),
+            churn_jvm.compile_java("Churn.java", Path(scratch) / "classes"),
+            java_homes.java(JDK),
             Path(scratch),
         )
         if options.hour:
             writer = HOUR_WRITER
             recorded = _sentence(bench.recording(HOUR))
             lines = [
-                f"`python benchmarks/footprint.py --hour`: {document.machine()}, {document.load()}.",
+                f"`python -m benchmarks.cost.footprint --hour`: {document.machine()}, {document.load()}.",
                 "",
                 recorded,
             ]
         else:
             writer = WRITER
             lines = [
-                f"`python benchmarks/footprint.py --minutes {minutes:g}`: {document.machine()}, "
+                f"`python -m benchmarks.cost.footprint --minutes {minutes:g}`: {document.machine()}, "
                 f"{document.load()}; {variants.versions()}.",
                 "",
                 *memory_table(bench, compared, blocks),

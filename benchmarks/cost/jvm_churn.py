@@ -1,8 +1,8 @@
 """What recording costs a JVM that allocates and frees native memory all the time: process CPU an iteration.
 
-    .venv/bin/python benchmarks/jvm_churn.py            print the table, twenty minutes
-    .venv/bin/python benchmarks/jvm_churn.py --write    and put it into docs/benchmarks.md
-    .venv/bin/python benchmarks/jvm_churn.py --quick    one short round
+    .venv/bin/python -m benchmarks.cost.jvm_churn            print the table, twenty minutes
+    .venv/bin/python -m benchmarks.cost.jvm_churn --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.jvm_churn --quick    one short round
 
 Each figure is the least of the rounds and, in brackets, their median, and how much more that least is than
 without anything.  A round has every variant of every workload once.  The CPU is the process's, so the
@@ -17,33 +17,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
-import rounds
-import variants
-from variants import Variant
-
+from harness.jvms.churn_jvm import JDKS, WORKLOADS, churn, compile_java, cpu_ns
+from harness.measuring import document, rounds
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/jvm_churn.py"
-JDKS = (17, 25)
-WORKLOADS = {
-    "zip": "zip create/end",
-    "unsafe": "Unsafe pair",
-    "zip8k": "zip 8 KB blocks",
-    "direct": "direct buffers",
-}
-OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC"]
+WRITER = "benchmarks/cost/jvm_churn.py"
 
 
 @dataclass(frozen=True)
@@ -74,11 +60,6 @@ class Bench:
                 return _measure(process)
 
 
-def churn(jdk: int, classes: Path, agent: Sequence[str] = ()) -> list[str]:
-    """The command of Churn.java; workload, seconds of warm-up and seconds to measure come after it."""
-    return [str(zoo_programs.java(jdk)), *OPTIONS, *agent, "-cp", str(classes), "Churn"]
-
-
 def _measure(process: subprocess.Popen[str]) -> float | None:
     assert process.stdin
     assert process.stdout
@@ -98,23 +79,6 @@ def _measure(process: subprocess.Popen[str]) -> float | None:
     except (OSError, ValueError):
         process.kill()
         return None
-
-
-def cpu_ns(pid: int) -> int:
-    """CPU time of a process, all threads that ever were: clock_getcpuclockid(3)'s encoding."""
-    return time.clock_gettime_ns((~pid << 3) | 2)
-
-
-def compile_java(name: str, folder: Path) -> Path:
-    """The folder of the classes of a source that lies here; needs a JDK >= 11."""
-    homes = zoo_programs.jdk_homes()
-    home = next(homes[version] for version in sorted(homes) if version >= 11)
-    source = Path(__file__).with_name(name)
-    command = [str(home / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if outcome.returncode != 0:
-        sys.exit(f"javac failed:\n{outcome.stderr}")
-    return folder
 
 
 def _cell(variant: Variant, cost: rounds.Cost | None, base: rounds.Cost | None) -> str:
@@ -158,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = (_cell(variant, costs[variant, jdk, workload], base) for variant in compared)
         rows.append([f"{WORKLOADS[workload]}, JDK {jdk}", *figures])
     lines = [
-        f"`python benchmarks/jvm_churn.py --rounds {count}`: {document.machine()}; {variants.versions()}.",
+        f"`python -m benchmarks.cost.jvm_churn --rounds {count}`: {document.machine()}; {variants.versions()}.",
         "Least of the rounds (median), and the least against nothing's.",
         "",
         *document.table(["ns of process CPU an iteration", *(v.name for v in compared)], rows),

@@ -1,8 +1,8 @@
 """What one malloc and its free cost under offheap and under its peers, in ns of thread CPU.
 
-    .venv/bin/python benchmarks/malloc_pair.py            print the tables, twelve minutes
-    .venv/bin/python benchmarks/malloc_pair.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/malloc_pair.py --quick    one short round of everything
+    .venv/bin/python -m benchmarks.cost.malloc_pair            print the tables, twelve minutes
+    .venv/bin/python -m benchmarks.cost.malloc_pair --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.malloc_pair --quick    one short round of everything
 
 Each figure is the least of the rounds and, in brackets, their median.  A round has every variant of every
 workload of a table once, one process each; malloc_pair.c says what a process does.
@@ -19,16 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
-import rounds
-import variants
-from variants import Variant
-
+from harness.measuring import document, rounds
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/malloc_pair.py"
+WRITER = "benchmarks/cost/malloc_pair.py"
 DEPTH = 5
 TIME_LIMIT_SECONDS = 300
 
@@ -150,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             5 if options.quick else options.milliseconds,
         )
         lines = [
-            f"`python benchmarks/malloc_pair.py --rounds {bench.rounds}`: {document.machine()}; "
+            f"`python -m benchmarks.cost.malloc_pair --rounds {bench.rounds}`: {document.machine()}; "
             f"{variants.versions()}.",
             "Least of the rounds (median); gperftools once.",
             "",

@@ -1,8 +1,8 @@
 """An exact recording of very many live blocks: what is lost, what it takes, how long a malloc waits.
 
-.venv/bin/python benchmarks/many_blocks.py            50 million blocks, one minute and 7 GB of memory
-.venv/bin/python benchmarks/many_blocks.py --write    and put the figures into docs/benchmarks.md
-.venv/bin/python benchmarks/many_blocks.py --blocks 3000000
+.venv/bin/python -m benchmarks.cost.many_blocks            50 million blocks, one minute and 7 GB of memory
+.venv/bin/python -m benchmarks.cost.many_blocks --write    and put the figures into docs/benchmarks.md
+.venv/bin/python -m benchmarks.cost.many_blocks --blocks 3000000
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
-
+from harness.measuring import document
+from harness.paths import ROOT
 from offheap.probe import checkout
 from offheap.probe.live_files.live_file import LiveFile
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/many_blocks.py"
+WRITER = "benchmarks/cost/many_blocks.py"
 SOURCE = ROOT / "probe" / "tests" / "many_blocks.c"
 MIB = 1 << 20
 _SAID = re.compile(r"held (\d+), (.*) s, longest (.*) ms, over 1 ms (\d+)\n")
@@ -104,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder.mkdir()
         held = hold(program, library, options.blocks, options.threads, folder)
     lines = [
-        f"`python benchmarks/many_blocks.py --blocks {options.blocks}`: {document.machine()}, "
+        f"`python -m benchmarks.cost.many_blocks --blocks {options.blocks}`: {document.machine()}, "
         f"{document.load()}.",
         "",
         f"{options.threads} threads hold {options.blocks:,} blocks of 16 to 79 bytes, recorded with `exact`: "

@@ -1,8 +1,8 @@
 """Where the time of one malloc and its free goes under offheap, of the program of malloc_pair.py.
 
-    .venv/bin/python benchmarks/pair_profile.py            print the tables, two minutes
-    .venv/bin/python benchmarks/pair_profile.py --write    and put them into docs/benchmarks.md
-    .venv/bin/python benchmarks/pair_profile.py --quick    one short round
+    .venv/bin/python -m benchmarks.cost.pair_profile            print the tables, two minutes
+    .venv/bin/python -m benchmarks.cost.pair_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.pair_profile --quick    one short round
 
 As churn_profile.py: `perf record` samples the program's CPU time, and the places of a table add up to the
 thread CPU of a pair.  The rounds of all variants alternate; figures are of all rounds together, so they are
@@ -20,17 +20,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import document
-import malloc_pair
-import profiles
-import variants
-from malloc_pair import Workload
-from profiles import Spent
-from variants import Variant
-
+from benchmarks.cost import malloc_pair
+from benchmarks.cost.malloc_pair import Workload
+from harness.measuring import document, profiles
+from harness.measuring.profiles import Spent
+from harness.paths import ROOT
+from harness.peers import variants
+from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-WRITER = "benchmarks/pair_profile.py"
+WRITER = "benchmarks/cost/pair_profile.py"
 MOST_FUNCTIONS = 12
 WORKLOADS = [
     Workload("1 thread", "pair"),
@@ -51,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if profiles.lacking():
         return 0
     compared = [variants.BASE, *variants.offheap(checkout.build_script().build_if_changed())]
-    program = malloc_pair.compile_program(malloc_pair.ROOT / "build" / "benchmarks")
+    program = malloc_pair.compile_program(ROOT / "build" / "benchmarks")
     lines = [
-        f"`python benchmarks/pair_profile.py --rounds {options.rounds}`: {document.machine()}, "
+        f"`python -m benchmarks.cost.pair_profile --rounds {options.rounds}`: {document.machine()}, "
         f"{document.load()}; ns of thread CPU for a pair."
     ]
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:

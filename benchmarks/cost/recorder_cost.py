@@ -1,8 +1,8 @@
 """What a recording costs as a whole: the sampling in the process, and the recorder beside it.
 
-.venv/bin/python benchmarks/recorder_cost.py            print the table, five minutes
-.venv/bin/python benchmarks/recorder_cost.py --write    and put it into docs/benchmarks.md
-.venv/bin/python benchmarks/recorder_cost.py --quick    15 seconds of one program, to see that it works
+.venv/bin/python -m benchmarks.cost.recorder_cost            print the table, five minutes
+.venv/bin/python -m benchmarks.cost.recorder_cost --write    and put it into docs/benchmarks.md
+.venv/bin/python -m benchmarks.cost.recorder_cost --quick    15 seconds of one program, to see that it works
 
 `offheap attach` records a JVM with default options: one of the zoo that leaks Inflaters and is mostly idle,
 one that makes and frees a gigabyte of blocks a second, and one that does nothing else.  The recorder's CPU
@@ -21,19 +21,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
-import jvm_churn
-
+from harness import command_line
+from harness.jvms import churn_jvm, java_homes, zoo
+from harness.measuring import document
+from harness.paths import ROOT
 from offheap import recording
 from offheap.quantities import format_size
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/recorder_cost.py"
+WRITER = "benchmarks/cost/recorder_cost.py"
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15
@@ -63,7 +59,7 @@ def cpu_seconds(pid: int) -> float:
 def cost(pid: int, output: Path, seconds: int) -> Cost:
     began = time.monotonic()
     with subprocess.Popen(
-        zoo.offheap("attach", str(pid), "--duration", f"{seconds}s", "-o", output),
+        command_line.offheap("attach", str(pid), "--duration", f"{seconds}s", "-o", output),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as recorder:
@@ -112,15 +108,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="offheap-bench-") as scratch:
         folder = Path(scratch)
-        leaking = zoo.compile_zoo(folder).command(zoo.programs()["inflaters"], zoo.java(JDK), 200)
+        leaking = zoo.compile_zoo(folder).command(zoo.programs()["inflaters"], java_homes.java(JDK), 200)
         with zoo.Running(leaking) as running:
             running.truths(3)
             rows.append(row("leaks Inflaters", cost(running.pid, folder / "leak.offheap", seconds)))
         if not options.quick:
-            classes = jvm_churn.compile_java("LeakUnderChurn.java", folder / "classes")
+            classes = churn_jvm.compile_java("LeakUnderChurn.java", folder / "classes")
             for name, churn in CHURNS.items():
                 churning = [
-                    *(str(zoo.java(JDK)), "-Xmx64m", "-cp", str(classes)),
+                    *(str(java_homes.java(JDK)), "-Xmx64m", "-cp", str(classes)),
                     *("LeakUnderChurn", "unsafe", LEAK, churn, BLOCK),
                 ]
                 with zoo.Running(churning) as running:

@@ -1,8 +1,8 @@
 """Do threads that allocate at the same time share a cache line of the probe's?  One that does, beside it.
 
-    .venv/bin/python benchmarks/shared_line.py            print the table, a minute
-    .venv/bin/python benchmarks/shared_line.py --write    and put it into docs/benchmarks.md
-    .venv/bin/python benchmarks/shared_line.py --quick    one short round; says only that it runs
+    .venv/bin/python -m benchmarks.cost.shared_line            print the table, a minute
+    .venv/bin/python -m benchmarks.cost.shared_line --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.shared_line --quick    one short round; says only that it runs
 
 A probe built with -DSHARE_A_LINE counts every allocation in one variable of all threads (sampler.h).  On one
 thread that is an instruction more; on several it is what a shared line costs, and what the probe as it is may
@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import document
-import malloc_pair
-import variants
-from malloc_pair import ROOT, Workload
-
+from benchmarks.cost import malloc_pair
+from benchmarks.cost.malloc_pair import Workload
+from harness.measuring import document
+from harness.paths import ROOT
+from harness.peers import variants
 from offheap.probe import checkout
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/shared_line.py"
+WRITER = "benchmarks/cost/shared_line.py"
 WORKLOADS = [Workload(f"{count} thread{'s' * (count > 1)}", "pair", threads=count) for count in (1, 2, 4, 8)]
 
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             5 if options.quick else options.milliseconds,
         )
         lines = [
-            f"`python benchmarks/shared_line.py --rounds {bench.rounds}`: {document.machine()}.",
+            f"`python -m benchmarks.cost.shared_line --rounds {bench.rounds}`: {document.machine()}.",
             "Least of the rounds (median).",
             "",
             *bench.table(compared, WORKLOADS),

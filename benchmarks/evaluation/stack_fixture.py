@@ -1,8 +1,8 @@
 """Writes the stack of a recording's first suspect to tests/data/stacks, for the tests of who is blamed.
 
-.venv/bin/python benchmarks/published.py run netty-audit leak --jdk 21 --print     a program to record
+.venv/bin/python -m benchmarks.evaluation.published_program run netty-audit leak --jdk 21 --print     a program to record
 .venv/bin/offheap run -o netty.offheap --duration 30s -- java ...
-.venv/bin/python benchmarks/stack_fixture.py netty netty.offheap "Netty 4.1.115, a handler that keeps buffers"
+.venv/bin/python -m benchmarks.evaluation.stack_fixture netty netty.offheap "Netty 4.1.115, a handler that keeps buffers"
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import argparse
 import json
 from pathlib import Path
 
+from harness.paths import DATA
 from offheap.analysis.leaks.leaks import ranking
 from offheap.recording import load
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "stacks"
+FOLDER = DATA / "stacks"
 
 
 def main() -> None:

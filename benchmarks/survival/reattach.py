@@ -1,8 +1,8 @@
-"""A thousand times in and out of one running JVM, on each JDK (tests/reattach.py).
+"""A thousand times in and out of one running JVM, on each JDK (harness/survival/reattach.py).
 
-    .venv/bin/python benchmarks/reattach.py                 1,000 cycles on 11, 17, 21 and 25: ten minutes
-    .venv/bin/python benchmarks/reattach.py --cycles 100    fewer
-    .venv/bin/python benchmarks/reattach.py --write         and put the table into docs/soak.md
+    .venv/bin/python -m benchmarks.survival.reattach                 1,000 cycles on 11, 17, 21 and 25: ten minutes
+    .venv/bin/python -m benchmarks.survival.reattach --cycles 100    fewer
+    .venv/bin/python -m benchmarks.survival.reattach --write         and put the table into docs/soak.md
 
 Exit status 1 when a JVM did not end as it should, a slot was left changed, malloc that is not HotSpot's grew,
 or HotSpot's own grew by more than with an agent that does nothing.
@@ -16,20 +16,17 @@ import tempfile
 from pathlib import Path
 from typing import get_args
 
-import document
 from rich.console import Console
 from rich.progress import Progress
 
+from harness.jvms import java_homes
+from harness.measuring import document
+from harness.paths import ROOT
+from harness.survival import reattach
 from offheap.probe import checkout
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import reattach  # noqa: E402
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "soak.md"
-WRITER = "benchmarks/reattach.py"
+WRITER = "benchmarks/survival/reattach.py"
 HEADER = [
     *("JDK", "attached", "cycles", "library reloads", "slots left changed", "mappings", "RSS per cycle"),
     *("malloc not HotSpot's per cycle", "HotSpot's own malloc per cycle", "its arenas"),
@@ -88,19 +85,19 @@ def main() -> int:
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     args = parser.parse_args()
-    homes = zoo_programs.jdk_homes()
+    homes = java_homes.jdk_homes()
     if not homes or checkout.build_script().build_if_changed() is None:
         parser.error("needs a JDK of 11 or newer (javac)")
     failures: list[str] = []
     outcomes: dict[tuple[int, str], reattach.Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="offheap-reattach-") as scratch:
         programs = reattach.build(homes[min(homes)], Path(scratch))
-        jdks = [jdk for jdk in zoo_programs.JRE_VERSIONS if zoo_programs.java(jdk).exists()]
+        jdks = [jdk for jdk in java_homes.JRE_VERSIONS if java_homes.java(jdk).exists()]
         runs = [(jdk, kind) for jdk in jdks for kind in get_args(reattach.Kind)]
         with Progress(console=Console(stderr=True)) as bar:
             for jdk, kind in bar.track(runs, description="attach and detach"):
                 try:
-                    outcomes[jdk, kind] = reattach.run(zoo_programs.java(jdk), programs, args.cycles, kind)
+                    outcomes[jdk, kind] = reattach.run(java_homes.java(jdk), programs, args.cycles, kind)
                 except AssertionError as error:
                     failures.append(f"{jdk} {kind}: {error}")
     failures += [sentence for jdk, kind in outcomes for sentence in wrong(jdk, kind, outcomes)]

@@ -1,7 +1,7 @@
 """Is "no leak above X" true?  Leaks of X and more in programs that are otherwise well, and the same without.
 
-    .venv/bin/python benchmarks/evaluate_power.py            40 of each
-    .venv/bin/python benchmarks/evaluate_power.py --write    200, and the table of docs/evaluation.md
+    .venv/bin/python -m benchmarks.evaluation.excluded_rates            40 of each
+    .venv/bin/python -m benchmarks.evaluation.excluded_rates --write    200, and the table of docs/evaluation.md
 
 Simulated, as evaluate.py has it: a healthy program is recorded, judged, and X noted; then it is recorded
 again, with a leak beside it.
@@ -9,30 +9,14 @@ again, with a leak beside it.
 
 from __future__ import annotations
 
-import argparse
-import functools
-import math
-import os
-import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
-
-import document  # noqa: E402
-import evaluate  # noqa: E402
-import scenarios  # noqa: E402
-
-from offheap.analysis.leaks.conclusion import conclude, per_minute  # noqa: E402
-from offheap.analysis.leaks.leaks import Ranking, ranking  # noqa: E402
-from offheap.analysis.stacks import frames  # noqa: E402
-from offheap.analysis.verdicts.power import BLOCK_BYTES  # noqa: E402
-from offheap.quantities import format_duration  # noqa: E402
-from recordings import INTERVAL, Leak, Process, inflater  # noqa: E402
+from harness.evaluation import scenarios, simulated_verdicts
+from harness.simulation import INTERVAL, Leak, Process, inflater
+from offheap.analysis.leaks.conclusion import conclude
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.stacks import frames
+from offheap.analysis.verdicts.power import BLOCK_BYTES
 
 LEAKY = inflater("com.example.Leaky.leak", "com.example.Main.main")
 LOOKS = (5.0, 10.0, 25.0, 60.0, 120.0)  # seconds
@@ -41,7 +25,7 @@ SIZES = (512.0, BLOCK_BYTES)
 
 
 def judged(process: Process, mode: str, seconds: float) -> Ranking:
-    interval = evaluate.budgeted(process, seconds) if mode == "budget 1 %" else INTERVAL
+    interval = simulated_verdicts.budgeted(process, seconds) if mode == "budget 1 %" else INTERVAL
     return ranking(process.record(interval=interval, exact=mode == "exact", until=seconds))
 
 
@@ -77,47 +61,3 @@ def honest(mode: str, seconds: float, seed: int) -> bool:
 
 def _said(ranked: Ranking, stack: int) -> bool:
     return any(stack in one.site.stacks and one.verdict in ("leak", "growing") for one in ranked)
-
-
-def table(runs: int, workers: int) -> list[str]:
-    rows = []
-    with ProcessPoolExecutor(workers) as pool:
-        for mode in evaluate.MODES:
-            for seconds in LOOKS:
-
-                def share(
-                    ask: Callable[[str, float, int], bool], mode: str = mode, at: float = seconds
-                ) -> str:
-                    found = sum(pool.map(functools.partial(ask, mode, at), range(runs), chunksize=4))
-                    return f"{found / runs:.1%}"
-
-                rates = sorted(pool.map(functools.partial(excluded, mode, seconds), range(runs), chunksize=4))
-                middle, high = rates[runs // 2], rates[min(math.ceil(0.9 * runs), runs - 1)]
-                row = [mode, format_duration(seconds), per_minute(middle), per_minute(high)]
-                rows.append([*row, share(reported), share(honest)])
-    head = (
-        "mode",
-        "after",
-        "X, median",
-        "X, 90 %",
-        "a new leak of X is reported",
-        "a hidden one is, or not excluded",
-    )
-    return document.table(head, rows)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description='Is "no leak above X" true?')
-    parser.add_argument("--write", action="store_true", help="200 runs, and the table of docs/evaluation.md")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    args = parser.parse_args()
-    runs = 200 if args.write else 40
-    lines = [f"{document.machine()}; {runs} programs a line.", "", *table(runs, args.workers)]
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(evaluate.DOCUMENT, "benchmarks/evaluate_power.py", lines, evaluate.TITLE)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

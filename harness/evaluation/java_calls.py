@@ -1,6 +1,6 @@
 """Are the Java frames true?  15 programs on each JDK: which samples have them, and was each frame there?
 
-    .venv/bin/python benchmarks/java_frames.py --seconds 8 --write
+    .venv/bin/python -m benchmarks.accuracy.java_frames --seconds 8 --write
 
 Each program runs under a build of the probe that, at every walk, asks AsyncGetCallTrace and the probe's own
 walk and times both (probe/tests/compare_walks.c).  Every block is recorded.
@@ -18,8 +18,6 @@ one of the run, and the two calls that such a stack would state are judged in th
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import functools
 import itertools
 import json
@@ -28,26 +26,20 @@ import random
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import document  # noqa: E402
-import published  # noqa: E402
-
-import zoo as zoo_programs  # noqa: E402
-from offheap import recording  # noqa: E402
-from offheap.errors import UserError  # noqa: E402
-from offheap.probe import checkout  # noqa: E402
-from offheap.probe.live_files import search  # noqa: E402
-from offheap.recording.capture.recorder import record  # noqa: E402
-from offheap.recording.model import Frame, Kind, Recording  # noqa: E402
+from harness.evaluation import published_programs
+from harness.jvms import java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.paths import ROOT
+from offheap import recording
+from offheap.probe.live_files import search
+from offheap.recording.capture.recorder import record
+from offheap.recording.model import Frame, Kind, Recording
 
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 ZOO = ("inflaters", "direct-buffers", "thread-map", "ffm")
@@ -435,7 +427,7 @@ def compare(runs: Callable[[Sequence[str]], Seen], bytecode: Bytecode) -> tuple[
 def commands(version: int, only: Sequence[str]) -> Iterator[tuple[str, Command, str]]:
     """Name, command and class path of each program that runs on this JDK."""
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
-    java = zoo_programs.java(version)
+    java = java_homes.java(version)
     for name in ZOO:
         one = zoo_programs.programs()[name]
         if version >= one.jdk and (not only or name in only):
@@ -446,70 +438,13 @@ def commands(version: int, only: Sequence[str]) -> Iterator[tuple[str, Command, 
 
             yield name, of_zoo, f"{zoo.classes}{os.pathsep}{zoo.modern or ''}"
     for name in PUBLISHED:
-        program = published.programs()[name]
+        program = published_programs.programs()[name]
         if version in program.jdks and (not only or name in only):
-            ready = published.prepare(program)
+            ready = published_programs.prepare(program)
 
             def of_published(
-                scratch: Path, options: Sequence[str], ready: published.Ready = ready
+                scratch: Path, options: Sequence[str], ready: published_programs.Ready = ready
             ) -> list[str]:
                 return ready.command(java, "leak", scratch, options)
 
             yield name, of_published, os.pathsep.join(map(str, ready.class_path))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Are the Java frames true?")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each run")
-    parser.add_argument("--jdk", nargs="*", type=int, default=[11, 17, 21, 25])
-    parser.add_argument("--only", nargs="*", default=[], help="programs, by name")
-    parser.add_argument("--keep", type=Path, help="a folder: runs that it has are not repeated")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
-    options = parser.parse_args()
-    script = checkout.build_script()
-    flags = [*script.FLAGS, "-DCOMPARE_WALKS", str(ROOT / "probe/tests/compare_walks.c"), f"-I{ROOT}/probe"]
-    probe = script.build_if_changed(ROOT / "build" / "walks" / "liboffheap.so", flags=flags)
-    homes = zoo_programs.jdk_homes()
-    javap = homes[max(homes)] / "bin" / "javap"
-    rows, failed, plants, shares = [], False, Tally(), {}
-    for version in options.jdk:
-        total = Tally()
-        ran = 0
-        home = zoo_programs.java(version).parent.parent
-        for name, command, class_path in commands(version, options.only):
-            bytecode = Bytecode(javap, home, class_path)
-            keep = options.keep / f"{name}-{version}" if options.keep else None
-            runs = functools.partial(run_once, command, options.seconds, probe, keep)
-            try:
-                tally, of_plants, told = compare(runs, bytecode)
-            except (UserError, AssertionError) as error:
-                print(f"{name} on {version}: {error}", file=sys.stderr, flush=True)
-                failed = True
-                continue
-            ran += 1
-            total.add(tally)
-            plants.add(of_plants)
-            shares[f"{name}, JDK {version}"] = tally.share
-            print(document.table(("", *HEAD), [(f"{name}, JDK {version}", *tally.row())])[-1], flush=True)
-            for line in told:
-                print(f"{name} on {version}: {line}", file=sys.stderr, flush=True)
-            failed |= tally.share < GOAL or tally.wrong > 0
-        rows.append((f"{version}, {ran} programs", *total.row()))
-    lines = document.table(("JDK", *HEAD), rows)
-    found = f"{plants.wrong:,} were found wrong, {plants.open:,} not told"
-    least = min(shares, key=lambda name: shares[name])
-    lines += [
-        "",
-        f"The lowest share with Java frames is {100 * shares[least]:.3f} % ({least}). Of {plants.calls:,}",
-    ]
-    lines += [f"samples with a planted frame {found}."]
-    print("\n".join(lines))
-    if options.write:
-        head = f"{document.machine()}; {options.seconds:.0f} s each, every block:"
-        document.replace_section(DOCUMENT, "benchmarks/java_frames.py", [head, "", *lines], "")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())

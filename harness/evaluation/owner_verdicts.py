@@ -1,6 +1,6 @@
 """How often does `offheap where --watch` see a leak, how slow a one, and how often is it wrong?
 
-    .venv/bin/python benchmarks/where_power.py --write
+    .venv/bin/python -m benchmarks.evaluation.owner_verdicts --write
 
 Real watches of healthy JVMs (tests/data/watches: NMT off, some with two busy processes on the two CPUs) are
 the noise.  Each run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for
@@ -16,23 +16,19 @@ Prints the table and with --write puts it into docs/evaluation.md.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import document
 import numpy as np
 
+from harness.paths import DATA, ROOT
 from offheap.analysis.owners.verdict import judge
-from offheap.quantities import format_duration
 from offheap.recording.model import OwnersOverTime
 
-ROOT = Path(__file__).resolve().parent.parent
-WATCHES = ROOT / "tests" / "data" / "watches"
+WATCHES = DATA / "watches"
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 RATES = (0, 3, 10, 30, 100, 300, 1000)  # KB/s
 SECONDS = (30, 60, 120)
@@ -131,40 +127,3 @@ def evaluate(
                     outcome(leaking(part, rng, rate * 1000.0, block) if rate else part, rate * 1000.0)
                 ] += 1
     return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="How often is a leak seen, and how often is the verdict wrong?"
-    )
-    parser.add_argument("--runs", type=int, default=400, help="of each rate and time")
-    parser.add_argument("--watches", type=Path, default=WATCHES)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    noise = watches(options.watches)
-    rows = []
-    for title, chosen, rates in (
-        ("idle CPUs", [one for one in noise if not one.busy], RATES),
-        ("busy CPUs", [one for one in noise if one.busy and not one.fills], RATES),
-        ("busy CPUs, a cache fills", [one for one in noise if one.fills], (0,)),
-    ):
-        found = evaluate(chosen, rates, SECONDS, options.runs)
-        for rate in rates:
-            cells = []
-            for seconds in SECONDS:
-                counts = found[rate, seconds]
-                shares = [100 * counts[one] / max(counts.total(), 1) for one in OUTCOMES]
-                cells.append(
-                    " / ".join(f"{share:.1f}" if 0 < share < 1 else f"{share:.0f}" for share in shares)
-                )
-            rows.append((title, f"{rate} KB/s" if rate else "none", *cells))
-    lines = document.table(("watched with", "leak", *(format_duration(s) for s in SECONDS)), rows)
-    print("\n".join(lines))
-    if options.write:
-        head = f"{len(noise)} real watches, {options.runs} runs a cell: {' / '.join(OUTCOMES)}, in %."
-        document.replace_section(DOCUMENT, "benchmarks/where_power.py", [head, "", *lines], "")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

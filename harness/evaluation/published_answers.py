@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from published import Program, Twin
-
+from harness.evaluation.published_programs import Program, Twin
 from offheap.quantities import format_rate
 
 UNDECIDED = "cannot tell yet"

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import document
-from evaluate_real import of
-from published import JDKS, Twin
-from published_answers import Judged
-
+from harness.evaluation.published_answers import Judged
+from harness.evaluation.published_programs import JDKS, Twin
+from harness.evaluation.real_jvms import of
+from harness.measuring import document
 from offheap.quantities import format_duration, format_rate
 
-WRITER = "benchmarks/evaluate_published.py"
+WRITER = "benchmarks/evaluation/published.py"
 Way = Literal["attach", "run"]
 WAYS: tuple[Way, ...] = ("attach", "run")
 

@@ -1,36 +1,29 @@
 """The programs of examples/published: fetched, compiled and started.
 
-    .venv/bin/python benchmarks/published.py list
-    .venv/bin/python benchmarks/published.py run zstd-orders leak --jdk 17
-    .venv/bin/python benchmarks/published.py run zstd-orders leak --jdk 17 --print    the command line only
+    .venv/bin/python -m benchmarks.evaluation.published_program list
+    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17
+    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17 --print    the command line only
 
 Their artifacts come from Maven by the machine's `mvn`, each with the SHA-256 that manifest.json states.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import hashlib
 import json
 import os
-import shlex
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import maven  # noqa: E402
-
-import zoo  # noqa: E402
-from offheap.probe import checkout  # noqa: E402
+from harness.jvms import java_homes
+from harness.paths import ROOT
+from harness.peers import maven
+from offheap.probe import checkout
 
 PUBLISHED = ROOT / "examples" / "published"
 MANIFEST = PUBLISHED / "manifest.json"
@@ -99,7 +92,9 @@ class Ready:
     def command(self, java: Path, twin: Twin, scratch: Path, options: Iterable[str] = ()) -> list[str]:
         """The command line; it runs until it is told to exit, and puts its files into `scratch`."""
         program = self.program
-        version = next((version for version in zoo.JRE_VERSIONS if zoo.java(version) == java), 0)
+        version = next(
+            (version for version in java_homes.JRE_VERSIONS if java_homes.java(version) == java), 0
+        )
         words = ["-Xmx256m", f"-Djava.io.tmpdir={scratch}", *program.jvm, *options]
         for least, more in program.jvm_from.items():
             words += more if version >= least else ()
@@ -131,7 +126,7 @@ def programs() -> dict[str, Program]:
 
 def compiler(release: int) -> Path | None:
     """The home of a JDK that compiles for this release of Java, the oldest one."""
-    homes = zoo.jdk_homes()
+    homes = java_homes.jdk_homes()
     return next((homes[version] for version in sorted(homes) if version >= release), None)
 
 
@@ -192,51 +187,3 @@ def _alone(folder: Path) -> Iterator[None]:
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def pin() -> None:
-    """Writes the SHA-256 of each artifact that a program names and the manifest does not pin yet."""
-    read = manifest()
-    named = dict.fromkeys(artifact for program in programs().values() for artifact in program.artifacts)
-    pins: dict[str, str] = {name: read["artifacts"][name] for name in named if name in read["artifacts"]}
-    jars = maven.fetch_exactly([name for name in named if name not in pins], BUILD / "jars")
-    pins.update({name: maven.digest(jar) for name, jar in jars.items()})
-    read["artifacts"] = dict(sorted(pins.items()))
-    MANIFEST.write_text(json.dumps(read, indent=2) + "\n")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="The programs of examples/published.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="names, and what they do")
-    commands.add_parser("pin", help="add the checksums of new artifacts to the manifest")
-    runs = commands.add_parser("run", help="start one; it reads `stop` and `exit` on standard input")
-    runs.add_argument("name", choices=sorted(programs()))
-    runs.add_argument("twin", choices=TWINS)
-    runs.add_argument("--jdk", type=int, default=17)
-    runs.add_argument("--print", action="store_true", help="the command line only")
-    runs.add_argument(
-        "--option", action="append", default=[], help="one more of the JVM, such as --option=-Xlog:gc"
-    )
-    args = parser.parse_args()
-    if args.command == "list":
-        for program in programs().values():
-            print(f"{program.name:22} {program.does}")
-        return 0
-    if args.command == "pin":
-        pin()
-        return 0
-    ready = prepare(programs()[args.name])
-    if args.print:
-        scratch = Path(tempfile.gettempdir()) / f"published-{args.name}"
-        scratch.mkdir(exist_ok=True)
-        print(shlex.join(ready.command(zoo.java(args.jdk), args.twin, scratch, args.option)))
-        return 0
-    with tempfile.TemporaryDirectory(prefix="published-") as folder:
-        return subprocess.run(
-            ready.command(zoo.java(args.jdk), args.twin, Path(folder), args.option)
-        ).returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main())

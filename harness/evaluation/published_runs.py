@@ -1,10 +1,10 @@
 """How good are the answers on programs around published libraries?  Each leaking and healthy, on real JVMs.
 
-    .venv/bin/python benchmarks/evaluate_published.py            print the tables
-    .venv/bin/python benchmarks/evaluate_published.py --write    and put them into docs/evaluation.md
-    .venv/bin/python benchmarks/evaluate_published.py --full     each program on every JDK, loaded and not
-    .venv/bin/python benchmarks/evaluate_published.py --only zstd-orders --jdk 17 --keep /tmp/published
-    .venv/bin/python benchmarks/evaluate_published.py --again /tmp/published    judge what is kept
+    .venv/bin/python -m benchmarks.evaluation.published            print the tables
+    .venv/bin/python -m benchmarks.evaluation.published --write    and put them into docs/evaluation.md
+    .venv/bin/python -m benchmarks.evaluation.published --full     each program on every JDK, loaded and not
+    .venv/bin/python -m benchmarks.evaluation.published --only zstd-orders --jdk 17 --keep /tmp/published
+    .venv/bin/python -m benchmarks.evaluation.published --again /tmp/published    judge what is kept
 
 Every program of examples/published is recorded for a minute by `offheap attach` when it is up, and by
 `offheap run` from its start, with default options; then `leaks`, `check`, the ticket and `where` are asked
@@ -14,7 +14,6 @@ which of them with both CPUs kept busy by others, go by turns; --seed says where
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -22,24 +21,22 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 
-import document
-import evaluate
-import published
-from evaluate_real import spaced
-from published import JDKS, TWINS, Program, Ready, Twin
-from published_answers import Answers, judge
-from published_outcomes import WAYS, WRITER, Case, Outcome, describe, report
+from harness import command_line
+from harness.evaluation import published_programs
+from harness.evaluation.published_answers import Answers, judge
+from harness.evaluation.published_outcomes import WAYS, Case, Outcome, describe
+from harness.evaluation.published_programs import JDKS, TWINS, Program, Ready, Twin
+from harness.evaluation.real_jvms import spaced
+from harness.jvms import java_homes, zoo
+from harness.paths import ROOT
 
-import zoo
-
-DOCUMENT = published.ROOT / "docs" / "evaluation.md"
+DOCUMENT = ROOT / "docs" / "evaluation.md"
 SECONDS = 60.0
 WARM_SECONDS = 5  # an attach comes to a program that is up
 PATIENCE_SECONDS = 240.0
@@ -68,7 +65,7 @@ def cases(programs: Sequence[Program], seed: int, jdks: Sequence[int], full: boo
 
 def ask(*arguments: str | os.PathLike[str], statuses: Sequence[int] = (0,)) -> str:
     done = subprocess.run(
-        zoo.offheap(*arguments),
+        command_line.offheap(*arguments),
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -95,10 +92,10 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
     """Starts the program, records it, and judges the answers; what was printed stays in `folder`."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True)
-    command = ready.command(zoo.java(case.jdk), case.twin, scratch)
+    command = ready.command(java_homes.java(case.jdk), case.twin, scratch)
     recording = folder / RECORDING
     if case.way == "run":
-        with zoo.Running(zoo.offheap("run", "-o", recording, "--", *command)) as running:
+        with zoo.Running(command_line.offheap("run", "-o", recording, "--", *command)) as running:
             start, first = time.monotonic(), running.truths(1)[-1]
             time.sleep(seconds)
             spent, last = time.monotonic() - start, running.truths(1)[-1]
@@ -126,7 +123,7 @@ def judge_kept(folder: Path) -> Outcome:
     said = answers(folder / RECORDING, kept["watched"])
     (folder / "answers.json").write_text(json.dumps(asdict(said), indent=1))
     (folder / "leaks.txt").write_text(said.text)
-    return Outcome(case, judge(published.programs()[case.program], case.twin, said), kept["rate"])
+    return Outcome(case, judge(published_programs.programs()[case.program], case.twin, said), kept["rate"])
 
 
 def judge_again(folder: Path, at_once: int) -> tuple[list[Outcome], list[str]]:
@@ -163,12 +160,12 @@ def run_all(
     chosen: Sequence[Case], at_once: int, seconds: float, keep: Path
 ) -> tuple[list[Outcome], list[str]]:
     """Outcomes, and what went wrong; first all that run alone, then those with load."""
-    programs = published.programs()
+    programs = published_programs.programs()
     ready: dict[str, Ready] = {}
     troubles: list[str] = []
     for name in dict.fromkeys(case.program for case in chosen):
         try:
-            ready[name] = published.prepare(programs[name])
+            ready[name] = published_programs.prepare(programs[name])
         except Exception as error:
             troubles.append(f"{name}: {error}")
             print(f"{name}: {error}", file=sys.stderr, flush=True)
@@ -216,53 +213,3 @@ def _some(
             print("no more are started; those that run are left to end, uncounted", file=sys.stderr)
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the answers on published libraries?")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
-    parser.add_argument(
-        "--full", action="store_true", help="every program on every JDK, with and without load"
-    )
-    parser.add_argument("--seed", type=int, default=random.randrange(1000), help="where the turns start")
-    parser.add_argument("--only", nargs="*", metavar="PROGRAM", help="these programs")
-    parser.add_argument("--jdk", nargs="*", type=int, default=JDKS, help="these JDKs")
-    parser.add_argument("--way", nargs="*", choices=WAYS, default=WAYS)
-    parser.add_argument("--twin", nargs="*", choices=TWINS, default=TWINS)
-    parser.add_argument(
-        "--load", choices=("alone", "busy", "both"), default="both", help="with or without load"
-    )
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="JVMs")
-    parser.add_argument("--keep", type=Path, help="a folder for recordings and answers")
-    parser.add_argument("--again", type=Path, metavar="KEPT", help="judge the recordings kept there anew")
-    args = parser.parse_args()
-    programs = published.programs()
-    unknown = set(args.only or ()) - set(programs)
-    if unknown:
-        parser.error(f"no such program: {', '.join(sorted(unknown))}")
-    wanted = [one for one in programs.values() if not args.only or one.name in args.only]
-    chosen = [
-        case
-        for case in cases(wanted, args.seed, args.jdk, args.full)
-        if case.way in args.way
-        and case.twin in args.twin
-        and args.load in ("both", "busy" if case.busy else "alone")
-    ]
-    if not args.again:
-        print(f"{len(chosen)} recordings, seed {args.seed}", file=sys.stderr)
-    with contextlib.ExitStack() as stack:
-        keep = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="published-")))
-        if args.again:
-            outcomes, troubles = judge_again(args.again, len(os.sched_getaffinity(0)))
-        else:
-            outcomes, troubles = run_all(chosen, args.at_once, args.seconds, keep)
-    lines = report(outcomes, troubles, args.seconds, args.seed)
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, evaluate.TITLE)
-    return 1 if troubles else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
 """How good are the verdicts on real JVMs?  Leaks of known rate and healthy programs, judged as they run.
 
-    .venv/bin/python benchmarks/evaluate_real.py            print the tables
-    .venv/bin/python benchmarks/evaluate_real.py --write    and put them into docs/evaluation.md
-    .venv/bin/python benchmarks/evaluate_real.py --full     every way to leak on every JDK, not by turns
+    .venv/bin/python -m benchmarks.evaluation.real_jvms            print the tables
+    .venv/bin/python -m benchmarks.evaluation.real_jvms --write    and put them into docs/evaluation.md
+    .venv/bin/python -m benchmarks.evaluation.real_jvms --full     every way to leak on every JDK, not by turns
 
 evaluate.py draws its programs; here a JVM runs under `offheap run`, and `offheap leaks` is asked about the
 recording after one and after five minutes, while it grows.  Several run at once: they mostly sleep.
@@ -10,7 +10,6 @@ recording after one and after five minutes, while it grows.  Several run at once
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -28,20 +27,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import document
-import evaluate
-import jvm_churn
-from evaluate import Said
-
+from harness import command_line
+from harness.evaluation import simulated_verdicts
+from harness.evaluation.simulated_verdicts import Said
+from harness.jvms import churn_jvm, java_homes
+from harness.jvms import zoo as zoo_programs
+from harness.measuring import document
+from harness.paths import ROOT
 from offheap.quantities import format_duration, format_rate
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import zoo as zoo_programs  # noqa: E402
-
 DOCUMENT = ROOT / "docs" / "evaluation.md"
-WRITER = "benchmarks/evaluate_real.py"
+WRITER = "benchmarks/evaluation/real_jvms.py"
 LOOKS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
@@ -140,7 +136,7 @@ def run(
     case: Case, classes: Path, zoo: zoo_programs.Zoo, folder: Path, looks: Sequence[float] = LOOKS
 ) -> list[Judged]:
     """Records the program for as long as the last look takes, and judges it at every look."""
-    java = zoo_programs.java(case.jdk)
+    java = java_homes.java(case.jdk)
     if case.way:
         size = INFLATER if case.way == "inflater" else 65536 if case.leak >= 1e6 else 4096
         command = [str(java), "-Xmx128m", "-Xmn4m", "-XX:+UseSerialGC", "-cp", str(classes), case.program]
@@ -149,12 +145,12 @@ def run(
         command = zoo.command(zoo_programs.programs()[case.program], java)
     output = folder / "recording.offheap"
     judged = []
-    recorder = zoo_programs.offheap("run", *MODES[case.mode], "-o", output, "--", *command)
+    recorder = command_line.offheap("run", *MODES[case.mode], "-o", output, "--", *command)
     with zoo_programs.Running(recorder) as running:
         start = time.monotonic()
         for seconds in looks:
             time.sleep(max(start + seconds - time.monotonic(), 0))
-            asked = zoo_programs.offheap("leaks", output, "--all", "--json")
+            asked = command_line.offheap("leaks", output, "--all", "--json")
             done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
             if done.returncode != 0:
                 raise RuntimeError(f"{case}: {done.stderr.strip()}")
@@ -185,7 +181,7 @@ def run_all(chosen: Sequence[Case], at_once: int) -> list[Judged]:
     gate = spaced(3)
     judged: list[Judged] = []
     with tempfile.TemporaryDirectory(prefix="offheap-evaluate-") as scratch:
-        classes = jvm_churn.compile_java("LeakUnderChurn.java", Path(scratch) / "classes")
+        classes = churn_jvm.compile_java("LeakUnderChurn.java", Path(scratch) / "classes")
 
         def once(case: Case) -> list[Judged]:
             gate()
@@ -315,23 +311,5 @@ def report(judged: Sequence[Judged]) -> list[str]:
         "",
         "Calibration, over both looks and all sites, the JVM's own included:",
         "",
-        *evaluate.calibration_of(said),
+        *simulated_verdicts.calibration_of(said),
     ]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the verdicts on real JVMs?")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
-    parser.add_argument("--full", action="store_true", help="every way to leak on every JDK, not by turns")
-    parser.add_argument("--at-once", type=int, default=8 * len(os.sched_getaffinity(0)), help="JVMs")
-    parser.add_argument("--first", type=int, metavar="N", help="only so many of the programs")
-    args = parser.parse_args()
-    lines = report(run_all(cases(args.full)[: args.first], args.at_once))
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, evaluate.TITLE)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offheap.analysis.statistics.estimates import Floats
-from offheap.recording.model import Frame
-from recordings import (
+from harness.simulation import (
     MALLOC,
     Behaviour,
     Blocks,
@@ -32,6 +30,8 @@ from recordings import (
     native,
     native_stack,
 )
+from offheap.analysis.statistics.estimates import Floats
+from offheap.recording.model import Frame
 
 SUBJECT = inflater("com.example.Shop.serve", "com.example.Main.main")
 COMPILED = compiler(

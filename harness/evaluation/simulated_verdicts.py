@@ -1,7 +1,7 @@
 """How good are the verdicts?  Programs of known truth, judged after 1, 5 and 15 minutes.
 
-    .venv/bin/python benchmarks/evaluate.py            a few of each
-    .venv/bin/python benchmarks/evaluate.py --write    all, and the tables of docs/evaluation.md
+    .venv/bin/python -m benchmarks.evaluation.simulated            a few of each
+    .venv/bin/python -m benchmarks.evaluation.simulated --write    all, and the tables of docs/evaluation.md
 
 It simulates: births and deaths of blocks are drawn, then sampled as the probe samples, seen in
 snapshots as the recorder takes them, and judged by `offheap leaks`' own code.
@@ -9,31 +9,24 @@ snapshots as the recorder takes them, and judged by `offheap leaks`' own code.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
-
-import document  # noqa: E402
-import scenarios  # noqa: E402
-from scenarios import Scenario  # noqa: E402
-
-from offheap.analysis.leaks.leaks import suspects  # noqa: E402
-from offheap.analysis.statistics.estimates import Floats  # noqa: E402
-from offheap.analysis.verdicts.site_history import size_class  # noqa: E402
-from offheap.quantities import format_duration, format_rate  # noqa: E402
-from recordings import INTERVAL, Process  # noqa: E402
+from harness.evaluation import scenarios
+from harness.evaluation.scenarios import Scenario
+from harness.measuring import document
+from harness.paths import ROOT
+from harness.simulation import INTERVAL, Process
+from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.verdicts.site_history import size_class
+from offheap.quantities import format_duration, format_rate
 
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 TITLE = "How good the verdicts are"
@@ -45,7 +38,7 @@ CHURNS = (0.0, 1e7, 1e8, 1e9)  # bytes a second allocated and freed beside it
 CHURN = {"own": "own site", "same": "same site", "alike": "same site and size"}  # scenarios.leaks
 MODES = ("budget 1 %", "512 KiB", "exact")
 # What a sample, a block and a byte in it take, where a JVM makes and frees blocks of 1,000 B to 64 KiB
-# (docs/budget.md has what benchmarks/budget.py measured).
+# (docs/budget.md has what benchmarks/cost/budget.py measured).
 SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
 # probe/sampling/budget.c
 LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
@@ -314,45 +307,6 @@ def calibration_of(said: Sequence[Said]) -> list[str]:
     return document.table(("confidence", *kinds), rows)
 
 
-def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list[str]], dict[str, bool]]:
-    """The tables by title, and the targets."""
-    sections: dict[str, list[str]] = {}
-    by_mode: dict[str, list[Judged]] = {}
-    for mode in MODES:
-        grid = repeated(scenarios.leaks(RATES, CHURNS), runs)
-        shapes = repeated(scenarios.shapes(1e5), runs)
-        found = run(grid, mode, LOOKS, workers)
-        shaped = run(shapes, mode, MINUTES, workers)
-        well = run(healthy_cases(healthy_runs), mode, (*EARLY, *MINUTES), workers)
-        by_mode[mode] = [judged for results in (found, shaped, well) for looks in results for judged in looks]
-        sections[f"Leaks, {mode}"] = recall_table(found)
-        sections[f"Uneven leaks of 98 KiB/s, {mode}"] = shape_table(shaped)
-        sections[f"False alarms in 100 runs of a healthy program, {mode}"] = alarm_table(
-            well, (*EARLY, *MINUTES)
-        )
-        print_alarms(by_mode[mode], mode)
-    limits = [
-        (one, seed) for seed in range(runs) for one in scenarios.undecidable(np.random.default_rng(seed))
-    ]
-    sections[f"What cannot be told: called a leak, of 100 runs, {MODES[0]}"] = alarm_table(
-        run(limits, MODES[0], MINUTES, workers)
-    )
-    every = [judged for judgements in by_mode.values() for judged in judgements]
-    sections = {
-        "Summary": precision_table(by_mode),
-        "Calibration": calibration_table(every),
-        **sections,
-    }
-    return sections, targets(every)
-
-
-def print_alarms(judged: Sequence[Judged], mode: str) -> None:
-    """Whom the false alarms accuse, to look into."""
-    accused = Counter((said.about, one.seconds) for one in judged for said in one.alarms)
-    for (about, seconds), count in accused.most_common(12):
-        print(f"{mode}: {count} false alarms after {format_duration(seconds)}: {about}", file=sys.stderr)
-
-
 def targets(every: Sequence[Judged]) -> dict[str, bool]:
     """What is asked of the verdicts, with what came, and whether that is met.
 
@@ -376,26 +330,3 @@ def targets(every: Sequence[Judged]) -> dict[str, bool]:
         ),
         f"of those said at 95 % and more, 93 %: {sum(sure)} of {len(sure)}": sum(sure) >= 0.93 * len(sure),
     }
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the verdicts?")
-    parser.add_argument("--write", action="store_true", help="all runs, and the tables of docs/evaluation.md")
-    parser.add_argument("--runs", type=int, help="of each leak (default 3, with --write 20)")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    args = parser.parse_args()
-    runs = args.runs or (20 if args.write else 3)
-    sections, aims = simulate(runs, runs * 2, args.workers)
-    lines = [f"{document.machine()}; {runs} runs of each leak, {runs * 2} of each healthy program."]
-    for title, rows in sections.items():
-        lines += ["", f"## {title}", "", *rows]
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, "benchmarks/evaluate.py", lines, TITLE)
-    for aim, met in aims.items():
-        print(f"{'met' if met else 'MISSED'}: {aim}", file=sys.stderr)
-    return 0 if all(aims.values()) or args.runs else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import needs
+from harness import needs
 
 FileSystem = Literal["tmpfs", "ext4"]
 

@@ -1,6 +1,6 @@
 """A Debian of its own in .sid: the newest CPython, JDKs and glibc that Debian has.
 
-`python -m harness.sid create` makes it, as root, by debootstrap: a minute or two, 1.2 GB. Commands run in it
+`python -m harness.installs.sid create` makes it, as root, by debootstrap: a minute or two, 1.2 GB. Commands run in it
 by chroot, in namespaces of their own: mounts and processes end with the command, whatever ends it.
 """
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".sid"
 JDKS = (26, 27)
 # One of the JDKs has a compiler and the headers of JNI.
@@ -119,7 +119,7 @@ def main() -> None:
         case ["inside" | "install" as how, *words] if words:
             _inside(words, installs=how == "install")
         case _:
-            raise SystemExit("usage: python -m harness.sid create")
+            raise SystemExit("usage: python -m harness.installs.sid create")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import sid
+from harness.installs import sid
 from offheap.demo.shop import find_jdk
 from offheap.errors import UserError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "installs"
 OLDEST, NEWEST = (3, 10), (3, 14)
 RESOLUTIONS = ("newest", "lowest")

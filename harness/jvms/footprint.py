@@ -11,10 +11,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import public_folders
-from waiting_jvm import WaitingJVM, read_line
+from harness import public_folders
+from harness.jvms.waiting_jvm import WaitingJVM, read_line
+from harness.paths import JAVA
 
-SOURCE = Path(__file__).parent / "java" / "Footprint.java"
+SOURCE = JAVA / "Footprint.java"
 COLLECTORS = {
     "serial": ("-XX:+UseSerialGC",),
     "parallel": ("-XX:+UseParallelGC",),

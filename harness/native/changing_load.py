@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 from offheap import recording
 from offheap.analysis.sites.sites import sites
 from offheap.analysis.statistics.estimate import Estimate

@@ -6,10 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import needs
+from harness import needs
+from harness.paths import PROBE
 from offheap.probe import checkout
-
-PROBE = Path(__file__).parent.parent / "probe"
 
 # Each is compiled with -fsanitize=<it>; "" is an ordinary optimised build.
 SANITIZERS = ("", "address,undefined", "thread")

@@ -1,4 +1,4 @@
-"""Shared libraries made from tests/images, what binutils says of them, and what a symbolizer should."""
+"""Shared libraries made from harness/programs/images, what binutils says of them, and what a symbolizer should."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import needs
+from harness import needs
+from harness.paths import IMAGES
 from offheap.probe import checkout
 from offheap.proc.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer
 
-SOURCES = Path(__file__).parent / "images"
+SOURCES = IMAGES
 
 
 def shared_library(source: str, output: Path, *flags: str, machine: str | None = None) -> Path:
-    """tests/images/`source` with -O2 -g and a build-id, by the compiler that the probe is built with."""
+    """harness/programs/images/`source` with -O2 -g and a build-id, by the compiler that the probe is built with."""
     options = ["-O2", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wl,--build-id=sha1"]
     arguments = [str(SOURCES / source), *options, *flags, "-o", str(output)]
     checkout.build_script().compile_native(arguments, machine=machine)
@@ -49,7 +50,7 @@ def build_id(path: Path) -> str:
 
 
 def line_of(source: str, mark: str) -> int:
-    """The line of tests/images/`source` that ends with the comment `mark`."""
+    """The line of harness/programs/images/`source` that ends with the comment `mark`."""
     lines = (SOURCES / source).read_text().splitlines()
     (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"// {mark}")]
     return found

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import PROBE
 
 PROGRAMS = PROBE / "tests"
 UNWINDER = [

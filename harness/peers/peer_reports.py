@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import maven
-from variants import Variant
+from harness.peers import maven
+from harness.peers.variants import Variant
 
 CONVERTER = "tools.profiler:jfr-converter:4.5"
 TIME_LIMIT_SECONDS = 300

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import maven
+from harness.peers import maven
 
 ASYNC_PROFILER = "4.6"
 DEBIAN_LIBRARIES = Path("/usr/lib")

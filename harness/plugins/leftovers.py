@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness.paths import ROOT
+
 FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", tempfile.gettempdir())
 # What offheap, its tests, HotSpot and the tools of the tests name their files like.
 OURS = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-import needs
+from harness import needs
 
 _REASON = re.compile(r"needs (?P<what>.*): (?P<remedy>.*)", re.DOTALL)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from harness.simulation import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
 from offheap.analysis.live.view import View
 from offheap.live.follower import Follower
 from offheap.recording.live_update import LiveUpdate
 from offheap.recording.model import Recording
-from recordings import Blocks, Cache, Churn, Leak, Process, inflater, native_stack
 
 
 def until(process: Process, time: float) -> Process:
@@ -90,3 +92,24 @@ def unfinished(process: Process) -> tuple[Follower, View]:
     views = [watch.advance() for _ in range(3)]
     assert views[-1]
     return watch, views[-1]
+
+
+class Sampled(Replay):
+    """A process that has sampled blocks only: each with the probability it was sampled with."""
+
+    def update(self) -> LiveUpdate | None:
+        update = super().update()
+        if update is None or self._now is None:
+            return update
+        live, series = update.live, update.series.copy()
+        live["probability"] = -np.expm1(-live["size"].astype(float) / (512 * 1024))
+        weight = 1 / live["probability"]
+        for row in series:
+            of = live["stack"] == row["stack"]
+            size = live["size"][of].astype(float)
+            row["live_bytes"] = (size * weight[of]).sum()
+            row["live_bytes_variance"] = (size**2 * (weight[of] - 1) * weight[of]).sum()
+            row["live_blocks"] = weight[of].sum()
+        info = replace(update.info, mode="sampled", interval_bytes=512 * 1024)
+        self._now = replace(self._now, info=info, live=live, series=series)
+        return replace(update, info=info, live=live, series=series)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import needs
-import recordings
+from harness import needs, simulation
+from harness.paths import WEB
 from offheap.analysis.leaks.leaks import suspects
 from offheap.recording.model import LIVE, SERIES, Frame, Recording
 from offheap.report.html import page as html
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
 
 
-WEB = Path(__file__).resolve().parents[1] / "web"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -138,21 +137,21 @@ def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Op
 
 @pytest.fixture(scope="module")
 def leaking() -> Recording:
-    process = recordings.Process(duration=30, seed=3)
-    process.add(recordings.inflater(LEAK), recordings.Leak(rate=200, size=7160))
+    process = simulation.Process(duration=30, seed=3)
+    process.add(simulation.inflater(LEAK), simulation.Leak(rate=200, size=7160))
     process.add(
-        recordings.inflater("com.example.shop.Search.index"),
-        recordings.Churn(rate=300, size=9000, lifetime=1),
+        simulation.inflater("com.example.shop.Search.index"),
+        simulation.Churn(rate=300, size=9000, lifetime=1),
     )
-    process.add(recordings.compiler(), recordings.JustInTime(blocks=400, size=32768))
+    process.add(simulation.compiler(), simulation.JustInTime(blocks=400, size=32768))
     return process.record(exact=True)
 
 
 @pytest.fixture(scope="module")
 def bare() -> Recording:
     """One snapshot, of no JVM, sampled, with gaps and losses."""
-    process = recordings.Process(duration=30, seed=2)
-    process.add(recordings.native_stack("handle", "main"), recordings.Churn(rate=300, size=90000, lifetime=1))
+    process = simulation.Process(duration=30, seed=2)
+    process.add(simulation.native_stack("handle", "main"), simulation.Churn(rate=300, size=90000, lifetime=1))
     recording = process.record(snapshots=1)
     return with_info(
         recording,
@@ -177,7 +176,7 @@ def with_stacks(
     live["stack"] = random.integers(1, len(stacks) + 1, blocks)
     sizes = np.floor(random.pareto(1.2, blocks) * 5000 + 100)
     live["size"], live["birth"] = sizes, random.uniform(0, 60, blocks)
-    live["probability"] = -np.expm1(-sizes / recordings.INTERVAL)
+    live["probability"] = -np.expm1(-sizes / simulation.INTERVAL)
     times = np.linspace(0, 60, snapshots + 1)[1:]
     series = np.zeros(snapshots * len(stacks), SERIES)
     series["time"] = np.repeat(times, len(stacks))
@@ -185,14 +184,14 @@ def with_stacks(
     for name in ("live_bytes", "allocated_bytes", "live_blocks", "allocated_blocks"):
         steps = random.pareto(1.2, (snapshots, len(stacks))) * (5000 if name.endswith("bytes") else 9) + 1
         series[name] = steps.cumsum(axis=0).ravel()
-    return recordings.build(
+    return simulation.build(
         [(), *stacks],
         [0] + [1] * len(stacks),
         ["worker"],
         live,
         series,
         duration=60,
-        interval=recordings.INTERVAL,
+        interval=simulation.INTERVAL,
         times=times[:1],  # more of them take long to add up, and are in the series
     )
 

@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-import needs
+from harness import needs
 
 OFFHEAP = [sys.executable, "-m", "offheap"]
 

@@ -1,6 +1,6 @@
 """libFuzzer, as Atheris brings it to Python, on the reader of live files; fuzz.py runs it.
 
-    python benchmarks/fuzz_reader.py FOLDER [libFuzzer's options]
+    python -m harness.survival.fuzz_reader FOLDER [libFuzzer's options]
 
 What it makes up is what to change in a good file, four bytes a change: where (among the places that matter),
 what to put there, and how often; two bytes before them cut the file.  FOLDER keeps what reached something
@@ -15,20 +15,17 @@ from pathlib import Path
 
 import atheris
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
-
 with atheris.instrument_imports(include=["offheap.recording"]):
-    import test_live_reader
+    from harness.recordings import live_file_example
 
 CUT, CHANGE = struct.Struct("<H"), struct.Struct("<HBB")
 
 
 def changed(script: bytes) -> bytes:
-    raw = bytearray(test_live_reader.GOOD)
+    raw = bytearray(live_file_example.GOOD)
     body = script[CUT.size :]
     for place, value, times in CHANGE.iter_unpack(body[: len(body) // CHANGE.size * CHANGE.size]):
-        at = test_live_reader.PLACES[place % len(test_live_reader.PLACES)]
+        at = live_file_example.PLACES[place % len(live_file_example.PLACES)]
         raw[at : at + times % 8 + 1] = bytes([value]) * (times % 8 + 1)
     (cut,) = CUT.unpack(script[: CUT.size].ljust(CUT.size, b"\0"))
     return bytes(raw[:cut] if cut else raw)
@@ -40,7 +37,7 @@ def main() -> None:
 
     def once(script: bytes) -> None:
         path.write_bytes(changed(script))
-        test_live_reader.read_all(path)
+        live_file_example.read_all(path)
 
     atheris.Setup([sys.argv[0], *sys.argv[2:], str(folder)], once)
     atheris.Fuzz()

@@ -1,7 +1,7 @@
 """Damaged input for the parsers, with ever new seeds, under AddressSanitizer and UBSan.
 
-    .venv/bin/python benchmarks/fuzz.py                 ten minutes
-    .venv/bin/python benchmarks/fuzz.py --minutes 600   a night
+    .venv/bin/python -m benchmarks.survival.fuzz                 ten minutes
+    .venv/bin/python -m benchmarks.survival.fuzz --minutes 600   a night
 
 Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
 libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
@@ -11,50 +11,27 @@ these two could run.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import random
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from native import PROBE, compile_c  # noqa: E402
-from offheap.proc.elf import ElfError, ElfImage  # noqa: E402
+from harness.native.compiler import compile_c
+from harness.paths import PROBE, ROOT
+from offheap.proc.elf import ElfError, ElfImage
 
 HARNESSES = {"unwind_fuzz": ("unwind/cfi.c", "unwind/cfi_step.c"), "parser_fuzz": ()}
 ROUNDS = "300000"
 QUESTION = struct.Struct("<iHBBB3x")  # struct question of probe/tests/unwind_libfuzzer.c
 LARGEST_SEED = 16384
 CRASHES = ROOT / "build" / "fuzz"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--minutes", type=float, default=10.0)
-    seconds = parser.parse_args().minutes * 60
-    with tempfile.TemporaryDirectory(prefix="offheap-fuzz-") as folder:
-        found = by_chance(Path(folder), seconds / 2)
-        if found:
-            return 1
-        led = [unwinder(Path(folder), seconds / 4), reader(Path(folder), seconds / 4)]
-    if any(led):
-        return 1
-    if led == [None, None]:
-        print("fuzz: libFuzzer did not run: install clang with its libFuzzer, or atheris", file=sys.stderr)
-        return 2
-    return 0
 
 
 def by_chance(folder: Path, seconds: float) -> bool:
@@ -147,7 +124,3 @@ def seeds(corpus: Path) -> None:
             (code,) = struct.unpack_from("<i", rules, 12 + 8 * entry)
             question = QUESTION.pack(code + 4, 0, 8, 64, 2)
             (corpus / f"{number}-{entry}").write_bytes(question + rules)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,7 @@
 
 What must hold: it lives and ends as it would have, every slot by which its libraries call each other has its
 first bytes again, and its memory does not grow with the number of times.  `make soak` does it 1,000 times on
-each JDK (benchmarks/reattach.py), test_reattach.py a few times on one.
+each JDK (benchmarks/survival/reattach.py), test_reattach.py a few times on one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal
 
-from native import PROBE, compile_c
+from harness.native.compiler import compile_c
+from harness.paths import AGENTS, JAVA, PROBE
 from offheap import recording
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
@@ -27,7 +28,6 @@ from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE
 
-TESTS = Path(__file__).parent
 STATUS = 7
 # sampled, exact  the probe comes in and goes out
 # empty           an agent that does nothing is loaded as often, with a path and options as long: HotSpot
@@ -128,18 +128,18 @@ class Programs:
 
 
 def build(jdk_home: Path, folder: Path) -> Programs:
-    source = TESTS / "java" / "Churning.java"
+    source = JAVA / "Churning.java"
     command: list[str | Path] = [jdk_home / "bin" / "javac", "--release", "11", "-d", folder, source]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     shared = ["-shared", "-fPIC"]
     reloader = compile_c(
-        [TESTS / "agents" / "reloader.c"], folder / "reloader.so", flags=shared, libraries=["dl", "pthread"]
+        [AGENTS / "reloader.c"], folder / "reloader.so", flags=shared, libraries=["dl", "pthread"]
     )
     plugin = compile_c([PROBE / "tests" / "plugin.c"], folder / "plugin.so", flags=shared)
     # HotSpot keeps the path: one as long as the probe's, unless the folder's alone is longer.
     length = len(str(library.probe_library().with_suffix(""))) - len(f"{folder}/")
     empty_agent = compile_c(
-        [TESTS / "agents" / "empty_agent.c"],
+        [AGENTS / "empty_agent.c"],
         folder / ("empty".ljust(length, "_") + ".so"),
         flags=[*shared, "-fvisibility=hidden"],
     )

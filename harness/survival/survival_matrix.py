@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import zoo
+from harness.jvms import java_homes
+from harness.paths import JAVA
 from offheap import recording
 from offheap.analysis.totals import totals
 from offheap.errors import UserError
@@ -160,7 +161,7 @@ def _options(exact: bool) -> str:
 
 
 class Stress:
-    """Runs tests/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on)."""
+    """Runs harness/programs/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on)."""
 
     def __init__(self, jdk_home: Path, scratch: Path, *, divisor: int, library: Path) -> None:
         self.jdk_home = jdk_home
@@ -175,7 +176,7 @@ class Stress:
         """Whether this JDK was built with this collector."""
         key = machine.jdk, machine.collector
         if key not in self._collectors:
-            command = [str(zoo.java(machine.jdk)), *COLLECTORS[machine.collector], "-version"]
+            command = [str(java_homes.java(machine.jdk)), *COLLECTORS[machine.collector], "-version"]
             self._collectors[key] = subprocess.run(command, capture_output=True, timeout=60).returncode == 0
         return self._collectors[key]
 
@@ -224,7 +225,7 @@ class Stress:
     def _start(self, machine: Machine, folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
         """A JVM that is ready to begin its stress."""
         command = [
-            *(str(zoo.java(machine.jdk)), "-Xmx192m", "-XX:+ExitOnOutOfMemoryError"),
+            *(str(java_homes.java(machine.jdk)), "-Xmx192m", "-XX:+ExitOnOutOfMemoryError"),
             *COLLECTORS[machine.collector],
             *FLAGS[machine.flags],
             *(f"-javaagent:{self._jar}", "-cp", str(self._jar), "Stress", str(self._divisor), machine.end),
@@ -358,7 +359,7 @@ def printed(divisor: int) -> str:
 
 def compile_stress(jdk_home: Path, scratch: Path) -> Path:
     """stress.jar: the program, and itself as its Java agent."""
-    return compile_agent(jdk_home, Path(__file__).parent / "java" / "Stress.java", scratch)
+    return compile_agent(jdk_home, JAVA / "Stress.java", scratch)
 
 
 def compile_agent(jdk_home: Path, source: Path, scratch: Path) -> Path:

@@ -1,4 +1,4 @@
-/* For a build of benchmarks/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own walk at
+/* For a build of benchmarks/accuracy/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own walk at
  * the same place.  tests/compare_walks.c is a part of that build. */
 #ifndef OFFHEAP_COMPARE_WALKS_H
 #define OFFHEAP_COMPARE_WALKS_H

@@ -33,7 +33,7 @@
 #include "platform/compiler.h"
 
 #ifdef SHARE_A_LINE
-/* For benchmarks/shared_line.py, what the fast path must not do: write to a cache line that other threads write to. */
+/* For benchmarks/cost/shared_line.py, what the fast path must not do: write to a cache line that other threads write to. */
 extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #define SAMPLER_SHARE() ((void)atomic_fetch_add_explicit(&sampler_shared, 1, memory_order_relaxed))
 #else

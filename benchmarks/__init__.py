@@ -1,0 +1,1 @@
+"""Programs that measure offheap; each writes its table into docs/ with --write."""

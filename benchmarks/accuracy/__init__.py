@@ -1,0 +1,1 @@
+"""How close figures, stacks and owners are to a known truth."""

@@ -1,0 +1,66 @@
+"""To be written."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+
+from harness.evaluation import simulated_verdicts
+from harness.evaluation.excluded_rates import LOOKS, excluded, honest, reported
+from harness.measuring import document
+from offheap.analysis.leaks.conclusion import per_minute
+from offheap.quantities import format_duration
+
+
+def table(runs: int, workers: int) -> list[str]:
+    rows = []
+    with ProcessPoolExecutor(workers) as pool:
+        for mode in simulated_verdicts.MODES:
+            for seconds in LOOKS:
+
+                def share(
+                    ask: Callable[[str, float, int], bool], mode: str = mode, at: float = seconds
+                ) -> str:
+                    found = sum(pool.map(functools.partial(ask, mode, at), range(runs), chunksize=4))
+                    return f"{found / runs:.1%}"
+
+                rates = sorted(pool.map(functools.partial(excluded, mode, seconds), range(runs), chunksize=4))
+                middle, high = rates[runs // 2], rates[min(math.ceil(0.9 * runs), runs - 1)]
+                row = [mode, format_duration(seconds), per_minute(middle), per_minute(high)]
+                rows.append([*row, share(reported), share(honest)])
+    head = (
+        "mode",
+        "after",
+        "X, median",
+        "X, 90 %",
+        "a new leak of X is reported",
+        "a hidden one is, or not excluded",
+    )
+    return document.table(head, rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description='Is "no leak above X" true?')
+    parser.add_argument("--write", action="store_true", help="200 runs, and the table of docs/evaluation.md")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    args = parser.parse_args()
+    runs = 200 if args.write else 40
+    lines = [f"{document.machine()}; {runs} programs a line.", "", *table(runs, args.workers)]
+    print("\n".join(lines))
+    if args.write:
+        document.replace_section(
+            simulated_verdicts.DOCUMENT,
+            "benchmarks/evaluation/excluded_rates.py",
+            lines,
+            simulated_verdicts.TITLE,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""To be written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.evaluation.owner_verdicts import DOCUMENT, OUTCOMES, RATES, SECONDS, WATCHES, evaluate, watches
+from harness.measuring import document
+from offheap.quantities import format_duration
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="How often is a leak seen, and how often is the verdict wrong?"
+    )
+    parser.add_argument("--runs", type=int, default=400, help="of each rate and time")
+    parser.add_argument("--watches", type=Path, default=WATCHES)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    noise = watches(options.watches)
+    rows = []
+    for title, chosen, rates in (
+        ("idle CPUs", [one for one in noise if not one.busy], RATES),
+        ("busy CPUs", [one for one in noise if one.busy and not one.fills], RATES),
+        ("busy CPUs, a cache fills", [one for one in noise if one.fills], (0,)),
+    ):
+        found = evaluate(chosen, rates, SECONDS, options.runs)
+        for rate in rates:
+            cells = []
+            for seconds in SECONDS:
+                counts = found[rate, seconds]
+                shares = [100 * counts[one] / max(counts.total(), 1) for one in OUTCOMES]
+                cells.append(
+                    " / ".join(f"{share:.1f}" if 0 < share < 1 else f"{share:.0f}" for share in shares)
+                )
+            rows.append((title, f"{rate} KB/s" if rate else "none", *cells))
+    lines = document.table(("watched with", "leak", *(format_duration(s) for s in SECONDS)), rows)
+    print("\n".join(lines))
+    if options.write:
+        head = f"{len(noise)} real watches, {options.runs} runs a cell: {' / '.join(OUTCOMES)}, in %."
+        document.replace_section(DOCUMENT, "benchmarks/evaluation/owner_verdicts.py", [head, "", *lines], "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Whether a JVM survives the probe, and a parser damaged input."""

@@ -1,0 +1,33 @@
+"""To be written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.survival.fuzzing import by_chance, reader, unwinder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10.0)
+    seconds = parser.parse_args().minutes * 60
+    with tempfile.TemporaryDirectory(prefix="offheap-fuzz-") as folder:
+        found = by_chance(Path(folder), seconds / 2)
+        if found:
+            return 1
+        led = [unwinder(Path(folder), seconds / 4), reader(Path(folder), seconds / 4)]
+    if any(led):
+        return 1
+    if led == [None, None]:
+        print("fuzz: libFuzzer did not run: install clang with its libFuzzer, or atheris", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

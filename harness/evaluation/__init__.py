@@ -1,0 +1,1 @@
+"""Programs of known truth, the verdicts on them, and their tables."""

@@ -1,0 +1,1 @@
+"""Hostile surroundings: names, processes, small places, forbidden system calls."""

@@ -1,0 +1,1 @@
+"""offheap installed from its wheel, on other Pythons and JDKs."""

@@ -1,0 +1,1 @@
+"""What the benchmarks share: the command line, rounds, profiles, tables in documents."""

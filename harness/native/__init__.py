@@ -1,0 +1,1 @@
+"""Native programs and libraries, compiled for a test."""

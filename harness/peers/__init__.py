@@ -1,0 +1,1 @@
+"""Other tools that the benchmarks compare with."""

@@ -1,0 +1,1 @@
+"""Pytest plugins: what runs, what is skipped, what is left behind."""

@@ -1,0 +1,1 @@
+"""Live files and recordings made by hand, and replays of them."""

@@ -1,0 +1,1 @@
+"""JVMs of every kind that run with and without the probe."""
