@@ -19,7 +19,13 @@ from harness.native.elf_images import shared_library
 from harness.paths import ROOT
 from offheap.probe import checkout
 
-pytest_plugins = ["report_pages", "skip_summary", "leftovers", "jdks"]
+pytest_plugins = [
+    "harness.screens.report_pages",
+    "harness.plugins.skip_summary",
+    "harness.plugins.leftovers",
+    "harness.plugins.jdk_option",
+    "harness.plugins.rotation",
+]
 
 # Its deadline is one of wall time, and the machine may be anybody's.
 settings.register_profile("offheap", deadline=None)

@@ -1,11 +1,11 @@
 """The benchmarks run, and say so where a peer is missing; what they measure is not judged here.
 
-Each in its short form; of those that take half a minute and more, one a day.
+Each runs in its short form; of those that take half a minute and more, the seed chooses one.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import subprocess
 import sys
@@ -18,19 +18,20 @@ import pytest
 from harness import needs
 from harness.jvms.java_homes import java, jdk_homes
 from harness.paths import ROOT
+from harness.peers import maven, variants
 from harness.plugins.rotation import one_of
 
 
-def bench(script: str, *arguments: str) -> str:
-    command = [sys.executable, str(ROOT / "benchmarks" / script), "--quick", *arguments]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=170)
+def bench(name: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", *arguments]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=170, cwd=ROOT)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return outcome.stdout
 
 
 def test_every_pair_is_measured_under_offheap() -> None:
     rows = re.findall(
-        r"^\| (nothing|offheap [^|]+) \|(.+)\|$", bench("malloc_pair.py", "--only", "offheap"), re.M
+        r"^\| (nothing|offheap [^|]+) \|(.+)\|$", bench("cost.malloc_pair", "--only", "offheap"), re.M
     )
     offheap = {"offheap idle", "offheap 512 KiB", "offheap budget 1%", "offheap exact"}
     assert {name for name, _ in rows} == {"nothing", *offheap}
@@ -42,7 +43,7 @@ def test_every_pair_is_measured_under_offheap() -> None:
 def test_64_threads_hide_no_leak_and_invent_none() -> None:
     rows = re.findall(
         r"^\| (offheap [^|]+) \| ([\d,]+) \| ([\d.]+) \| (\d+) \|",
-        bench("accuracy.py", "--only", "offheap"),
+        bench("accuracy.known_leak", "--only", "offheap"),
         re.M,
     )
     found = {name: (blocks, mebibytes, false) for name, blocks, mebibytes, false in rows}
@@ -54,7 +55,7 @@ def test_64_threads_hide_no_leak_and_invent_none() -> None:
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
 @needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
 def test_every_churn_is_measured_under_offheap() -> None:
-    output = bench("jvm_churn.py", "--only", "offheap 512")
+    output = bench("cost.jvm_churn", "--only", "offheap 512")
     rows = re.findall(r"^\| ([^|]+), JDK 25 \| ([\d,.]+) \(.*?\) \| ([\d,.]+) \(", output, re.M)
     assert [title for title, *_ in rows] == [
         "zip create/end",
@@ -67,7 +68,7 @@ def test_every_churn_is_measured_under_offheap() -> None:
 
 def memory_and_files() -> None:
     # What it shows while it runs comes before.
-    _, _, output = bench("footprint.py", "--only", "offheap").partition(
+    _, _, output = bench("cost.footprint", "--only", "offheap").partition(
         "`python -m benchmarks.cost.footprint"
     )
     figure = r"([\d.]+)"
@@ -83,7 +84,7 @@ def memory_and_files() -> None:
 
 def requests_of_a_server() -> None:
     need("wrk", "mvn")
-    output = bench("application.py")
+    output = bench("cost.application")
     if "*absent*" in output:
         needs.skip(output.splitlines()[-1], needs.INTERNET)
     rows = re.findall(r"^\| (offheap [^|]+) \| ([\d,]+) \| [^|]+ \| ([\d.]+) \|", output, re.M)
@@ -96,7 +97,7 @@ def requests_of_a_server() -> None:
 
 def profile_of_a_server() -> None:
     need("wrk", "mvn", "perf")
-    output = bench("application_profile.py")
+    output = bench("cost.application_profile")
     assert "no profile" not in output
     cells = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
     assert len(cells) == 1
@@ -107,7 +108,7 @@ def profile_of_a_server() -> None:
 
 def profile_of_malloc() -> None:
     need("perf")
-    output = bench("pair_profile.py")
+    output = bench("cost.pair_profile")
     assert "no profile" not in output
     rows = re.findall(r"^\| the probe \| (\S+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|", output, re.M)
     assert len(rows) == 3
@@ -119,7 +120,7 @@ def profile_of_malloc() -> None:
 
 def profile_of_churn() -> None:
     need("perf")
-    output = bench("churn_profile.py")
+    output = bench("cost.churn_profile")
     assert "no profile" not in output
     titles = re.findall(r"^\| ([^|]+, JDK \d+) \| nothing", output, re.M)
     assert titles == [
@@ -134,7 +135,7 @@ def profile_of_churn() -> None:
 
 
 def spent_under_the_budget() -> None:
-    output = bench("budget.py")
+    output = bench("cost.budget")
     assert len(re.findall(r"^\| [\d.]+% \| .* \| \d of 5 \| \d of 5 \|$", output, re.M)) == 3
     spent = re.findall(r"^\| JDK \d+ \|.*\| ([\d.]+)% \| [^|]+ \|$", output, re.M)
     assert spent
@@ -167,7 +168,7 @@ def test_by_turns(measured: Callable[[], None]) -> None:
 
 
 def test_a_line_that_all_threads_share_is_measured() -> None:
-    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("shared_line.py"), re.M)
+    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("cost.shared_line"), re.M)
     assert [name for name, _ in rows] == [
         "offheap 512 KiB",
         "offheap exact",
@@ -176,53 +177,45 @@ def test_a_line_that_all_threads_share_is_measured() -> None:
     assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
 
 
-def load(script: str) -> ModuleType:
-    """A benchmark as a module; some have the name of one of the tests' own."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{script}", ROOT / "benchmarks" / f"{script}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
+def program(name: str) -> ModuleType:
+    """A benchmark in this process, where its peers can be taken away."""
+    return importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture
 def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine that has none of them, and where none can be had."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    variants = importlib.import_module("variants")  # the one that they import
     monkeypatch.setattr(variants, "DEBIAN_LIBRARIES", tmp_path)
-    monkeypatch.setattr(variants.maven, "fetch", lambda artifact, folder: tmp_path / "absent.jar")
+    monkeypatch.setattr(maven, "fetch", lambda artifact, folder: tmp_path / "absent.jar")
     monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # what other runs have fetched is not there either
 
 
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
 @needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
 @pytest.mark.parametrize(
-    ("script", "peer", "row", "count"),
+    ("name", "peer", "row", "count"),
     [
-        ("malloc_pair", "heaptrack", r"^\| heaptrack( \| absent)+ \|$", 3),
-        ("malloc_pair", "async-profiler", r"^\| async-profiler every( \| absent)+ \|$", 3),
-        ("jvm_churn", "async-profiler", r"^\| [^|]+, JDK 25 \| [^|]+ \| absent \| absent \|$", 4),
-        ("accuracy", "async-profiler", r"^\| async-profiler \S+( KiB)? \| absent \|", 2),
-        ("accuracy", "jemalloc", r"^\| jemalloc prof 512 KiB \| absent \|", 1),
-        ("footprint", "HEAPPROFILE", r"^\| gperftools HEAPPROFILE \| absent \|", 2),
+        ("cost.malloc_pair", "heaptrack", r"^\| heaptrack( \| absent)+ \|$", 3),
+        ("cost.malloc_pair", "async-profiler", r"^\| async-profiler every( \| absent)+ \|$", 3),
+        ("cost.jvm_churn", "async-profiler", r"^\| [^|]+, JDK 25 \| [^|]+ \| absent \| absent \|$", 4),
+        ("accuracy.known_leak", "async-profiler", r"^\| async-profiler \S+( KiB)? \| absent \|", 2),
+        ("accuracy.known_leak", "jemalloc", r"^\| jemalloc prof 512 KiB \| absent \|", 1),
+        ("cost.footprint", "HEAPPROFILE", r"^\| gperftools HEAPPROFILE \| absent \|", 2),
     ],
 )
 def test_a_peer_that_is_not_there_is_absent(
-    script: str, peer: str, row: str, count: int, no_peers: None, capsys: pytest.CaptureFixture[str]
+    name: str, peer: str, row: str, count: int, no_peers: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert load(script).main(["--quick", "--only", peer]) == 0
+    assert program(name).main(["--quick", "--only", peer]) == 0
     # footprint.py shows rows while it runs, too.
-    printed = capsys.readouterr().out.rpartition(f"`python benchmarks/{script}.py")[2]
+    printed = capsys.readouterr().out.rpartition(f"`python -m benchmarks.{name} ")[2]
     assert "failed" not in printed
     assert len(re.findall(row, printed, re.M)) == count, printed
 
 
 @pytest.mark.usefixtures("no_peers")
 def test_a_server_without_a_peer_says_so() -> None:
-    application = load("application")
+    application = program("cost.application")
     stretch = application.Stretch(100.0)
     measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
     assert "| async-profiler 512 KiB | absent |  |  |  |" in application.table(measured)
@@ -231,7 +224,7 @@ def test_a_server_without_a_peer_says_so() -> None:
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
 @needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
 def test_the_recorder_s_cost_is_measured() -> None:
-    rows = re.findall(r"^\| leaks Inflaters \|(.+)\|$", bench("recorder_cost.py"), re.M)
+    rows = re.findall(r"^\| leaks Inflaters \|(.+)\|$", bench("cost.recorder_cost"), re.M)
     assert len(rows) == 1
     figures = [float(cell.split()[0].rstrip("%")) for cell in rows[0].split("|")]
     assert len(figures) == 7

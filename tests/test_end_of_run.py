@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import needs
-from harness.paths import ROOT, TESTS
+from harness.paths import HARNESS, ROOT, TESTS
 from harness.plugins.leftovers import work_tree
 from harness.plugins.skip_summary import summary
 
@@ -23,17 +23,24 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
     temporary = folder / "temporary"
     temporary.mkdir()
     (folder / "conftest.py").write_text(
-        "import leftovers, pathlib\n"
+        "import pathlib\nfrom harness.plugins import leftovers\n"
         f"leftovers.FOLDERS, leftovers.ROOT = [{str(temporary)!r}], pathlib.Path({str(folder)!r})\n"
     )
-    plugins = ("-p", "skip_summary", "-p", "leftovers", "-p", "no:cacheprovider")
+    plugins = (
+        "-p",
+        "harness.plugins.skip_summary",
+        "-p",
+        "harness.plugins.leftovers",
+        "-p",
+        "no:cacheprovider",
+    )
     keep = ("-o", "tmp_path_retention_policy=failed")
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *keep, *options, "test_it.py"],
         cwd=folder,
         env={
             **os.environ,
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": str(ROOT),
             "TMPDIR": str(temporary),
             "PYTEST_ADDOPTS": "",
             "PYTHONWARNINGS": "",
@@ -46,14 +53,15 @@ def pytest_run(folder: Path, source: str, *options: str) -> subprocess.Completed
 
 def test_a_run_of_all_tests_does_both(request: pytest.FixtureRequest) -> None:
     for plugin in ("skip_summary", "leftovers"):
-        assert request.config.pluginmanager.has_plugin(plugin)
+        assert request.config.pluginmanager.has_plugin(f"harness.plugins.{plugin}")
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^test:.*\n\t.* -m pytest .*--leftovers \d+ ", makefile, re.MULTILINE)
 
 
 def test_skips_are_counted_by_what_would_avoid_them(tmp_path: Path) -> None:
     source = """
-import needs, pytest
+import pytest
+from harness import needs
 @pytest.mark.parametrize("name", ["no-such-program", "no-such-other"])
 def test_program(name): needs.program(name)
 def test_root(): needs.skip("root", needs.ROOT)
@@ -86,7 +94,8 @@ def test_a_remedy_is_said_once() -> None:
 
 def test_every_skip_says_what_it_needs() -> None:
     words = re.compile(r"pytest\.(skip|importorskip|mark\.skip)")
-    asking = [path.name for path in TESTS.glob("*.py") if words.search(path.read_text())]
+    files = [path for folder in (TESTS, HARNESS) for path in folder.rglob("*.py")]
+    asking = [path.name for path in files if words.search(path.read_text())]
     assert asking == ["needs.py"], "ask harness/needs.py"
 
 

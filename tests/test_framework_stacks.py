@@ -1,4 +1,4 @@
-"""Stacks of real frameworks (benchmarks/evaluation/stack_fixture.py): what is named, and what a short view keeps."""
+"""Stacks of real frameworks: what is named, and what a short view keeps."""
 
 from __future__ import annotations
 

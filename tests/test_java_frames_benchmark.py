@@ -1,4 +1,4 @@
-"""What benchmarks/accuracy/java_frames.py takes for a call that was made: bytecode, native methods, the VM."""
+"""What the Java frames benchmark takes for a call that was made: bytecode, native methods, the VM."""
 
 from __future__ import annotations
 

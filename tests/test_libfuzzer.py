@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from harness import needs
 from harness.native.compiler import compile_c
-from harness.paths import BENCHMARKS, PROBE
-
-
-@pytest.fixture
-def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("fuzz")
+from harness.paths import PROBE, ROOT
+from harness.survival import fuzzing
 
 
 @pytest.mark.parametrize("sanitizer", ["", "address,undefined"])
-def test_the_unwinder_without_libfuzzer(sanitizer: str, fuzz: ModuleType, tmp_path: Path) -> None:
+def test_the_unwinder_without_libfuzzer(sanitizer: str, tmp_path: Path) -> None:
     """Its program and the inputs that it begins with, on machines without Clang too."""
     names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "unwind/cfi.c", "unwind/cfi_step.c")
     program = compile_c([PROBE / name for name in names], tmp_path / "replay", sanitizer=sanitizer)
     corpus = tmp_path / "rules"
     corpus.mkdir()
-    fuzz.seeds(corpus)
+    fuzzing.seeds(corpus)
     files = sorted(corpus.iterdir())[:100]
     assert len(files) > 10
     outcome = subprocess.run([program, "200", "1", *files], capture_output=True, text=True, timeout=120)
@@ -39,22 +31,25 @@ def test_the_unwinder_without_libfuzzer(sanitizer: str, fuzz: ModuleType, tmp_pa
     assert outcome.stdout == f"inputs {201 * len(files)}\n"
 
 
-def test_libfuzzer_on_the_unwinder(fuzz: ModuleType, tmp_path: Path) -> None:
+def test_libfuzzer_on_the_unwinder(tmp_path: Path) -> None:
     needs.program("clang")
-    assert fuzz.unwinder(tmp_path, 2.0) is False
+    assert fuzzing.unwinder(tmp_path, 2.0) is False
 
 
-def test_libfuzzer_on_the_reader(fuzz: ModuleType, tmp_path: Path) -> None:
+def test_libfuzzer_on_the_reader(tmp_path: Path) -> None:
     needs.module("atheris", "make fuzz-packages")
-    assert fuzz.reader(tmp_path, 2.0) is False
+    assert fuzzing.reader(tmp_path, 2.0) is False
 
 
 def fuzz_for_a_moment(path: Path) -> subprocess.CompletedProcess[str]:
     """With the commands in `path` only, and without Atheris."""
-    hidden = "import sys; sys.modules['atheris'] = None; import fuzz; sys.exit(fuzz.main())"
+    hidden = (
+        "import sys; sys.modules['atheris'] = None\n"
+        "from benchmarks.survival import fuzz; sys.exit(fuzz.main())"
+    )
     return subprocess.run(
         [sys.executable, "-c", hidden, "--minutes", "0.02"],
-        cwd=BENCHMARKS,
+        cwd=ROOT,
         env={"PATH": str(path)},
         capture_output=True,
         text=True,

@@ -1,34 +1,30 @@
-"""A few cells of the matrix of survival, others each day; all of it is `make soak`."""
+"""A few cells of the matrix of survival, others with another OFFHEAP_SEED; all of it is `make soak`."""
 
 from __future__ import annotations
 
-import datetime
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from harness import needs
-from harness.paths import BENCHMARKS
-from harness.survival import survival_matrix
+from harness.plugins import rotation
+from harness.survival import kept_outcomes, survival_matrix
 
 
-def todays() -> list[survival_matrix.Cell]:
-    """One cell a JDK: collector, flags, end, and how the probe comes in turn with the day.
+def chosen(seed: int) -> list[survival_matrix.Cell]:
+    """One cell a JDK: the seed decides collector, flags, end, and how the probe comes in.
 
-    A name tells all of a cell: `benchmarks/survival/soak.py --only NAME` runs it on any other day.
+    A cell's name says all of it: `python -m benchmarks.survival.soak --only NAME` runs any.
     """
-    day = datetime.date.today().toordinal()
-    chosen = []
+    cells = []
     for turn, jdk in enumerate(survival_matrix.JDKS):
         machines = [machine for machine in survival_matrix.machines() if machine.jdk == jdk]
-        # 11 has no factor in common with 40 machines, nor do 4 cells with what is left of the day by then.
-        machine = machines[(day * 11 + turn * 7) % len(machines)]
-        cells = survival_matrix.cells([machine])
-        chosen.append(cells[(day + turn) % len(cells)])
-    return chosen
+        # 11 and 40 machines have no common factor, and neither have 4 cells and the seeds that choose one
+        # machine: seeds in turn choose every cell.
+        machine = machines[(seed * 11 + turn * 7) % len(machines)]
+        of_machine = survival_matrix.cells([machine])
+        cells.append(of_machine[(seed + turn) % len(of_machine)])
+    return cells
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +34,7 @@ def stress(
     return survival_matrix.Stress(jdk, tmp_path_factory.mktemp("soak"), divisor=40, library=probe_library)
 
 
-@pytest.mark.parametrize("cell", todays(), ids=str)
+@pytest.mark.parametrize("cell", chosen(rotation.seed()), ids=str)
 def test_the_jvm_survives(
     cell: survival_matrix.Cell, stress: survival_matrix.Stress, jres: dict[int, Path]
 ) -> None:
@@ -89,36 +85,23 @@ def test_an_empty_recording_is_a_failure(
     assert shorter.run(cell).failures == ("nothing was recorded",)
 
 
-@pytest.fixture
-def matrix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """benchmarks/survival/soak.py, which has the name of what it runs."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    spec = importlib.util.spec_from_file_location("soak_matrix", BENCHMARKS / "soak.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "soak_matrix", module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_of_two_lines_for_one_cell_the_later_counts(matrix: ModuleType, tmp_path: Path) -> None:
+def test_of_two_lines_for_one_cell_the_later_counts(tmp_path: Path) -> None:
     file = tmp_path / "soak.jsonl"
-    assert matrix.read_kept(file, 1) == {}
+    assert kept_outcomes.read_kept(file, 1) == {}
     failed = survival_matrix.Result(("exit status -11",), 0, 0, {})
     for cell, divisor, probe, result in [
         ("a", 1, "old", failed),
         ("b", 40, "old", failed),
         ("a", 1, "new", survival_matrix.Result((), 3, 40, {"truncated": 7})),
     ]:
-        matrix.Kept(cell, divisor, probe, 27.5, result).append(file)
-    kept = matrix.read_kept(file, 1)
+        kept_outcomes.Kept(cell, divisor, probe, 27.5, result).append(file)
+    kept = kept_outcomes.read_kept(file, 1)
     assert list(kept) == ["a"]
     assert kept["a"].result == survival_matrix.Result((), 3, 40, {"truncated": 7})
-    tally = matrix.Tally()
+    tally = kept_outcomes.Tally()
     machine = survival_matrix.Machine(17, "Serial", "default", "exit")
     tally.add(survival_matrix.Cell(machine, "preload", exact=False), kept["a"], "new")
-    text = "\n".join(matrix.tables(tally, 1))
+    text = "\n".join(kept_outcomes.tables(tally, 1))
     assert "1 cells in 0 minutes" in text
     assert "1 of them with the probe as it was" in text
     assert "0 failures; 40 blocks and mappings recorded.  Lost and counted: truncated 7" in text

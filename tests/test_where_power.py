@@ -1,4 +1,4 @@
-"""Leaks of known rate added to real watches of healthy JVMs: benchmarks/evaluation/owner_verdicts.py has the figures."""
+"""Leaks of known rate added to real watches of healthy JVMs; docs/evaluation.md has the figures."""
 
 from __future__ import annotations
 

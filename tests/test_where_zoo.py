@@ -1,4 +1,4 @@
-"""What `offheap where --watch` says of some of the zoo; benchmarks/accuracy/where_zoo.py asks about all, and often."""
+"""What `offheap where --watch` says of some of the zoo; docs/where.md has the answers for all of it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from harness.jvms import java_homes, zoo_cases
 from harness.jvms import zoo as zoo_programs
@@ -32,7 +33,7 @@ def main() -> int:
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     java = java_homes.java(wanted.jre)
 
-    def once(*options: str) -> tuple[dict[str, dict[str, float]], int]:
+    def once(*options: str) -> tuple[dict[str, Any], int]:
         case = zoo_cases.Case("inflaters", wanted.jre, "run", options)
         with tempfile.TemporaryDirectory(prefix="offheap-coverage-") as folder:
             recorded = zoo_cases.record(case, java, zoo, Path(folder), SECONDS)
@@ -53,8 +54,8 @@ def main() -> int:
     counts = [first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results]
     count = sum(counts) / len(results)
     lines = [
-        f"`python -m benchmarks.accuracy.coverage --runs {wanted.runs}`, JDK {wanted.jre}, {document.machine()}; "
-        f"{each:,.0f} bytes an Inflater:",
+        f"`python -m benchmarks.accuracy.coverage --runs {wanted.runs}`, JDK {wanted.jre}, "
+        f"{document.machine()}; {each:,.0f} bytes an Inflater:",
         "",
         *document.table(
             ["", "covered", "of runs", "estimate / truth, on average"],

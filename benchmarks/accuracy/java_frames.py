@@ -1,4 +1,9 @@
-"""To be written."""
+"""Are the Java frames true?  15 programs on each JDK: which samples have them, and was each frame there?
+
+    .venv/bin/python -m benchmarks.accuracy.java_frames --seconds 8 --write
+
+harness/evaluation/java_calls.py has the method.
+"""
 
 from __future__ import annotations
 

@@ -196,8 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     count = 1 if options.quick else options.runs
     header = ["", "leaked blocks", "leaked MiB", "false blocks", "MiB of the first run, 95 %", "covered"]
     lines = [
-        f"`python -m benchmarks.accuracy.known_leak --runs {count}`: {document.machine()}, {document.load()}; "
-        f"{variants.versions()}.",
+        f"`python -m benchmarks.accuracy.known_leak --runs {count}`: {document.machine()}, "
+        f"{document.load()}; {variants.versions()}.",
         "Mean of the runs (least to most); gperftools once.",
     ]
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:

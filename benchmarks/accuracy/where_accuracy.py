@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.accuracy.where_accuracy --runs 3
 
-The program is that of harness/jvms/footprint.py: threads, zip streams, direct buffers, a mapped file, class loaders.
+The program is Footprint.java: threads, zip streams, direct buffers, a mapped file, class loaders.
 Each run looks twice: once it is up, and after a whole collection (G1's is concurrent), when the collector's
 tables are in memory.  Prints the least and the most of all looks in % of RSS.
 """

@@ -68,8 +68,8 @@ def measure(case: zoo_cases.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
 
 def write(tallies: list[Tally]) -> None:
     lines = [
-        f"{document.machine()}; `python -m benchmarks.accuracy.zoo --runs {tallies[0].runs}`, {SECONDS:.0f} s each, "
-        "at the default budget of 1 %:",
+        f"{document.machine()}; `python -m benchmarks.accuracy.zoo --runs {tallies[0].runs}`, "
+        f"{SECONDS:.0f} s each, at the default budget of 1 %:",
         "",
         *document.table(
             ("JDK", "by", "runs", "first suspect", "verdict leak", "whole stack"),

@@ -208,7 +208,7 @@ def started(
     return zoo_programs.Running(command_line.offheap("run", "-o", output, "--", *command))
 
 
-def _offheap(*words: object) -> str:
+def _offheap(*words: str | Path) -> str:
     asked = command_line.offheap(*words, "--json")
     return subprocess.run(asked, capture_output=True, text=True, timeout=120, check=True).stdout
 

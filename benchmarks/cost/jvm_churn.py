@@ -122,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = (_cell(variant, costs[variant, jdk, workload], base) for variant in compared)
         rows.append([f"{WORKLOADS[workload]}, JDK {jdk}", *figures])
     lines = [
-        f"`python -m benchmarks.cost.jvm_churn --rounds {count}`: {document.machine()}; {variants.versions()}.",
+        f"`python -m benchmarks.cost.jvm_churn --rounds {count}`: {document.machine()}; "
+        f"{variants.versions()}.",
         "Least of the rounds (median), and the least against nothing's.",
         "",
         *document.table(["ns of process CPU an iteration", *(v.name for v in compared)], rows),

@@ -79,7 +79,7 @@ def hold(program: Path, library: Path, blocks: int, threads: int, folder: Path) 
 
 def without(program: Path, blocks: int, threads: int) -> tuple[float, float]:
     """The same without the probe: seconds, and the longest malloc in ms."""
-    command = [program, str(blocks), str(threads)]
+    command = [str(program), str(blocks), str(threads)]
     outcome = subprocess.run(command, input="\n\n", capture_output=True, text=True, check=True)
     said = _SAID.match(outcome.stdout)
     assert said, outcome.stdout

@@ -123,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     running.truths(3)
                     rows.append(row(name, cost(running.pid, folder / f"{churn}.offheap", seconds)))
     lines = [
-        f"`python {WRITER}`: {document.machine()}, {document.load()}; JDK {JDK}, {seconds} s each.",
+        f"`python -m benchmarks.cost.recorder_cost`: {document.machine()}, {document.load()}; "
+        f"JDK {JDK}, {seconds} s each.",
         "",
         *document.table(
             (

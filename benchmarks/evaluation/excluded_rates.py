@@ -1,4 +1,10 @@
-"""To be written."""
+"""Is "no leak above X" true?  Leaks of X and more in programs that are otherwise well, and the same without.
+
+    .venv/bin/python -m benchmarks.evaluation.excluded_rates            40 of each
+    .venv/bin/python -m benchmarks.evaluation.excluded_rates --write    200, and the table of its document
+
+harness/evaluation/excluded_rates.py has the method.
+"""
 
 from __future__ import annotations
 

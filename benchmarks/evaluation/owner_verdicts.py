@@ -1,4 +1,8 @@
-"""To be written."""
+"""How often does `offheap where --watch` see a leak, how slow a one, and how often is it wrong?
+
+.venv/bin/python -m benchmarks.evaluation.owner_verdicts            print the table
+.venv/bin/python -m benchmarks.evaluation.owner_verdicts --write    and put it into docs/evaluation.md
+"""
 
 from __future__ import annotations
 

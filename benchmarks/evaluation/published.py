@@ -1,4 +1,11 @@
-"""To be written."""
+"""How good are the answers on programs around published libraries?  Each leaking and healthy, on real JVMs.
+
+.venv/bin/python -m benchmarks.evaluation.published            print the tables
+.venv/bin/python -m benchmarks.evaluation.published --write    and put them into docs/evaluation.md
+.venv/bin/python -m benchmarks.evaluation.published --full     each program on every JDK, loaded and not
+.venv/bin/python -m benchmarks.evaluation.published --only zstd-orders --jdk 17 --keep /tmp/published
+.venv/bin/python -m benchmarks.evaluation.published --again /tmp/published    judge what is kept
+"""
 
 from __future__ import annotations
 

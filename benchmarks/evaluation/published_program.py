@@ -1,4 +1,11 @@
-"""To be written."""
+"""Lists and starts the programs of examples/published.
+
+    .venv/bin/python -m benchmarks.evaluation.published_program list
+    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17
+    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --print
+
+--print prints the command line only.
+"""
 
 from __future__ import annotations
 

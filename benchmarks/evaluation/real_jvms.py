@@ -1,4 +1,9 @@
-"""To be written."""
+"""How good are the verdicts on real JVMs?  Leaks of known rate and healthy programs, judged as they run.
+
+.venv/bin/python -m benchmarks.evaluation.real_jvms            print the tables
+.venv/bin/python -m benchmarks.evaluation.real_jvms --write    and put them into docs/evaluation.md
+.venv/bin/python -m benchmarks.evaluation.real_jvms --full     every way to leak on every JDK
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""To be written."""
+"""How good are the verdicts?  Simulated programs of known truth, judged after 1, 5 and 15 minutes.
+
+.venv/bin/python -m benchmarks.evaluation.simulated            a few of each
+.venv/bin/python -m benchmarks.evaluation.simulated --write    all, and the tables of docs/evaluation.md
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""To be written."""
+"""Damaged input for the parsers, with ever new seeds, under AddressSanitizer and UBSan.
+
+    .venv/bin/python -m benchmarks.survival.fuzz                 ten minutes
+    .venv/bin/python -m benchmarks.survival.fuzz --minutes 600   a night
+
+Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
+libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
+that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither of
+these two could run.
+"""
 
 from __future__ import annotations
 

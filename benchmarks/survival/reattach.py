@@ -1,6 +1,6 @@
 """A thousand times in and out of one running JVM, on each JDK (harness/survival/reattach.py).
 
-    .venv/bin/python -m benchmarks.survival.reattach                 1,000 cycles on 11, 17, 21 and 25: ten minutes
+    .venv/bin/python -m benchmarks.survival.reattach                 1,000 cycles on each JDK: ten minutes
     .venv/bin/python -m benchmarks.survival.reattach --cycles 100    fewer
     .venv/bin/python -m benchmarks.survival.reattach --write         and put the table into docs/soak.md
 

@@ -1,13 +1,13 @@
-"""Does the JVM survive the probe?  The matrix of harness/survival/survival_matrix.py, as much of it as the time allows.
+"""Does the JVM survive the probe?  The survival matrix, as much of it as the time allows.
 
     .venv/bin/python -m benchmarks.survival.soak                    all of it, hours long
     .venv/bin/python -m benchmarks.survival.soak --minutes 30       as much as fits; every kind is met early
     .venv/bin/python -m benchmarks.survival.soak --only '17 ZGC'    the cells whose names contain that
-    .venv/bin/python -m benchmarks.survival.soak --continue         the cells that have not run yet or failed, then
-                                                           those that ran with another probe
+    .venv/bin/python -m benchmarks.survival.soak --continue         the cells that have not run yet or failed,
+                                                                    then those that ran with another probe
     .venv/bin/python -m benchmarks.survival.soak --jobs 4           four at once, not one for each two CPUs
-    .venv/bin/python -m benchmarks.survival.soak --write            put the table into docs/soak.md, and each cell that
-                                                           ends into docs/soak.jsonl
+    .venv/bin/python -m benchmarks.survival.soak --write            the table into docs/soak.md, each cell
+                                                                    that ends into docs/soak.jsonl
 
 Exit status 1 when a cell failed.
 """

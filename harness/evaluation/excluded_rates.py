@@ -1,10 +1,6 @@
-"""Is "no leak above X" true?  Leaks of X and more in programs that are otherwise well, and the same without.
+"""What a recording excludes ("no leak above X") in simulated programs, and whether that is true.
 
-    .venv/bin/python -m benchmarks.evaluation.excluded_rates            40 of each
-    .venv/bin/python -m benchmarks.evaluation.excluded_rates --write    200, and the table of docs/evaluation.md
-
-Simulated, as evaluate.py has it: a healthy program is recorded, judged, and X noted; then it is recorded
-again, with a leak beside it.
+A healthy program is recorded and judged, and X is noted. Then it is recorded again, with a leak beside it.
 """
 
 from __future__ import annotations

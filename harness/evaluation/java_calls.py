@@ -1,6 +1,4 @@
-"""Are the Java frames true?  15 programs on each JDK: which samples have them, and was each frame there?
-
-    .venv/bin/python -m benchmarks.accuracy.java_frames --seconds 8 --write
+"""The Java frames of real JVMs compared with the bytecode that made the calls.
 
 Each program runs under a build of the probe that, at every walk, asks AsyncGetCallTrace and the probe's own
 walk and times both (probe/tests/compare_walks.c).  Every block is recorded.

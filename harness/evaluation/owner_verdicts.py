@@ -1,17 +1,13 @@
-"""How often does `offheap where --watch` see a leak, how slow a one, and how often is it wrong?
+"""The verdicts of `offheap where --watch` on leaks of known rate, added to real watches of healthy JVMs.
 
-    .venv/bin/python -m benchmarks.evaluation.owner_verdicts --write
-
-Real watches of healthy JVMs (tests/data/watches: NMT off, some with two busy processes on the two CPUs) are
-the noise.  Each run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for
-the verdict.  The leak comes in blocks of 64 B to 64 KiB at random times, of one size all along, in pages.
+The watches (tests/data/watches: NMT off, some with two busy processes on the two CPUs) are the noise. Each
+run cuts a window out of one, adds a leak of a known rate to malloc, or none, and asks for the verdict. The
+leak comes in blocks of 64 B to 64 KiB at random times, of one size all along, in pages.
 
 right      a leak: native-malloc; none: stable, or nobody is blamed
 undecided  of a leak: "cannot tell yet"
 excluded   of a leak: "stable: nothing above X", and X is no less than its rate: true, and too slow to be seen
 wrong      anything else
-
-Prints the table and with --write puts it into docs/evaluation.md.
 """
 
 from __future__ import annotations

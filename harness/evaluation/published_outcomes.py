@@ -15,6 +15,7 @@ from harness.measuring import document
 from offheap.quantities import format_duration, format_rate
 
 WRITER = "benchmarks/evaluation/published.py"
+COMMAND = "python -m benchmarks.evaluation.published"
 Way = Literal["attach", "run"]
 WAYS: tuple[Way, ...] = ("attach", "run")
 
@@ -133,7 +134,7 @@ def report(outcomes: Sequence[Outcome], troubles: Sequence[str], seconds: float,
     lines = [
         "## Published libraries",
         "",
-        f"`python {WRITER}`, {document.machine()}, {document.load()}; {len(outcomes)} recordings of "
+        f"`{COMMAND}`, {document.machine()}, {document.load()}; {len(outcomes)} recordings of "
         f"{format_duration(seconds)}, seed {seed}.",
         "",
         "Programs around published libraries ([examples/published](../examples/published/README.md)),",

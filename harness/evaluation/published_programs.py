@@ -1,8 +1,4 @@
-"""The programs of examples/published: fetched, compiled and started.
-
-    .venv/bin/python -m benchmarks.evaluation.published_program list
-    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17
-    .venv/bin/python -m benchmarks.evaluation.published_program run zstd-orders leak --jdk 17 --print    the command line only
+"""The programs of examples/published: fetched, compiled, ready to start.
 
 Their artifacts come from Maven by the machine's `mvn`, each with the SHA-256 that manifest.json states.
 """

@@ -1,10 +1,4 @@
-"""How good are the answers on programs around published libraries?  Each leaking and healthy, on real JVMs.
-
-    .venv/bin/python -m benchmarks.evaluation.published            print the tables
-    .venv/bin/python -m benchmarks.evaluation.published --write    and put them into docs/evaluation.md
-    .venv/bin/python -m benchmarks.evaluation.published --full     each program on every JDK, loaded and not
-    .venv/bin/python -m benchmarks.evaluation.published --only zstd-orders --jdk 17 --keep /tmp/published
-    .venv/bin/python -m benchmarks.evaluation.published --again /tmp/published    judge what is kept
+"""Programs around published libraries, leaking and healthy, recorded on real JVMs and judged.
 
 Every program of examples/published is recorded for a minute by `offheap attach` when it is up, and by
 `offheap run` from its start, with default options; then `leaks`, `check`, the ticket and `where` are asked

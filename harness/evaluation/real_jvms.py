@@ -1,11 +1,7 @@
-"""How good are the verdicts on real JVMs?  Leaks of known rate and healthy programs, judged as they run.
+"""The verdicts on real JVMs: leaks of known rate and healthy programs, judged as they run.
 
-    .venv/bin/python -m benchmarks.evaluation.real_jvms            print the tables
-    .venv/bin/python -m benchmarks.evaluation.real_jvms --write    and put them into docs/evaluation.md
-    .venv/bin/python -m benchmarks.evaluation.real_jvms --full     every way to leak on every JDK, not by turns
-
-evaluate.py draws its programs; here a JVM runs under `offheap run`, and `offheap leaks` is asked about the
-recording after one and after five minutes, while it grows.  Several run at once: they mostly sleep.
+A JVM runs under `offheap run`, and `offheap leaks` is asked about the recording after one and after five
+minutes, while it grows. Several JVMs run at once: they mostly sleep.
 """
 
 from __future__ import annotations
@@ -38,6 +34,7 @@ from offheap.quantities import format_duration, format_rate
 
 DOCUMENT = ROOT / "docs" / "evaluation.md"
 WRITER = "benchmarks/evaluation/real_jvms.py"
+COMMAND = "python -m benchmarks.evaluation.real_jvms"
 LOOKS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
@@ -291,7 +288,7 @@ def report(judged: Sequence[Judged]) -> list[str]:
     return [
         "## Real JVMs",
         "",
-        f"`python {WRITER}`, {document.machine()}, {document.load()}; {runs} runs on JDK "
+        f"`{COMMAND}`, {document.machine()}, {document.load()}; {runs} runs on JDK "
         f"{', '.join(map(str, JDKS))}.",
         "",
         "Here nothing is simulated: a JVM runs under `offheap run`, and `offheap leaks` is asked about the",

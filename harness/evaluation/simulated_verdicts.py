@@ -1,10 +1,7 @@
-"""How good are the verdicts?  Programs of known truth, judged after 1, 5 and 15 minutes.
+"""The verdicts on simulated programs of known truth, and their tables.
 
-    .venv/bin/python -m benchmarks.evaluation.simulated            a few of each
-    .venv/bin/python -m benchmarks.evaluation.simulated --write    all, and the tables of docs/evaluation.md
-
-It simulates: births and deaths of blocks are drawn, then sampled as the probe samples, seen in
-snapshots as the recorder takes them, and judged by `offheap leaks`' own code.
+Births and deaths of blocks are drawn, sampled as the probe samples, seen in snapshots as the recorder takes
+them, and judged by the code of `offheap leaks`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Debian of its own in .sid: the newest CPython, JDKs and glibc that Debian has.
 
-`python -m harness.installs.sid create` makes it, as root, by debootstrap: a minute or two, 1.2 GB. Commands run in it
-by chroot, in namespaces of their own: mounts and processes end with the command, whatever ends it.
+`python -m harness.installs.sid create` makes it, as root, by debootstrap: a minute or two, 1.2 GB. Commands
+run in it by chroot, in namespaces of their own: mounts and processes end with the command, whatever ends it.
 """
 
 from __future__ import annotations

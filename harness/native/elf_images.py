@@ -1,4 +1,4 @@
-"""Shared libraries made from harness/programs/images, what binutils says of them, and what a symbolizer should."""
+"""Shared libraries made from programs/images, what binutils says of them, and what a symbolizer should."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCES = IMAGES
 
 
 def shared_library(source: str, output: Path, *flags: str, machine: str | None = None) -> Path:
-    """harness/programs/images/`source` with -O2 -g and a build-id, by the compiler that the probe is built with."""
+    """programs/images/`source` with -O2 -g and a build-id, by the compiler of the probe."""
     options = ["-O2", "-g", "-shared", "-fPIC", "-fno-sanitize=undefined", "-Wl,--build-id=sha1"]
     arguments = [str(SOURCES / source), *options, *flags, "-o", str(output)]
     checkout.build_script().compile_native(arguments, machine=machine)

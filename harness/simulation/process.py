@@ -1,10 +1,4 @@
-"""A bench for analysis: processes of known behaviour, sampled as the probe samples, as Recordings.
-
-process = Process(duration=20, seed=1)
-stack = process.add(inflater("com.example.Foo.bar"), Leak(rate=200, size=7160))
-recording = process.record()             # sampled at 512 KiB; record(exact=True), record(snapshots=1)
-process.truth(stack)                     # live blocks and bytes as they are
-"""
+"""A simulated process: each call path has a behaviour, and a recording samples it as the probe does."""
 
 from __future__ import annotations
 

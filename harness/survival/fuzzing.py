@@ -1,17 +1,9 @@
-"""Damaged input for the parsers, with ever new seeds, under AddressSanitizer and UBSan.
-
-    .venv/bin/python -m benchmarks.survival.fuzz                 ten minutes
-    .venv/bin/python -m benchmarks.survival.fuzz --minutes 600   a night
-
-Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
-libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
-that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither of
-these two could run.
-"""
+"""Damaged input for the parsers: by chance with ever new seeds, and by libFuzzer, led by what it reaches."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
 import shutil
 import struct
@@ -92,7 +84,12 @@ def libfuzzer(what: str, command: Sequence[str], seconds: float, *options: str) 
     CRASHES.mkdir(parents=True, exist_ok=True)
     limits = [f"-max_total_time={max(round(seconds), 1)}", "-timeout=20", "-print_final_stats=1", *options]
     outcome = subprocess.run(
-        [*command, *limits], cwd=CRASHES, capture_output=True, text=True, errors="replace"
+        [*command, *limits],
+        cwd=CRASHES,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     if outcome.returncode:
         print(outcome.stderr[-5000:])

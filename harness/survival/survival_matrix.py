@@ -2,7 +2,7 @@
 
 A cell passes when the JVM under the probe ends with the exit status and the output it has without, leaves no
 hs_err file, and what the probe wrote is read like any recording.  `make soak` runs the whole matrix,
-test_soak.py a few cells a day.
+test_soak.py runs one cell of each JDK.
 """
 
 from __future__ import annotations

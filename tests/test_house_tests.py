@@ -1,0 +1,80 @@
+"""What tests, benchmarks and the harness may know of one another, and where they may look for modules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.paths import BENCHMARKS, HARNESS, ROOT, TESTS
+
+# Room: the packages of this repository that its files may import.
+MAY_KNOW = {
+    TESTS: {"harness", "offheap"},
+    BENCHMARKS: {"harness", "benchmarks", "offheap"},
+    HARNESS: {"harness", "offheap"},
+}
+OURS = {"harness", "benchmarks", "tests", "offheap", *(path.stem for path in TESTS.rglob("*.py"))}
+MOST_MODULES = 12  # in one room of the harness or the benchmarks
+CALENDAR = {"today", "toordinal", "weekday", "isocalendar"}
+
+
+def files(room: Path) -> list[Path]:
+    return sorted(room.rglob("*.py"))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def edits_the_path(tree: ast.AST) -> bool:
+    return any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr == "path"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "sys"
+        )
+        or (isinstance(node, ast.Attribute) and node.attr == "syspath_prepend")
+        for node in ast.walk(tree)
+    )
+
+
+@pytest.mark.parametrize("room", MAY_KNOW, ids=lambda room: room.name)
+def test_each_room_imports_what_it_may_know(room: Path) -> None:
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files(room)
+        for name in imported(ast.parse(path.read_text()))
+        if name in OURS - MAY_KNOW[room]
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", MAY_KNOW, ids=lambda room: room.name)
+def test_no_file_changes_where_modules_are_looked_for(room: Path) -> None:
+    assert [path.name for path in files(room) if edits_the_path(ast.parse(path.read_text()))] == []
+
+
+def test_the_calendar_chooses_no_test() -> None:
+    """`date.today()` in a test or a plugin would let the day decide what runs."""
+    wrong = {
+        path.name
+        for path in [*files(TESTS), *files(HARNESS / "plugins")]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALENDAR
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("house", [HARNESS, BENCHMARKS], ids=lambda house: house.name)
+def test_rooms_stay_small(house: Path) -> None:
+    rooms = [house, *(path for path in house.iterdir() if path.is_dir())]
+    counts = {room.name: len([p for p in room.glob("*.py") if p.name != "__init__.py"]) for room in rooms}
+    assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
