@@ -61,13 +61,16 @@ PACKAGES = {
 }
 
 
+Skipped = pytest.skip.Exception
+
+
 def reason(what: str, remedy: str) -> str:
     return f"needs {what}: {remedy}"
 
 
 def skip(what: str, remedy: str) -> NoReturn:
     # At the place of the test, not at this one.
-    raise pytest.skip.Exception(reason(what, remedy), _use_item_location=True)
+    raise Skipped(reason(what, remedy), _use_item_location=True)
 
 
 def unless(present: bool, what: str, remedy: str) -> pytest.MarkDecorator:

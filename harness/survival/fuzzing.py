@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
+from harness import needs
 from harness.native.compiler import compile_c
 from harness.paths import PROBE, ROOT
 from offheap.proc.elf import ElfError, ElfImage
@@ -34,7 +33,7 @@ def by_chance(folder: Path, seconds: float) -> bool:
         for name, sources in HARNESSES.items():
             files = [PROBE / "tests" / f"{name}.c", *(PROBE / source for source in sources)]
             programs.append(compile_c(files, folder / name, sanitizer="address,undefined"))
-    except pytest.skip.Exception as reason:  # compile_c is the tests'
+    except needs.Skipped as reason:
         print(f"by chance: not run, {reason}")
         return False
     deadline = time.monotonic() + seconds  # what building takes must not leave nothing of a short time
