@@ -19,8 +19,10 @@ from typing import Any
 from harness.jvms import java_homes, zoo_cases
 from harness.jvms import zoo as zoo_programs
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 
+BENCHMARK = Benchmark("accuracy.coverage", "measurements.md", "Measurements")
 SECONDS = 4.0
 AT_ONCE = 3
 
@@ -54,7 +56,7 @@ def main() -> int:
     counts = [first["paths"][0]["live_blocks"]["estimate"] / truth for first, truth in results]
     count = sum(counts) / len(results)
     lines = [
-        f"`python -m benchmarks.accuracy.coverage --runs {wanted.runs}`, JDK {wanted.jre}, "
+        f"{BENCHMARK.ran('--runs', wanted.runs)}, JDK {wanted.jre}, "
         f"{document.machine()}; {each:,.0f} bytes an Inflater:",
         "",
         *document.table(
@@ -65,10 +67,7 @@ def main() -> int:
             ],
         ),
     ]
-    document.replace_section(
-        ROOT / "docs" / "measurements.md", "benchmarks/accuracy/coverage.py", lines, "Measurements"
-    )
-    print("\n".join(lines))
+    BENCHMARK.publish(lines, write=True)
     return 0 if min(in_bytes, in_blocks) >= 0.9 * wanted.runs else 1
 
 

@@ -7,27 +7,28 @@ harness/evaluation/java_calls.py has the method.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import sys
 from pathlib import Path
 
-from harness.evaluation.java_calls import DOCUMENT, GOAL, HEAD, Bytecode, Tally, commands, compare, run_once
+from harness.evaluation.java_calls import GOAL, HEAD, Bytecode, Tally, commands, compare, run_once
 from harness.jvms import java_homes
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from offheap.errors import UserError
 from offheap.probe import checkout
 
+BENCHMARK = Benchmark("accuracy.java_frames", "evaluation.md")
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Are the Java frames true?")
+    parser = BENCHMARK.parser("Are the Java frames true?")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each run")
     parser.add_argument("--jdk", nargs="*", type=int, default=[11, 17, 21, 25])
     parser.add_argument("--only", nargs="*", default=[], help="programs, by name")
     parser.add_argument("--keep", type=Path, help="a folder: runs that it has are not repeated")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args()
     script = checkout.build_script()
     flags = [*script.FLAGS, "-DCOMPARE_WALKS", str(ROOT / "probe/tests/compare_walks.c"), f"-I{ROOT}/probe"]
@@ -69,7 +70,7 @@ def main() -> int:
     print("\n".join(lines))
     if options.write:
         head = f"{document.machine()}; {options.seconds:.0f} s each, every block:"
-        document.replace_section(DOCUMENT, "benchmarks/accuracy/java_frames.py", [head, "", *lines], "")
+        BENCHMARK.write([head, "", *lines])
     return 1 if failed else 0
 
 

@@ -9,7 +9,6 @@ no frame after it is unknown.  Writes the table between the markers of docs/meas
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 import time
@@ -21,12 +20,12 @@ import numpy as np
 from harness import command_line
 from harness.jvms import java_homes
 from harness.jvms import zoo as zoo_programs
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from offheap import recording
 from offheap.recording.model import Frame, Recording
 
-DOCUMENT = ROOT / "docs" / "measurements.md"
-BEGIN, END = "<!-- benchmarks/accuracy/joins.py -->", "<!-- end of joins -->"
+BENCHMARK = Benchmark("accuracy.joins", "measurements.md", "Measurements")
 PROGRAMS = ("inflaters", "unsafe", "mapped-buffers", "churn")
 START_UP_SECONDS = 3.0
 SECONDS = 12.0
@@ -89,10 +88,7 @@ def measure(version: int, zoo: zoo_programs.Zoo) -> Joins:
 def main() -> int:
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     lines = [
-        BEGIN,
-        "`python -m benchmarks.accuracy.joins`: every block of "
-        + ", ".join(PROGRAMS)
-        + f", {SECONDS:.0f} s each:",
+        f"{BENCHMARK.ran()}: every block of {', '.join(PROGRAMS)}, {SECONDS:.0f} s each:",
         "",
         "| JDK | samples after start-up | with a JNI function | joined | share |",
         "|---|---|---|---|---|",
@@ -106,12 +102,7 @@ def main() -> int:
         )
         print(lines[-1], flush=True)
         complete &= tally.joined == tally.samples > 0
-    table = "\n".join([*lines, END])
-    text = DOCUMENT.read_text()
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    replaced, found = pattern.subn(lambda _: table, text)
-    heading = "## Do native stacks join their Java frames?"
-    DOCUMENT.write_text(replaced if found else f"{text.rstrip()}\n\n{heading}\n\n{table}\n")
+    BENCHMARK.write(lines)
     return 0 if complete else 1
 
 

@@ -11,7 +11,6 @@ of leaks has bytes alone: its blocks are these divided by the size of one.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -24,7 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.jvms import java_homes
-from harness.measuring import document
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.peer_reports import Held, Reader
@@ -35,8 +35,7 @@ from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe import checkout
 from offheap.recording.model import Recording
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/accuracy/known_leak.py"
+BENCHMARK = Benchmark("accuracy.known_leak")
 TIME_LIMIT_SECONDS = 300
 MIB = 1 << 20
 LEAKING, CHURNING = "leaking_site", "churning_site"
@@ -172,16 +171,16 @@ def compile_program(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="how much of a known leak is found, six minutes")
+    parser = BENCHMARK.parser(
+        "how much of a known leak is found, six minutes",
+        quick="one run of 64 threads and 1,000 blocks",
+        more="library only",
+    )
     parser.add_argument("--runs", type=int, default=5, help="of each; gperftools, the slowest, once")
-    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
-    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this")
-    parser.add_argument("--quick", action="store_true", help="one run of 64 threads and 1,000 blocks")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
 
     peers = ROOT / "build" / "peers"
-    library = options.library or checkout.build_script().build_if_changed()
+    library = runner.probe(options.library)
     compared = [v for v in variants.offheap(library) if v.name in ("offheap 512 KiB", "offheap exact")]
     compared += variants.async_profiler(variants.fetch_async_profiler(peers))
     compared += [
@@ -189,20 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for variant in variants.allocators(heaptrack_output="{folder}/heaptrack.raw")
         if variant.name not in ("jemalloc", "tcmalloc")
     ]
-    if options.only is not None:
-        compared = [variant for variant in compared if options.only in variant.name]
+    compared = runner.chosen(compared, options.only, base=False)
     homes = java_homes.jdk_homes()
     java = homes[max(homes)] / "bin" / "java" if homes else Path("java")
     count = 1 if options.quick else options.runs
     header = ["", "leaked blocks", "leaked MiB", "false blocks", "MiB of the first run, 95 %", "covered"]
     lines = [
-        f"`python -m benchmarks.accuracy.known_leak --runs {count}`: {document.machine()}, "
-        f"{document.load()}; {variants.versions()}.",
+        f"{BENCHMARK.ran('--runs', count)}: {document.machine()}, {document.load()}; {variants.versions()}.",
         "Mean of the runs (least to most); gperftools once.",
     ]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    with runner.scratch() as scratch:
         program = compile_program(ROOT / "build" / "benchmarks")
-        bench = Bench(program, Path(scratch), Reader(java, peers))
+        bench = Bench(program, scratch, Reader(java, peers))
         for scenario in SCENARIOS[:1] if options.quick else SCENARIOS:
             runs: dict[Variant, list[Found | None]] = {variant: [] for variant in compared}
             for turn in range(count):
@@ -215,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines += ["", f"{scenario.title}:", "", *document.table(header, rows)]
             print("\n".join(lines[-len(rows) - 4 :]), flush=True)
     if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+        BENCHMARK.write(lines)
     return 0
 
 

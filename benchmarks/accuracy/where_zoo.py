@@ -10,7 +10,6 @@ was wrong.  "Cannot tell yet" where a verdict was due is counted apart.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -22,9 +21,10 @@ from harness.jvms import java_homes
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Program, Running, Zoo
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "where.md"
+BENCHMARK = Benchmark("accuracy.where_zoo", "where.md")
 SECONDS = 60.0
 AT_ONCE = 2
 UNDECIDED = "cannot tell yet"
@@ -44,13 +44,12 @@ def judged(program: Program, version: int, zoo: Zoo, seconds: float) -> tuple[st
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How often is the verdict right?")
+    parser = BENCHMARK.parser("How often is the verdict right?")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--only", nargs="*", help="programs, by name")
     parser.add_argument("--jdk", nargs="*", type=int, default=java_homes.JRE_VERSIONS)
-    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     programs = [one for one in zoo_programs.programs().values() if one.where and one.jdk <= max(options.jdk)]
@@ -83,7 +82,7 @@ def main() -> int:
     if options.write:
         jdks = ", ".join(map(str, options.jdk))
         head = f"{document.machine()}; JDK {jdks} in turn, {options.seconds:.0f} s each:"
-        document.replace_section(DOCUMENT, "benchmarks/accuracy/where_zoo.py", [head, "", *lines], "")
+        BENCHMARK.write([head, "", *lines])
     return 1 if wrong else 0
 
 

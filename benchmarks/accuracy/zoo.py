@@ -19,9 +19,10 @@ from pathlib import Path
 from harness.jvms import java_homes, zoo_cases
 from harness.jvms import zoo as zoo_programs
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "measurements.md"
+BENCHMARK = Benchmark("accuracy.zoo", "measurements.md", "Measurements")
 SECONDS = 20.0
 AT_ONCE = 3
 
@@ -68,7 +69,7 @@ def measure(case: zoo_cases.Case, runs: int, zoo: zoo_programs.Zoo) -> Tally:
 
 def write(tallies: list[Tally]) -> None:
     lines = [
-        f"{document.machine()}; `python -m benchmarks.accuracy.zoo --runs {tallies[0].runs}`, "
+        f"{document.machine()}; {BENCHMARK.ran('--runs', tallies[0].runs)}, "
         f"{SECONDS:.0f} s each, at the default budget of 1 %:",
         "",
         *document.table(
@@ -79,7 +80,7 @@ def write(tallies: list[Tally]) -> None:
             ],
         ),
     ]
-    document.replace_section(DOCUMENT, "benchmarks/accuracy/zoo.py", lines, "Measurements")
+    BENCHMARK.write(lines)
 
 
 def main() -> int:

@@ -13,7 +13,6 @@ async-profiler comes last in each JVM: what it leaves behind would meet the othe
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 import shutil
@@ -23,21 +22,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import command_line
 from harness.jvms import churn_jvm, java_homes
-from harness.measuring import document, rounds
+from harness.measuring import document, rounds, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import maven, variants
 from offheap import recording
 from offheap.analysis.totals import totals
 from offheap.jvm.attach import AttachedVM
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/application.py"
-LONG_WRITER = f"{WRITER} --full"  # a section of its own, which ten minutes do not write over
+BENCHMARK = Benchmark("cost.application")
+FULL = replace(BENCHMARK, part="--full")  # a section of its own, which ten minutes do not write over
 NETTY, TCNATIVE = "4.1.115.Final", "2.0.69.Final"
 ARTIFACTS = (
     f"io.netty:netty-codec-http:{NETTY}",
@@ -238,8 +237,7 @@ def bench_or_lack(jdk: int, seconds: float, warm_up: float) -> Iterator[Bench | 
     if lacks := missing(jars, homes, java):
         yield lacks
         return
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
-        scratch = Path(name)
+    with runner.scratch() as scratch:
         yield Bench(prepare(jars, java, homes[min(homes)], scratch), scratch, peer, seconds, warm_up)
 
 
@@ -258,7 +256,10 @@ def missing(jars: Sequence[Path], homes: dict[int, Path], java: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="requests of a server for a second of CPU, ten minutes")
+    parser = BENCHMARK.parser(
+        "requests of a server for a second of CPU, ten minutes",
+        quick="one round of 2 s; says only that it runs",
+    )
     parser.add_argument("--jvms", type=int, default=4, help="one after the other")
     parser.add_argument("--rounds", type=int, default=3, help="in each JVM; of async-profiler one")
     parser.add_argument("--seconds", type=float, default=8, help="under load, of each variant in a round")
@@ -267,8 +268,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--full", action="store_true", help="7 JVMs, 11 rounds: 10 minutes each way, an hour in all"
     )
-    parser.add_argument("--quick", action="store_true", help="one round of 2 s; says only that it runs")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
     jvms, count, seconds, warm_up = options.jvms, options.rounds, options.seconds, options.warm_up
     if options.full:
@@ -278,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         jvms, count, seconds, warm_up = 1, 1, 2.0, 4.0
 
     lines = [
-        f"`python -m benchmarks.cost.application --jvms {jvms} --rounds {count} --seconds {seconds:g}`: "
+        f"{BENCHMARK.ran('--jvms', jvms, '--rounds', count, '--seconds', f'{seconds:g}')}: "
         f"{document.machine()}, {document.load()}; "
         f"JDK {options.jdk}, Netty {NETTY}, async-profiler {variants.ASYNC_PROFILER}.",
         "",
@@ -294,9 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     figures = (f"{variant} {stretch.requests:,.0f}" for variant, stretch in one.items())
                     print(f"JVM {number + 1} of {jvms}: {', '.join(figures)}", flush=True)
             lines += table(measured)
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, LONG_WRITER if options.full else WRITER, lines, "Benchmarks")
+    (FULL if options.full else BENCHMARK).publish(lines, write=options.write)
     return 0
 
 

@@ -10,28 +10,29 @@ the CPU of a request.  offheap is attached and taken out again in one warm JVM, 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cost import application
-from harness.measuring import document, profiles
+from harness.measuring import document, profiles, rounds
 from harness.measuring.profiles import Spent
+from harness.measuring.runner import Benchmark
 
-WRITER = "benchmarks/cost/application_profile.py"
+BENCHMARK = Benchmark("cost.application_profile")
 MOST_FUNCTIONS = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="where the time of a request goes, by library and function")
+    parser = BENCHMARK.parser(
+        "where the time of a request goes, by library and function",
+        quick="one round of 2 s; says only that it runs",
+    )
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=8.0, help="under load, of each variant in a round")
     parser.add_argument("--warm-up", type=float, default=40.0, metavar="SECONDS", help="of CPU")
     parser.add_argument("--jdk", type=int, default=17)
-    parser.add_argument("--quick", action="store_true", help="one round of 2 s; says only that it runs")
-    parser.add_argument("--write", action="store_true", help=f"put them into {application.DOCUMENT.name}")
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds, options.warm_up = 1, 2.0, 4.0
@@ -43,26 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         spent = profile(bench, options.rounds)
     lines = [
-        f"`python -m benchmarks.cost.application_profile --rounds {options.rounds} --jdk {options.jdk}`: "
+        f"{BENCHMARK.ran('--rounds', options.rounds, '--jdk', options.jdk)}: "
         f"{document.machine()}, {document.load()}; ns of the server's CPU for a request.",
         "",
         *profiles.tables("where", spent, profiles.IN_A_JVM, MOST_FUNCTIONS),
     ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(application.DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 
-def profile(bench: application.Bench, rounds: int) -> dict[str, Spent]:
+def profile(bench: application.Bench, count: int) -> dict[str, Spent]:
     names = [application.BASE, *application.OFFHEAP]
     spent = {name: Spent() for name in names}
     with bench.server() as (pid, port):
-        for turn in range(rounds):
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                with tempfile.TemporaryDirectory(dir=bench.scratch) as folder:
-                    once(name, pid, port, bench.seconds, Path(folder), spent[name])
-            print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
+        for done, (_, name) in enumerate(rounds.turns(names, count), 1):
+            with tempfile.TemporaryDirectory(dir=bench.scratch) as folder:
+                once(name, pid, port, bench.seconds, Path(folder), spent[name])
+            if done % len(names) == 0:
+                print(f"round {done // len(names)} of {count}", file=sys.stderr, flush=True)
     return spent
 
 

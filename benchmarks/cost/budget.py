@@ -12,12 +12,10 @@ has a JVM that makes 1 GB a second: what a sample takes there, and how many come
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,14 +24,12 @@ from pathlib import Path
 from harness import command_line
 from harness.jvms import churn_jvm, java_homes
 from harness.jvms import zoo as zoo_programs
-from harness.measuring import document
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
 from harness.native import changing_load
-from harness.paths import ROOT
-from offheap.probe import checkout
 from offheap.quantities import format_size
 
-DOCUMENT = ROOT / "docs" / "budget.md"
-WRITER = "benchmarks/cost/budget.py"
+BENCHMARK = Benchmark("cost.budget", "budget.md", "How much CPU the recording may take")
 BUDGETS = ("1%", "0.2%", "0.1%")
 PHASES = 24
 AT_ONCE = 10
@@ -45,18 +41,17 @@ FRAMES = ("LeakUnderChurn.store", "sun.misc.Unsafe.allocateMemory")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="does the budget hold, and do estimates stay right?")
+    parser = BENCHMARK.parser("does the budget hold, and do estimates stay right?")
     parser.add_argument("--runs", type=int, default=200, help="of the changing load, under each budget")
     parser.add_argument("--seconds", type=float, default=60, help="of each JVM")
     parser.add_argument(
         "--quick", action="store_true", help="five runs, five seconds; says only that it runs"
     )
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
     if options.quick:
         options.runs, options.seconds = 5, 5.0
-    library = checkout.build_script().build_if_changed()
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    library = runner.probe()
+    with runner.scratch() as scratch:
         folder = Path(scratch)
         program = changing_load.compile_load(folder)
         loads = [load_row(program, library, budget, options.runs, folder) for budget in BUDGETS]
@@ -73,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if java_homes.java(jdk).exists()
         ]
     lines = [
-        f"`python -m benchmarks.cost.budget --runs {options.runs}`: {document.machine()}, {document.load()}.",
+        f"{BENCHMARK.ran('--runs', options.runs)}: {document.machine()}, {document.load()}.",
         "",
         *document.table(
             (
@@ -113,9 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             steady,
         ),
     ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "How much CPU the recording may take")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -12,7 +12,6 @@ alternate; figures are of all rounds together.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import subprocess
@@ -21,51 +20,47 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.cost import jvm_churn
 from harness.jvms import churn_jvm, java_homes
-from harness.measuring import document, profiles
+from harness.measuring import document, profiles, rounds, runner
 from harness.measuring.profiles import Spent
+from harness.measuring.runner import Benchmark
 from harness.peers import variants
 from harness.peers.variants import Variant
-from offheap.probe import checkout
 
-WRITER = "benchmarks/cost/churn_profile.py"
+BENCHMARK = Benchmark("cost.churn_profile")
 MOST_FUNCTIONS = 12
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="where the time of churn goes, by library and function")
+    parser = BENCHMARK.parser(
+        "where the time of churn goes, by library and function",
+        quick="one round of half a second, on the first JDK",
+    )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured, after as long a warm-up")
     parser.add_argument("--jdk", type=int, nargs="+", default=churn_jvm.JDKS, choices=java_homes.JRE_VERSIONS)
-    parser.add_argument("--quick", action="store_true", help="one round of half a second, on the first JDK")
-    parser.add_argument("--write", action="store_true", help=f"put them into {jvm_churn.DOCUMENT.name}")
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds, options.jdk = 1, 0.5, options.jdk[:1]
     if profiles.lacking():
         return 0
-    compared = [variants.BASE, *variants.offheap(checkout.build_script().build_if_changed())]
+    compared = [variants.BASE, *variants.offheap(runner.probe())]
+    words = ["--rounds", options.rounds, "--seconds", f"{options.seconds:g}", "--jdk", *options.jdk]
     lines = [
-        f"`python -m benchmarks.cost.churn_profile --rounds {options.rounds} --seconds {options.seconds:g} "
-        f"--jdk {' '.join(map(str, options.jdk))}`: {document.machine()}.",
+        f"{BENCHMARK.ran(*words)}: {document.machine()}.",
         "ns of CPU for one iteration.",
     ]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as name:
-        scratch = Path(name)
+    with runner.scratch() as scratch:
         classes = churn_jvm.compile_java("Churn.java", scratch / "classes")
         for workload, jdk in itertools.product(churn_jvm.WORKLOADS, options.jdk):
             command = [*churn_jvm.churn(jdk, classes), workload]
             spent = {variant.name: Spent() for variant in compared}
-            for _ in range(options.rounds):
-                for variant in compared:
-                    once(variant, command, scratch, options.seconds, spent[variant.name])
+            for _, variant in rounds.turns(compared, options.rounds):
+                once(variant, command, scratch, options.seconds, spent[variant.name])
             title = f"{churn_jvm.WORKLOADS[workload]}, JDK {jdk}"
             print(f"profiled: {title}", file=sys.stderr, flush=True)
             lines += ["", *profiles.tables(title, spent, profiles.IN_A_JVM, MOST_FUNCTIONS)]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(jvm_churn.DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -13,7 +13,6 @@ recording, and in proportion of an hour's.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import subprocess
@@ -21,22 +20,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.accuracy import known_leak
 from harness import command_line
 from harness.jvms import churn_jvm, java_homes
-from harness.measuring import document
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import BASE, Variant
-from offheap.probe import checkout
 from offheap.proc import smaps
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/footprint.py"
-HOUR_WRITER = f"{WRITER} --hour"  # a section of its own, which five minutes do not write over
+BENCHMARK = Benchmark("cost.footprint")
+ONE_HOUR = replace(BENCHMARK, part="--hour")  # a section of its own, which five minutes do not write over
 BLOCK = 64
 JDK = 17
 MIB = 1 << 20
@@ -216,21 +214,21 @@ def growth_table(bench: Bench, compared: Sequence[Variant], seconds: float) -> l
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="memory and files of a recording, seven minutes")
+    parser = BENCHMARK.parser(
+        "memory and files of a recording, seven minutes",
+        quick="100,000 blocks, seconds instead of minutes",
+        more="library only",
+    )
     parser.add_argument("--blocks", type=int, default=1_000_000, help="live in the C program")
     parser.add_argument("--seconds", type=float, default=10, help="of zip churn for each tool")
     parser.add_argument("--minutes", type=float, default=5, help="of zip churn under `offheap run`")
     parser.add_argument("--hour", action="store_true", help="only that, for an hour")
-    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
-    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this")
-    parser.add_argument("--quick", action="store_true", help="100,000 blocks, seconds instead of minutes")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
     blocks, seconds, minutes = options.blocks, options.seconds, options.minutes
     if options.quick:
         blocks, seconds, minutes = 100_000, 0.5, 0.05
 
-    library = options.library or checkout.build_script().build_if_changed()
+    library = runner.probe(options.library)
     peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
     compared = [
         BASE,
@@ -241,25 +239,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only is not None:
         bases = (BASE.name, *BASES.values())
         compared = [variant for variant in compared if variant.name in bases or options.only in variant.name]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    with runner.scratch() as scratch:
         bench = Bench(
             known_leak.compile_program(ROOT / "build" / "benchmarks"),
-            churn_jvm.compile_java("Churn.java", Path(scratch) / "classes"),
+            churn_jvm.compile_java("Churn.java", scratch / "classes"),
             java_homes.java(JDK),
-            Path(scratch),
+            scratch,
         )
         if options.hour:
-            writer = HOUR_WRITER
+            benchmark = ONE_HOUR
             recorded = _sentence(bench.recording(HOUR))
             lines = [
-                f"`python -m benchmarks.cost.footprint --hour`: {document.machine()}, {document.load()}.",
+                f"{BENCHMARK.ran('--hour')}: {document.machine()}, {document.load()}.",
                 "",
                 recorded,
             ]
         else:
-            writer = WRITER
+            benchmark = BENCHMARK
             lines = [
-                f"`python -m benchmarks.cost.footprint --minutes {minutes:g}`: {document.machine()}, "
+                f"{BENCHMARK.ran('--minutes', f'{minutes:g}')}: {document.machine()}, "
                 f"{document.load()}; {variants.versions()}.",
                 "",
                 *memory_table(bench, compared, blocks),
@@ -270,9 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "",
                 _sentence(bench.recording(minutes * 60)),
             ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, writer, lines, "Benchmarks")
+    benchmark.publish(lines, write=options.write)
     return 0
 
 

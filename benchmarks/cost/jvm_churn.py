@@ -12,7 +12,6 @@ workloads.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -22,14 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.jvms.churn_jvm import JDKS, WORKLOADS, churn, compile_java, cpu_ns
-from harness.measuring import document, rounds
+from harness.measuring import document, rounds, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import Variant
-from offheap.probe import checkout
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/jvm_churn.py"
+BENCHMARK = Benchmark("cost.jvm_churn")
 
 
 @dataclass(frozen=True)
@@ -91,27 +89,24 @@ def _cell(variant: Variant, cost: rounds.Cost | None, base: rounds.Cost | None) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="process CPU of native churn in a JVM, an iteration, twenty minutes"
+    parser = BENCHMARK.parser(
+        "process CPU of native churn in a JVM, an iteration, twenty minutes",
+        quick="one round of 0.2 s on the newest JDK",
+        more="library only",
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured, after as long a warm-up")
-    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
-    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
-    parser.add_argument("--quick", action="store_true", help="one round of 0.2 s on the newest JDK")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
 
-    library = options.library or checkout.build_script().build_if_changed()
+    library = runner.probe(options.library)
     peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
     compared = [variants.BASE, *variants.offheap(library), *variants.async_profiler(peers)]
     compared += [variant for variant in variants.allocators() if variant.name == "jemalloc prof 512 KiB"]
-    if options.only is not None:
-        compared = [v for v in compared if v is variants.BASE or options.only in v.name]
+    compared = runner.chosen(compared, options.only)
     count, seconds = (1, 0.2) if options.quick else (options.rounds, options.seconds)
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
-        classes = compile_java("Churn.java", Path(scratch) / "classes")
-        bench = Bench(classes, Path(scratch), seconds, seconds)
+    with runner.scratch() as scratch:
+        classes = compile_java("Churn.java", scratch / "classes")
+        bench = Bench(classes, scratch, seconds, seconds)
         churns = [(jdk, workload) for jdk in (JDKS[-1:] if options.quick else JDKS) for workload in WORKLOADS]
         cells = [(variant, *churn) for churn in churns for variant in compared]
         # A round has all of them: a busy minute of the machine then spoils a round, not a row.
@@ -122,15 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = (_cell(variant, costs[variant, jdk, workload], base) for variant in compared)
         rows.append([f"{WORKLOADS[workload]}, JDK {jdk}", *figures])
     lines = [
-        f"`python -m benchmarks.cost.jvm_churn --rounds {count}`: {document.machine()}; "
-        f"{variants.versions()}.",
+        f"{BENCHMARK.ran('--rounds', count)}: {document.machine()}; {variants.versions()}.",
         "Least of the rounds (median), and the least against nothing's.",
         "",
         *document.table(["ns of process CPU an iteration", *(v.name for v in compared)], rows),
     ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

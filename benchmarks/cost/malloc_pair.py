@@ -10,7 +10,6 @@ workload of a table once, one process each; malloc_pair.c says what a process do
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.measuring import document, rounds
+from harness.measuring import document, rounds, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/malloc_pair.py"
+BENCHMARK = Benchmark("cost.malloc_pair")
 DEPTH = 5
 TIME_LIMIT_SECONDS = 300
 
@@ -123,33 +122,29 @@ def compile_program(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="ns of thread CPU that a malloc and its free cost, twelve minutes"
+    parser = BENCHMARK.parser(
+        "ns of thread CPU that a malloc and its free cost, twelve minutes",
+        quick="one round of 5 ms; says only that it runs",
+        more="library only",
     )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--milliseconds", type=float, default=30, help="of CPU for each figure and thread")
-    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
-    parser.add_argument("--only", metavar="NAME", help="variants whose name contains this, and nothing")
-    parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
 
-    library = options.library or checkout.build_script().build_if_changed()
+    library = runner.probe(options.library)
     peers = variants.fetch_async_profiler(ROOT / "build" / "peers")
     compared = [variants.BASE, *variants.offheap(library), *variants.async_profiler(peers)]
     compared += variants.allocators()
-    if options.only is not None:
-        compared = [v for v in compared if v is variants.BASE or options.only in v.name]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    compared = runner.chosen(compared, options.only)
+    with runner.scratch() as scratch:
         bench = Bench(
             compile_program(ROOT / "build" / "benchmarks"),
-            Path(scratch),
+            scratch,
             1 if options.quick else options.rounds,
             5 if options.quick else options.milliseconds,
         )
         lines = [
-            f"`python -m benchmarks.cost.malloc_pair --rounds {bench.rounds}`: {document.machine()}; "
-            f"{variants.versions()}.",
+            f"{BENCHMARK.ran('--rounds', bench.rounds)}: {document.machine()}; {variants.versions()}.",
             "Least of the rounds (median); gperftools once.",
             "",
             *bench.table(compared, PAIRS),
@@ -158,9 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "",
             *bench.table([v for v in compared if v is variants.BASE or v.depths], DEPTHS),
         ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -7,24 +7,22 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.measuring import document
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from offheap.probe import checkout
 from offheap.probe.live_files.live_file import LiveFile
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/many_blocks.py"
+BENCHMARK = Benchmark("cost.many_blocks")
 SOURCE = ROOT / "probe" / "tests" / "many_blocks.c"
 MIB = 1 << 20
 _SAID = re.compile(r"held (\d+), (.*) s, longest (.*) ms, over 1 ms (\d+)\n")
@@ -88,23 +86,20 @@ def without(program: Path, blocks: int, threads: int) -> tuple[float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OFFHEAP_READ_MEMORY", "8GiB")  # 120 bytes a block
-    parser = argparse.ArgumentParser(description="an exact recording of many live blocks")
+    parser = BENCHMARK.parser("an exact recording of many live blocks", more="library")
     parser.add_argument("--blocks", type=int, default=50_000_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--library", type=Path, help="this liboffheap.so, not the checkout's")
-    parser.add_argument("--write", action="store_true", help=f"put the figures into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
-    library = options.library or checkout.build_script().build_if_changed()
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
-        program = Path(scratch) / "many_blocks"
+    library = runner.probe(options.library)
+    with runner.scratch() as scratch:
+        program = scratch / "many_blocks"
         checkout.build_script().compile_native([str(SOURCE), "-O2", "-lpthread", "-o", str(program)])
         alone = without(program, options.blocks, options.threads)
-        folder = Path(scratch) / "live"
+        folder = scratch / "live"
         folder.mkdir()
         held = hold(program, library, options.blocks, options.threads, folder)
     lines = [
-        f"`python -m benchmarks.cost.many_blocks --blocks {options.blocks}`: {document.machine()}, "
-        f"{document.load()}.",
+        f"{BENCHMARK.ran('--blocks', options.blocks)}: {document.machine()}, {document.load()}.",
         "",
         f"{options.threads} threads hold {options.blocks:,} blocks of 16 to 79 bytes, recorded with `exact`: "
         f"{held.found:,} blocks are in the live file, {held.lost:,} were lost. The table has "
@@ -114,9 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{held.longest_ms:.2f} ms ({alone[1]:.2f} ms without), {held.over} took more than 1 ms. Reading all "
         f"blocks takes {held.reading_seconds:.1f} s.",
     ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

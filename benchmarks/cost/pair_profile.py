@@ -11,7 +11,6 @@ means where malloc_pair.py shows the least.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -22,14 +21,14 @@ from pathlib import Path
 
 from benchmarks.cost import malloc_pair
 from benchmarks.cost.malloc_pair import Workload
-from harness.measuring import document, profiles
+from harness.measuring import document, profiles, rounds, runner
 from harness.measuring.profiles import Spent
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import Variant
-from offheap.probe import checkout
 
-WRITER = "benchmarks/cost/pair_profile.py"
+BENCHMARK = Benchmark("cost.pair_profile")
 MOST_FUNCTIONS = 12
 WORKLOADS = [
     Workload("1 thread", "pair"),
@@ -39,33 +38,30 @@ WORKLOADS = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="where the time of a malloc and its free goes, by function")
+    parser = BENCHMARK.parser(
+        "where the time of a malloc and its free goes, by function", quick="one round of a fifth of a second"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of CPU, of each variant in a round")
-    parser.add_argument("--quick", action="store_true", help="one round of a fifth of a second")
-    parser.add_argument("--write", action="store_true", help=f"put them into {malloc_pair.DOCUMENT.name}")
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds = 1, 0.2
     if profiles.lacking():
         return 0
-    compared = [variants.BASE, *variants.offheap(checkout.build_script().build_if_changed())]
+    compared = [variants.BASE, *variants.offheap(runner.probe())]
     program = malloc_pair.compile_program(ROOT / "build" / "benchmarks")
     lines = [
-        f"`python -m benchmarks.cost.pair_profile --rounds {options.rounds}`: {document.machine()}, "
+        f"{BENCHMARK.ran('--rounds', options.rounds)}: {document.machine()}, "
         f"{document.load()}; ns of thread CPU for a pair."
     ]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    with runner.scratch() as scratch:
         for workload in WORKLOADS:
             spent = {variant.name: Spent() for variant in compared}
-            for _ in range(options.rounds):
-                for variant in compared:
-                    once(program, variant, workload, Path(scratch), options.seconds, spent[variant.name])
+            for _, variant in rounds.turns(compared, options.rounds):
+                once(program, variant, workload, scratch, options.seconds, spent[variant.name])
             print(f"profiled: {workload.title}", file=sys.stderr, flush=True)
             lines += ["", *profiles.tables(workload.title, spent, profiles.IN_A_PROGRAM, MOST_FUNCTIONS)]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(malloc_pair.DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -11,7 +11,6 @@ is read from /proc meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -24,12 +23,11 @@ from pathlib import Path
 from harness import command_line
 from harness.jvms import churn_jvm, java_homes, zoo
 from harness.measuring import document
-from harness.paths import ROOT
+from harness.measuring.runner import Benchmark
 from offheap import recording
 from offheap.quantities import format_size
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/recorder_cost.py"
+BENCHMARK = Benchmark("cost.recorder_cost")
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15
@@ -100,9 +98,7 @@ def row(name: str, its: Cost) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="what a recording costs as a whole")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
-    parser.add_argument("--quick", action="store_true", help="15 seconds of one program")
+    parser = BENCHMARK.parser("what a recording costs as a whole", quick="15 seconds of one program")
     options = parser.parse_args(arguments)
     seconds = QUICK_SECONDS if options.quick else SECONDS
     rows = []
@@ -123,8 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     running.truths(3)
                     rows.append(row(name, cost(running.pid, folder / f"{churn}.offheap", seconds)))
     lines = [
-        f"`python -m benchmarks.cost.recorder_cost`: {document.machine()}, {document.load()}; "
-        f"JDK {JDK}, {seconds} s each.",
+        f"{BENCHMARK.ran()}: {document.machine()}, {document.load()}; JDK {JDK}, {seconds} s each.",
         "",
         *document.table(
             (
@@ -140,9 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows,
         ),
     ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -12,31 +12,28 @@ variable to leave out, but a live table and counts of stacks that all threads wr
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from benchmarks.cost import malloc_pair
 from benchmarks.cost.malloc_pair import Workload
-from harness.measuring import document
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.peers import variants
 from offheap.probe import checkout
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-WRITER = "benchmarks/cost/shared_line.py"
+BENCHMARK = Benchmark("cost.shared_line")
 WORKLOADS = [Workload(f"{count} thread{'s' * (count > 1)}", "pair", threads=count) for count in (1, 2, 4, 8)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="does the hot path share a cache line? a minute")
+    parser = BENCHMARK.parser(
+        "does the hot path share a cache line? a minute", quick="one round of 5 ms; says only that it runs"
+    )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--milliseconds", type=float, default=30, help="of CPU for each figure and thread")
-    parser.add_argument("--quick", action="store_true", help="one round of 5 ms; says only that it runs")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {DOCUMENT.name}")
     options = parser.parse_args(arguments)
 
     script = checkout.build_script()
@@ -51,22 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         by_name["offheap exact"],
         replace(sampled, name="offheap 512 KiB that shares a line", library=sharing),
     ]
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-bench-") as scratch:
+    with runner.scratch() as scratch:
         bench = malloc_pair.Bench(
             malloc_pair.compile_program(ROOT / "build" / "benchmarks"),
-            Path(scratch),
+            scratch,
             1 if options.quick else options.rounds,
             5 if options.quick else options.milliseconds,
         )
         lines = [
-            f"`python -m benchmarks.cost.shared_line --rounds {bench.rounds}`: {document.machine()}.",
+            f"{BENCHMARK.ran('--rounds', bench.rounds)}: {document.machine()}.",
             "Least of the rounds (median).",
             "",
             *bench.table(compared, WORKLOADS),
         ]
-    print("\n".join(lines))
-    if options.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "Benchmarks")
+    BENCHMARK.publish(lines, write=options.write)
     return 0
 
 

@@ -8,7 +8,6 @@ harness/evaluation/excluded_rates.py has the method.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import os
@@ -19,8 +18,11 @@ from concurrent.futures import ProcessPoolExecutor
 from harness.evaluation import simulated_verdicts
 from harness.evaluation.excluded_rates import LOOKS, excluded, honest, reported
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from offheap.analysis.leaks.conclusion import per_minute
 from offheap.quantities import format_duration
+
+BENCHMARK = Benchmark("evaluation.excluded_rates", "evaluation.md", "How good the verdicts are")
 
 
 def table(runs: int, workers: int) -> list[str]:
@@ -51,20 +53,14 @@ def table(runs: int, workers: int) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description='Is "no leak above X" true?')
-    parser.add_argument("--write", action="store_true", help="200 runs, and the table of docs/evaluation.md")
+    parser = BENCHMARK.parser(
+        'Is "no leak above X" true?', write="200 runs, and the table of docs/evaluation.md"
+    )
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     runs = 200 if args.write else 40
     lines = [f"{document.machine()}; {runs} programs a line.", "", *table(runs, args.workers)]
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(
-            simulated_verdicts.DOCUMENT,
-            "benchmarks/evaluation/excluded_rates.py",
-            lines,
-            simulated_verdicts.TITLE,
-        )
+    BENCHMARK.publish(lines, write=args.write)
     return 0
 
 

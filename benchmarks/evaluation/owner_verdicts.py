@@ -6,22 +6,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from harness.evaluation.owner_verdicts import DOCUMENT, OUTCOMES, RATES, SECONDS, WATCHES, evaluate, watches
+from harness.evaluation.owner_verdicts import OUTCOMES, RATES, SECONDS, WATCHES, evaluate, watches
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from offheap.quantities import format_duration
+
+BENCHMARK = Benchmark("evaluation.owner_verdicts", "evaluation.md")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="How often is a leak seen, and how often is the verdict wrong?"
-    )
+    parser = BENCHMARK.parser("How often is a leak seen, and how often is the verdict wrong?")
     parser.add_argument("--runs", type=int, default=400, help="of each rate and time")
     parser.add_argument("--watches", type=Path, default=WATCHES)
-    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     noise = watches(options.watches)
     rows = []
@@ -44,7 +43,7 @@ def main() -> int:
     print("\n".join(lines))
     if options.write:
         head = f"{len(noise)} real watches, {options.runs} runs a cell: {' / '.join(OUTCOMES)}, in %."
-        document.replace_section(DOCUMENT, "benchmarks/evaluation/owner_verdicts.py", [head, "", *lines], "")
+        BENCHMARK.write([head, "", *lines])
     return 0
 
 

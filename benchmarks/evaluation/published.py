@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -17,16 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.evaluation import published_programs, simulated_verdicts
-from harness.evaluation.published_outcomes import WAYS, WRITER, report
+from harness.evaluation import published_programs
+from harness.evaluation.published_outcomes import WAYS, report
 from harness.evaluation.published_programs import JDKS, TWINS
-from harness.evaluation.published_runs import AT_ONCE, DOCUMENT, SECONDS, cases, judge_again, run_all
-from harness.measuring import document
+from harness.evaluation.published_runs import AT_ONCE, SECONDS, cases, judge_again, run_all
+from harness.measuring.runner import Benchmark
+
+BENCHMARK = Benchmark("evaluation.published", "evaluation.md", "How good the verdicts are")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the answers on published libraries?")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
+    parser = BENCHMARK.parser("How good are the answers on published libraries?")
     parser.add_argument(
         "--full", action="store_true", help="every program on every JDK, with and without load"
     )
@@ -63,10 +63,8 @@ def main() -> int:
             outcomes, troubles = judge_again(args.again, len(os.sched_getaffinity(0)))
         else:
             outcomes, troubles = run_all(chosen, args.at_once, args.seconds, keep)
-    lines = report(outcomes, troubles, args.seconds, args.seed)
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, simulated_verdicts.TITLE)
+    lines = report(outcomes, troubles, args.seconds, args.seed, BENCHMARK.ran())
+    BENCHMARK.publish(lines, write=args.write)
     return 1 if troubles else 0
 
 

@@ -7,26 +7,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
-from harness.evaluation import simulated_verdicts
-from harness.evaluation.real_jvms import DOCUMENT, WRITER, cases, report, run_all
-from harness.measuring import document
+from harness.evaluation.real_jvms import cases, report, run_all
+from harness.measuring.runner import Benchmark
+
+BENCHMARK = Benchmark("evaluation.real_jvms", "evaluation.md", "How good the verdicts are")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the verdicts on real JVMs?")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {DOCUMENT.name}")
+    parser = BENCHMARK.parser("How good are the verdicts on real JVMs?")
     parser.add_argument("--full", action="store_true", help="every way to leak on every JDK, not by turns")
     parser.add_argument("--at-once", type=int, default=8 * len(os.sched_getaffinity(0)), help="JVMs")
     parser.add_argument("--first", type=int, metavar="N", help="only so many of the programs")
     args = parser.parse_args()
-    lines = report(run_all(cases(args.full)[: args.first], args.at_once))
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, simulated_verdicts.TITLE)
+    lines = report(run_all(cases(args.full)[: args.first], args.at_once), BENCHMARK.ran())
+    BENCHMARK.publish(lines, write=args.write)
     return 0
 
 

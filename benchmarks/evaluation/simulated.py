@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -17,13 +16,11 @@ import numpy as np
 from harness.evaluation import scenarios
 from harness.evaluation.simulated_verdicts import (
     CHURNS,
-    DOCUMENT,
     EARLY,
     LOOKS,
     MINUTES,
     MODES,
     RATES,
-    TITLE,
     Judged,
     alarm_table,
     calibration_table,
@@ -36,7 +33,10 @@ from harness.evaluation.simulated_verdicts import (
     targets,
 )
 from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from offheap.quantities import format_duration
+
+BENCHMARK = Benchmark("evaluation.simulated", "evaluation.md", "How good the verdicts are")
 
 
 def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list[str]], dict[str, bool]]:
@@ -79,8 +79,9 @@ def print_alarms(judged: Sequence[Judged], mode: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How good are the verdicts?")
-    parser.add_argument("--write", action="store_true", help="all runs, and the tables of docs/evaluation.md")
+    parser = BENCHMARK.parser(
+        "How good are the verdicts?", write="all runs, and the tables of docs/evaluation.md"
+    )
     parser.add_argument("--runs", type=int, help="of each leak (default 3, with --write 20)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
@@ -89,9 +90,7 @@ def main() -> int:
     lines = [f"{document.machine()}; {runs} runs of each leak, {runs * 2} of each healthy program."]
     for title, rows in sections.items():
         lines += ["", f"## {title}", "", *rows]
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, "benchmarks/evaluation/simulated.py", lines, TITLE)
+    BENCHMARK.publish(lines, write=args.write)
     for aim, met in aims.items():
         print(f"{'met' if met else 'MISSED'}: {aim}", file=sys.stderr)
     return 0 if all(aims.values()) or args.runs else 1

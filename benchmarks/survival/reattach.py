@@ -10,7 +10,6 @@ or HotSpot's own grew by more than with an agent that does nothing.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -21,12 +20,11 @@ from rich.progress import Progress
 
 from harness.jvms import java_homes
 from harness.measuring import document
-from harness.paths import ROOT
+from harness.measuring.runner import Benchmark
 from harness.survival import reattach
 from offheap.probe import checkout
 
-DOCUMENT = ROOT / "docs" / "soak.md"
-WRITER = "benchmarks/survival/reattach.py"
+BENCHMARK = Benchmark("survival.reattach", "soak.md", "What the JVM survives")
 HEADER = [
     *("JDK", "attached", "cycles", "library reloads", "slots left changed", "mappings", "RSS per cycle"),
     *("malloc not HotSpot's per cycle", "HotSpot's own malloc per cycle", "its arenas"),
@@ -79,11 +77,8 @@ def wrong(jdk: int, kind: str, outcomes: dict[tuple[int, str], reattach.Outcome]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = BENCHMARK.parser(__doc__ or "")
     parser.add_argument("--cycles", type=int, default=1000)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     args = parser.parse_args()
     homes = java_homes.jdk_homes()
     if not homes or checkout.build_script().build_if_changed() is None:
@@ -104,9 +99,7 @@ def main() -> int:
     rows = [row(jdk, kind, outcome) for (jdk, kind), outcome in outcomes.items()]
     lines = [document.machine(), "", *document.table(HEADER, rows)]
     lines += ["", *(f"- {failure}" for failure in failures)] if failures else ["", "No failures."]
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "What the JVM survives")
+    BENCHMARK.publish(lines, write=args.write)
     return 1 if failures else 0
 
 

@@ -14,7 +14,6 @@ Exit status 1 when a cell failed.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import platform
@@ -29,21 +28,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from harness.jvms import java_homes
-from harness.measuring import document
+from harness.measuring.runner import Benchmark
 from harness.paths import ROOT
 from harness.survival import survival_matrix
 from harness.survival.kept_outcomes import Kept, Tally, ordered, read_kept, tables
 from offheap.probe import checkout
 
-DOCUMENT = ROOT / "docs" / "soak.md"
 KEPT, TRIED = ROOT / "docs" / "soak.jsonl", ROOT / "build" / "soak.jsonl"  # with --write, and without
-WRITER = "benchmarks/survival/soak.py"
+BENCHMARK = Benchmark("survival.soak", "soak.md", "What the JVM survives")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = BENCHMARK.parser(__doc__ or "")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no new cell after that")
     parser.add_argument("--divisor", type=int, default=1, help="divides the counts of the stress program")
     parser.add_argument(
@@ -54,7 +50,6 @@ def main() -> int:
     parser.add_argument(
         "--continue", dest="resume", action="store_true", help="go on where earlier runs ended"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     args = parser.parse_args()
     build = checkout.build_script()
     library = build.build_if_changed()
@@ -115,9 +110,7 @@ def main() -> int:
         if str(cell) in kept:
             tally.add(cell, kept[str(cell)], probe)
     lines = tables(tally, args.divisor)
-    print("\n".join(lines))
-    if args.write:
-        document.replace_section(DOCUMENT, WRITER, lines, "What the JVM survives")
+    BENCHMARK.publish(lines, write=args.write)
     return 1 if tally.failures else 0
 
 

@@ -39,7 +39,6 @@ from offheap.probe.live_files import search
 from offheap.recording.capture.recorder import record
 from offheap.recording.model import Frame, Kind, Recording
 
-DOCUMENT = ROOT / "docs" / "evaluation.md"
 ZOO = ("inflaters", "direct-buffers", "thread-map", "ffm")
 PUBLISHED = (
     *("zstd-orders", "jna-labels", "jnr-rules", "sqlite-ledger", "rocksdb-carts", "netty-audit"),

@@ -20,12 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.paths import DATA, ROOT
+from harness.paths import DATA
 from offheap.analysis.owners.verdict import judge
 from offheap.recording.model import OwnersOverTime
 
 WATCHES = DATA / "watches"
-DOCUMENT = ROOT / "docs" / "evaluation.md"
 RATES = (0, 3, 10, 30, 100, 300, 1000)  # KB/s
 SECONDS = (30, 60, 120)
 BLOCKS = (64, 1 << 10, 8 << 10, 64 << 10)  # what `excluded` is about

@@ -14,8 +14,6 @@ from harness.evaluation.real_jvms import of
 from harness.measuring import document
 from offheap.quantities import format_duration, format_rate
 
-WRITER = "benchmarks/evaluation/published.py"
-COMMAND = "python -m benchmarks.evaluation.published"
 Way = Literal["attach", "run"]
 WAYS: tuple[Way, ...] = ("attach", "run")
 
@@ -119,7 +117,10 @@ HEADER = (
 )
 
 
-def report(outcomes: Sequence[Outcome], troubles: Sequence[str], seconds: float, seed: int) -> list[str]:
+def report(
+    outcomes: Sequence[Outcome], troubles: Sequence[str], seconds: float, seed: int, ran: str
+) -> list[str]:
+    """The section of the document; `ran` is the command that measured."""
     groups: dict[str, Callable[[Case], bool]] = {
         "attached": lambda case: case.way == "attach",
         "from the start": lambda case: case.way == "run",
@@ -134,7 +135,7 @@ def report(outcomes: Sequence[Outcome], troubles: Sequence[str], seconds: float,
     lines = [
         "## Published libraries",
         "",
-        f"`{COMMAND}`, {document.machine()}, {document.load()}; {len(outcomes)} recordings of "
+        f"{ran}, {document.machine()}, {document.load()}; {len(outcomes)} recordings of "
         f"{format_duration(seconds)}, seed {seed}.",
         "",
         "Programs around published libraries ([examples/published](../examples/published/README.md)),",

@@ -28,9 +28,7 @@ from harness.evaluation.published_outcomes import WAYS, Case, Outcome, describe
 from harness.evaluation.published_programs import JDKS, TWINS, Program, Ready, Twin
 from harness.evaluation.real_jvms import spaced
 from harness.jvms import java_homes, zoo
-from harness.paths import ROOT
 
-DOCUMENT = ROOT / "docs" / "evaluation.md"
 SECONDS = 60.0
 WARM_SECONDS = 5  # an attach comes to a program that is up
 PATIENCE_SECONDS = 240.0

@@ -32,9 +32,6 @@ from harness.measuring import document
 from harness.paths import ROOT
 from offheap.quantities import format_duration, format_rate
 
-DOCUMENT = ROOT / "docs" / "evaluation.md"
-WRITER = "benchmarks/evaluation/real_jvms.py"
-COMMAND = "python -m benchmarks.evaluation.real_jvms"
 LOOKS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
@@ -282,14 +279,14 @@ def healthy_table(judged: Sequence[Judged]) -> list[str]:
     return document.table(("healthy program", "accused after 1 min", "after 5 min"), rows)
 
 
-def report(judged: Sequence[Judged]) -> list[str]:
+def report(judged: Sequence[Judged], ran: str) -> list[str]:
+    """The section of the document; `ran` is the command that measured."""
     said = [one for look in judged for one in (*look.others, *([look.leak] if look.leak else []))]
     runs = len({one.case for one in judged})
     return [
         "## Real JVMs",
         "",
-        f"`{COMMAND}`, {document.machine()}, {document.load()}; {runs} runs on JDK "
-        f"{', '.join(map(str, JDKS))}.",
+        f"{ran}, {document.machine()}, {document.load()}; {runs} runs on JDK {', '.join(map(str, JDKS))}.",
         "",
         "Here nothing is simulated: a JVM runs under `offheap run`, and `offheap leaks` is asked about the",
         "recording while it grows. The leak and the churn beside it have one call path, by turns of",

@@ -18,15 +18,12 @@ import numpy as np
 from harness.evaluation import scenarios
 from harness.evaluation.scenarios import Scenario
 from harness.measuring import document
-from harness.paths import ROOT
 from harness.simulation import INTERVAL, Process
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.site_history import size_class
 from offheap.quantities import format_duration, format_rate
 
-DOCUMENT = ROOT / "docs" / "evaluation.md"
-TITLE = "How good the verdicts are"
 MINUTES = (60.0, 300.0, 900.0)
 EARLY = (10.0, 15.0, 20.0, 30.0)  # seconds, all of them of a program's start
 LOOKS = (10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0, 900.0)

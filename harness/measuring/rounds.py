@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -52,24 +52,28 @@ def paired(own: Sequence[float], base: Sequence[float]) -> Ratio:
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
+def turns(variants: Sequence[Variant], rounds: int) -> Iterator[tuple[int, Variant]]:
+    """(index, variant): every round has every variant, each time beginning with another one."""
+    for turn in range(rounds):
+        for i in range(len(variants)):
+            index = (turn + i) % len(variants)
+            yield index, variants[index]
+
+
 def alternate(
     variants: Sequence[Variant], rounds: int, measure: Callable[[Variant], float | None]
 ) -> list[Cost | None]:
-    """Each variant's cost; None for one whose measurement answered None once.
-
-    Every round measures every variant, each time beginning with another one.
-    """
+    """Each variant's cost; None for one whose measurement answered None once."""
     measured: list[list[float] | None] = [[] for _ in variants]
     with Progress(console=Console(stderr=True)) as bar:
-        for turn in bar.track(range(rounds), description="rounds"):
-            for i in range(len(variants)):
-                index = (turn + i) % len(variants)
-                results = measured[index]
-                if results is None:
-                    continue
-                figure = measure(variants[index])
-                if figure is None:
-                    measured[index] = None
-                else:
-                    results.append(figure)
+        total = rounds * len(variants)
+        for index, variant in bar.track(turns(variants, rounds), total=total, description="rounds"):
+            results = measured[index]
+            if results is None:
+                continue
+            figure = measure(variant)
+            if figure is None:
+                measured[index] = None
+            else:
+                results.append(figure)
     return [Cost(min(results), statistics.median(results)) if results else None for results in measured]
