@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +15,22 @@ import pytest
 
 from harness.jvms import java_homes
 from harness.jvms import zoo as zoo_programs
+from harness.jvms.allocating_jvm import (
+    CHAINS,
+    INFLATER_INIT,
+    TIMES,
+    UNSAFE,
+    ask,
+    check_allocations,
+    contains,
+    line_of,
+    live_below,
+    names,
+    preload,
+    run,
+    started,
+    waiting,
+)
 from harness.native.compiler import compile_c
 from harness.paths import JAVA
 from harness.plugins.rotation import one_a_row
@@ -26,45 +39,12 @@ from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
 from offheap.probe.contract import Section
 from offheap.probe.live_files.live_file import LiveFile
-from offheap.recording.model import Frame, Recording
 
 SOURCES = JAVA
 VERSIONS = java_homes.JRE_VERSIONS
-TIMES = 40
 
 # enum probe_error of probe/errors.h
 OK, BAD_OPTIONS, ALREADY_RECORDING, NOT_RECORDING, PRELOADED = 0, 101, 102, 106, 109
-
-# What each way to native memory looks like, innermost first, from the last native function outward.
-INFLATER_INIT = "Java_java_util_zip_Inflater_init"
-UNSAFE = (  # below it Unsafe_AllocateMemory0, which JDK 25 leaves by a tail call
-    "jdk.internal.misc.Unsafe.allocateMemory0",
-    "jdk.internal.misc.Unsafe.allocateMemory",
-)
-CHAINS = {
-    "Allocations.inflater": (
-        INFLATER_INIT,
-        "java.util.zip.Inflater.init",
-        "java.util.zip.Inflater.<init>",
-        "java.util.zip.Inflater.<init>",
-        "Allocations.inflater",
-        "Allocations.all",
-    ),
-    "Allocations.unsafe": (
-        *UNSAFE,
-        "sun.misc.Unsafe.allocateMemory",
-        "Allocations.unsafe",
-        "Allocations.all",
-    ),
-    "Allocations.direct": (
-        *UNSAFE,
-        "java.nio.DirectByteBuffer.<init>",
-        "java.nio.ByteBuffer.allocateDirect",
-        "Allocations.direct",
-        "Allocations.all",
-    ),
-}
-THREAD = "allocating thread with a long name"
 
 
 @pytest.fixture(scope="module")
@@ -80,124 +60,6 @@ def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-nowarn", "-d", str(folder), *sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
-
-
-@dataclass(frozen=True)
-class Live:
-    """What is live below some methods."""
-
-    sizes: list[int]  # of every block
-    threads: set[str]
-    stacks: list[list[Frame]]
-
-
-def live_below(found: Recording, *methods: str) -> Live:
-    """The live blocks whose stacks contain all of these methods."""
-    numbers = [
-        number
-        for number in range(len(found.stack_kinds))
-        if set(methods) <= {frame.name for frame in found.stack(number)}
-    ]
-    rows = found.live[np.isin(found.live["stack"], numbers)]
-    return Live(
-        [int(size) for size in rows["size"]],
-        {found.threads[number] for number in rows["thread"]},
-        [found.stack(int(number)) for number in np.unique(rows["stack"])],
-    )
-
-
-def names(stack: list[Frame]) -> list[str]:
-    return [frame.name for frame in stack]
-
-
-def contains(stack: list[Frame], chain: tuple[str, ...]) -> bool:
-    return any(tuple(names(stack)[i : i + len(chain)]) == chain for i in range(len(stack)))
-
-
-def line_of(source: str, text: str) -> int:
-    return next(n for n, line in enumerate((SOURCES / source).read_text().splitlines(), 1) if text in line)
-
-
-def check_allocations(found: Recording, thread: str = THREAD) -> None:
-    """THEN every block that Allocations keeps is there, and its stack has no unknown frame in it."""
-    # The second function: linking a call site, for one, also allocates below the first.
-    inflaters = live_below(found, "Allocations.inflater", INFLATER_INIT)
-    unsafe = live_below(found, "Allocations.unsafe", "jdk.internal.misc.Unsafe.allocateMemory0")
-    direct = live_below(found, "Allocations.direct", "jdk.internal.misc.Unsafe.allocateMemory0")
-    mapper = "sun.nio.ch.UnixFileDispatcherImpl.map0"  # since JDK 21
-    mapped = live_below(found, "Allocations.mapped", mapper)
-    if not mapped.stacks:
-        mapped = live_below(found, "Allocations.mapped", "sun.nio.ch.FileChannelImpl.map0")
-
-    assert len(inflaters.sizes) == 2 * TIMES, inflaters  # zlib's z_stream and its state
-    assert len(unsafe.sizes) == TIMES, unsafe
-    assert set(unsafe.sizes) <= {4001, 4008}  # JDK 11 rounds up to words
-    assert len(direct.sizes) == TIMES, direct
-    assert set(direct.sizes) <= {3001, 3008}
-    assert len(mapped.sizes) == TIMES, mapped
-    assert all(70_000 <= size <= 73_728 for size in mapped.sizes)
-
-    for method, live in zip(CHAINS, (inflaters, unsafe, direct), strict=True):
-        assert [names(stack) for stack in live.stacks if not contains(stack, CHAINS[method])] == []
-    for live in (inflaters, unsafe, direct, mapped):
-        assert [names(stack) for stack in live.stacks if any(f.kind == "unknown" for f in stack)] == []
-        assert live.threads == {thread}
-    lines = {f.line for stack in inflaters.stacks for f in stack if f.name == "Allocations.inflater"}
-    assert lines == {line_of("Allocations.java", "new Inflater()")}
-
-
-def run(
-    command: Sequence[object], environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    outcome = subprocess.run(
-        [str(word) for word in command],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert outcome.returncode == 0, outcome.stderr + outcome.stdout
-    return outcome
-
-
-def preload(library: Path, live_file: Path, options: str = "interval=0") -> dict[str, str]:
-    return {"LD_PRELOAD": str(library), "OFFHEAP": f"{options},file={live_file}"}
-
-
-@contextlib.contextmanager
-def started(
-    command: Sequence[object], environment: dict[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-@contextlib.contextmanager
-def waiting(command: Sequence[object]) -> Iterator[subprocess.Popen[str]]:
-    """A JVM that has said "ready"."""
-    with started(command) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        yield process
-
-
-def ask(process: subprocess.Popen[str]) -> str:
-    """Sends an empty line, returns the line that answers it."""
-    assert process.stdin
-    assert process.stdout
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return process.stdout.readline()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

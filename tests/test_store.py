@@ -10,8 +10,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,7 @@ from harness.paths import ROOT
 from harness.recordings.stored import FRAMES, fill, info, live, process
 from offheap.errors import UserError
 from offheap.recording import load
-from offheap.recording.build_recording import NumberedStacks
-from offheap.recording.model import LIVE, NOT_STORED, SERIES, Chain, Frame, Module
+from offheap.recording.model import NOT_STORED, Module
 from offheap.recording.storage import finishing
 from offheap.recording.storage.layout import APPENDED, REPLACED, SCHEMA
 from offheap.recording.storage.parquet_parts import parts, reason
@@ -390,98 +387,6 @@ def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Pa
 
 
 # How large, how fast.
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A million live blocks on 10,000 stacks."""
-    return write_large(tmp_path_factory.mktemp("large") / "large.offheap", 10_000, 1_000_000)
-
-
-def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
-    """So many stacks of 40 frames, the same whatever the seed; an hour of snapshots."""
-    random, frames, depth = np.random.default_rng(1), 20_000, 40
-    target = writer(path)
-    chains: dict[int, Chain] = {}
-    for n in range(frames):
-        if n % 3:
-            chains[n] = (
-                Frame(f"com.example.shop.part{n % 50}.Class{n % 900}.method{n}", "java", "", "A.java", n),
-            )
-        else:
-            chains[n] = (Frame(f"std::vector<Part{n}>::grow(unsigned long)", "native", f"lib{n % 9}.so"),)
-    target.append_frames(chains, {n: n for n in chains})
-    # Callers are shared: the outer a frame, the fewer there are of it.
-    widths = np.geomspace(frames, 1, depth)
-    members = (random.random((count, depth)) * widths).astype(np.int64)
-    target.append_stacks(
-        NumberedStacks(np.arange(count), np.ones(count, np.uint8), np.full(count, depth), members.ravel())
-    )
-    random = np.random.default_rng(seed)
-    live = np.zeros(blocks, LIVE)
-    live["stack"] = count * random.random(blocks) ** 3
-    live["thread"] = random.integers(0, 200, blocks)
-    live["size"] = np.exp(random.normal(5, 2, blocks)).astype(np.uint64) + 1
-    live["birth"] = 3600 * np.sort(random.random(blocks))
-    live["probability"] = 1.0
-    target.replace_threads([f"pool-1-thread-{n}" for n in range(200)])
-    target.replace_live(live)
-    for time in np.linspace(0, 3600, 60):
-        rows = np.zeros(1000, SERIES)
-        rows["time"], rows["stack"] = time, np.sort(random.choice(count, 1000, replace=False))
-        rows["live_bytes"] = rows["allocated_bytes"] = 1e4 * time + random.integers(0, 1000, 1000)
-        rows["live_blocks"] = rows["allocated_blocks"] = rows["samples"] = rows["live_bytes"] // 100
-        target.append_rows("series", rows)
-        target.append_rows("process", process(float(time)))
-    target.replace_info(info(mode="exact", interval_bytes=0, duration_seconds=3600.0))
-    target.finish()
-    target.close()
-    return target.path
-
-
-# Run in an interpreter of its own.  Peak memory from VmHWM: ru_maxrss is inherited from whoever spawned it.
-READING = """
-import resource, sys
-from offheap.cli.main import main
-from offheap.recording import load
-arguments = sys.argv[1:]
-if arguments[0] == "load":
-    assert len(load(arguments[1]).live) == 10**6
-else:
-    assert main(arguments) == 0
-used = resource.getrusage(resource.RUSAGE_SELF)
-with open("/proc/self/status") as status:
-    peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
-print(used.ru_utime + used.ru_stime, int(peak) / 1024, file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(
-    ("command", "megabytes"),
-    [("load", 300), ("leaks", 400), ("leaks --json", 400), ("leaks --json --all", 400)],
-)
-def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, megabytes: int) -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-c", READING, *command.split(), str(large)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    seconds, peak = map(float, outcome.stderr.split())
-    assert peak < megabytes
-    # The promise is 3 s on a quiet machine; CPU seconds, and half as many again for a busy one.
-    assert seconds < (4.5 if "--all" not in command else 9.0), "writing 60 MB of JSON is not promised"
-
-
-def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
-    paths = [write_large(tmp_path / f"{seed}.offheap", 20_000, 100_000, seed) for seed in (1, 2)]
-    outcome = subprocess.run(
-        [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    # The promise is 2 s on a quiet machine; CPU seconds, and half as many again for a busy one.
-    assert float(outcome.stderr.split()[0]) < 3
 
 
 def test_no_product_of_matrices_wakes_a_thread_a_processor() -> None:
