@@ -317,7 +317,7 @@ static void on_signal(int number) {
 
 static long scenario_signals(void) {
     struct sigaction action = {.sa_handler = on_signal};
-    /* Not one in the middle of the other: that would be malloc inside malloc (tests/test_reentry.py). */
+    /* Not one in the middle of the other: that would be malloc inside malloc (tests/probe/test_reentry.py). */
     sigaddset(&action.sa_mask, SIGALRM);
     sigaddset(&action.sa_mask, SIGPROF);
     sigaction(SIGALRM, &action, NULL);

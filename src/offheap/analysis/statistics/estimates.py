@@ -28,7 +28,7 @@ sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997) whose low
 these in 95 to 96.  What was surely there, `seen`, is the least low; an exact recording has nothing
 unseen, so low == estimate == high.
 
-What tests/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: bytes are covered in
+What tests/unit/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: bytes are covered in
 93 to 99 % of runs whatever the mixture, counts too for equal blocks and moderate mixtures.  Where the
 blocks that make up the count are so small that hardly one was sampled, no sample holds the count, and
 an upper end would be made up.  Two rules follow.  A count is that of the call paths that were sampled,
