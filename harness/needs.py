@@ -69,7 +69,7 @@ def reason(what: str, remedy: str) -> str:
 
 
 def skip(what: str, remedy: str) -> NoReturn:
-    # At the place of the test, not at this one.
+    # The report shows the place of the test, not this one.
     raise Skipped(reason(what, remedy), _use_item_location=True)
 
 
@@ -105,7 +105,7 @@ def module(name: str, remedy: str) -> None:
 
 
 def playwright() -> None:
-    """Playwright's own Node starts: minimal systems lack a library that it is linked with."""
+    """Playwright's own Node starts. Minimal systems lack a library that it is linked with."""
     module("playwright", "pip install playwright")
     import playwright
 
@@ -131,7 +131,7 @@ def jre(version: int, present: object) -> None:
 
 
 def jdk(version: int) -> NoReturn:
-    """For a JDK (javac and jni.h) of that version or newer, which was not found."""
+    """Skips: no JDK (javac and jni.h) of that version or newer was found."""
     if version <= 17:
         skip(f"a JDK {version} or newer", JDK)
     skip(f"a JDK {version} or newer to compile with", f"set JAVA_HOME to a JDK {version} or newer")
@@ -153,8 +153,8 @@ def namespaces(*kinds: str) -> None:
 
 @functools.cache
 def _unshare(kinds: Sequence[str]) -> str:
-    """Why it cannot be done, or ""."""
-    # What the tests do there: mount a file system.
+    """The reason why unshare refuses, or ""."""
+    # The tests mount a file system there.
     do = ["sh", "-c", 'mount -t tmpfs none /mnt && test "$(ls /mnt)" = ""'] if "mount" in kinds else ["true"]
     options = [f"--{kind}" for kind in kinds] + (["--fork"] if "pid" in kinds else [])
     if "pid" in kinds and "mount" in kinds:

@@ -1,4 +1,4 @@
-"""Temporary folders that every user may read: pytest's own are closed to others."""
+"""Temporary folders that every user may read; pytest closes its own to others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _made: list[Path] = []
 
 
 def make(name: str) -> Path:
-    """A new one, removed at the end of the test run."""
+    """A new folder, removed at the end of the test run."""
     folder = Path(tempfile.mkdtemp(prefix=f"offheap-{name}-{os.getpid()}-", dir="/tmp"))
     _made.append(folder)
     folder.chmod(0o755)
@@ -20,7 +20,7 @@ def make(name: str) -> Path:
 
 
 def remove() -> None:
-    """For the end of a pytest session: the workers of xdist are ended without their exit handlers."""
+    """Removes them at the end of a pytest session: xdist ends its workers without their exit handlers."""
     while _made:
         shutil.rmtree(_made.pop(), ignore_errors=True)
 

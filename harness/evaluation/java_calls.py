@@ -3,15 +3,15 @@
 Each program runs under a build of the probe that, at every walk, asks AsyncGetCallTrace and the probe's own
 walk and times both (probe/tests/compare_walks.c).  Every block is recorded.
 
-Each call that a stack states (who was called, by whom) is looked up in the caller's bytecode: does it call a
-method of that name, or do what the VM's function is for, or is it the native method that the function is?
-Where that says no, or does not tell (a foreign function, say), the program runs again: with
--XX:+DebugNonSafepoints, where the debug record behind a call is its own, then interpreted, where each frame
-says itself what it is (this one only if bytecode denies a call).  A call that bytecode denies and neither run
-sees is wrong.  A call of which bytecode does not tell, and which no run sees again, is counted apart.
+Each call that a stack states (callee and caller) is looked up in the caller's bytecode: does the caller
+call a method of that name, do what the VM's function is for, or is it the native method of the function? If
+bytecode denies the call or cannot tell (of a foreign function, for example), the program runs again: with
+-XX:+DebugNonSafepoints, where each call has a debug record of its own, then interpreted, where each frame
+names itself (this only if bytecode denies a call). A call that bytecode denies and neither run sees is
+wrong. A call of which bytecode cannot tell, and which no run sees again, is counted apart.
 
-How much of a check that is, planted frames tell: the method that called each function is replaced by another
-one of the run, and the two calls that such a stack would state are judged in the same way.
+Planted frames show how strict the check is: another method of the run replaces the caller of each function,
+and the two calls that such a stack states are judged in the same way.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Methods = dict[
     str, set[str]
 ]  # method -> opcodes, names of what it calls with a dot before each, and "native"
 
-# What of a method's code leads to a function of the VM, by a part of that one's name; any leads to others.
+# The bytecode that leads to a function of the VM, by a part of its name; any bytecode leads to others.
 INVOKE = frozenset({"invokevirtual", "invokespecial", "invokestatic", "invokeinterface", "invokedynamic"})
 ARRAY = frozenset({"newarray", "anewarray", "multianewarray"})
 FIELD = frozenset({"getfield", "putfield", "getstatic", "putstatic"})
@@ -184,8 +184,8 @@ def calls_of(found: Recording) -> Counter[Call]:
 def stated(stack: Sequence[Frame]) -> Iterator[Call]:
     """The calls that a stack states, from the native function that Java called to the outermost frame.
 
-    What is marked as uncertain is no statement: a gap, and whatever stands beside one.  Handles have the same
-    names in every stack, so that a foreign function is also stated as called by what called the handle.
+    A gap and the frames beside it state nothing.  Handles have the same names in every stack, so a foreign
+    function is also stated as called by the caller of the handle.
     """
     first = next((i for i, frame in enumerate(stack) if frame.kind == "java"), None)
     if first is None:
@@ -211,7 +211,7 @@ def without_java(found: Recording) -> int:
 
 
 def _name(frame: Frame) -> str:
-    """Without what differs from run to run: numbers of classes made and of files extracted."""
+    """The name without what differs from run to run: numbers of generated classes and extracted files."""
     if frame.kind == "java":
         return re.sub(r"(Accessor|\$Proxy)\d+", r"\1", frame.name)
     file, plus, offset = frame.name.rpartition("+0x")
@@ -247,7 +247,7 @@ def run(command: Command, options: Sequence[str], seconds: float, probe: Path) -
 def run_once(
     command: Command, seconds: float, probe: Path, keep: Path | None, options: Sequence[str]
 ) -> Seen:
-    """A run, or what `keep` has of it."""
+    """A run, or the one kept in `keep`."""
     words = "".join(options)
     path = keep.with_name(f"{keep.name}{words.replace(':', '')}.json") if keep else None
     if path and path.exists():
@@ -270,7 +270,7 @@ class Bytecode:
         self._classes: dict[str, Methods] = {}
 
     def read(self, classes: Iterable[str]) -> None:
-        """Reads these, many at once: each start of javap takes a second."""
+        """Reads these classes, many at once: each start of javap takes a second."""
         wanted = sorted(set(classes) - self._classes.keys())
         for at in range(0, len(wanted), CLASSES_AT_ONCE):
             some = wanted[at : at + CLASSES_AT_ONCE]
@@ -309,7 +309,7 @@ def parse(text: str) -> dict[str, Methods]:
 
 
 def tells(call: Call, bytecode: Bytecode) -> bool | None:
-    """Whether the caller's code makes the call.  None: that it does not tell."""
+    """Whether the caller's code makes the call; None: the code cannot tell."""
     code = bytecode.code(call.caller)
     if call.kind == "java":
         return _tells_of_java(call, code)
@@ -317,7 +317,7 @@ def tells(call: Call, bytecode: Bytecode) -> bool | None:
         return jni_method(call.callee) == call.caller.replace("$", ".")
     if code is None:
         return None
-    if call.kind == "native":  # which of the native functions a native method is, only its library knows
+    if call.kind == "native":  # only the library knows which of its functions a native method is
         return None if "native" in code else False
     if call.callee.startswith("Unsafe_"):
         return (
@@ -334,7 +334,7 @@ def _tells_of_java(call: Call, code: set[str] | None) -> bool | None:
     name = call.callee.rpartition(".")[2]
     if "." + name in code:
         return True
-    # The VM has classes loaded and initialised by what uses them first, and links handles to code of its own.
+    # The first use of a class has it loaded and initialised; the VM links handles to code of its own.
     by_the_vm = name in ("<clinit>", "loadClass", "loadClassInternal")
     linked = call.callee.startswith("java.lang.invoke.") or "$$Lambda" in call.callee or LINKERS & code
     if call.callee == "java.lang.ref.Finalizer.register" and call.caller == "java.lang.Object.<init>":
@@ -365,7 +365,7 @@ class Judged:
 
 
 def judge(calls: Counter[Call], references: Iterable[Callable[[], Seen]], bytecode: Bytecode) -> Judged:
-    """The first of `references` runs for all that bytecode does not tell, the next for what it denies."""
+    """The first of `references` runs for calls that bytecode does not confirm, the next for denied ones."""
     bytecode.read(call.caller.rpartition(".")[0] for call in calls)
     told = {call: tells(call, bytecode) for call in calls}
     left = {call: samples for call, samples in calls.items() if not told[call]}
@@ -382,7 +382,7 @@ def judge(calls: Counter[Call], references: Iterable[Callable[[], Seen]], byteco
 
 
 def planted(seen: Seen) -> Iterator[tuple[int, tuple[Call, ...]]]:
-    """What stacks with a false innermost Java frame state, with their samples."""
+    """The calls stated by stacks with a false innermost Java frame, with their samples."""
     chance = random.Random(0)
     callers = sorted({call.caller for call in seen.calls})
     outer = {call.callee: call.caller for call in seen.calls if call.kind == "java"}
@@ -395,7 +395,7 @@ def planted(seen: Seen) -> Iterator[tuple[int, tuple[Call, ...]]]:
 
 
 def compare(runs: Callable[[Sequence[str]], Seen], bytecode: Bytecode) -> tuple[Tally, Tally, list[str]]:
-    """The figures of one program, those of frames planted into it, and what was found wrong."""
+    """The figures of one program, those of frames planted into it, and the calls found wrong."""
     plain = runs(())
     references = [functools.cache(functools.partial(runs, options)) for options in (RECORDS, INTERPRETED)]
     judged = judge(plain.calls, references, bytecode)

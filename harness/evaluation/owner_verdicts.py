@@ -6,7 +6,7 @@ leak comes in blocks of 64 B to 64 KiB at random times, of one size all along, i
 
 right      a leak: native-malloc; none: stable, or nobody is blamed
 undecided  of a leak: "cannot tell yet"
-excluded   of a leak: "stable: nothing above X", and X is no less than its rate: true, and too slow to be seen
+excluded   of a leak: "stable: nothing above X", and X is at least its rate: true, and too slow to be seen
 wrong      anything else
 """
 
@@ -37,7 +37,7 @@ class Watch:
     """A real watch of a program that does not leak.
 
     busy   others computed beside it, on both CPUs
-    fills  a cache of native memory fills meanwhile, ever slower: no noise to add a leak to
+    fills  a cache of native memory fills meanwhile, ever slower: no leak is added to it
     """
 
     name: str
@@ -80,7 +80,7 @@ def window(over: OwnersOverTime, start: float, seconds: float) -> OwnersOverTime
 
 
 def leaking(over: OwnersOverTime, rng: np.random.Generator, rate: float, block: int) -> OwnersOverTime:
-    """The same with a leak of so many bytes a second in malloc."""
+    """The watch with a leak of `rate` bytes a second in malloc."""
     seconds = float(over.times[-1] - over.times[0])
     at = np.sort(rng.uniform(over.times[0], over.times[-1], rng.poisson(rate * seconds / block)))
     leaked = np.searchsorted(at, over.times, "right") * float(block)

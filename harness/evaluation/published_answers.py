@@ -1,4 +1,4 @@
-"""What the commands say of one recording of a published program, and whether it is true: pure functions."""
+"""The answers of the commands about one recording of a published program, and whether they are true."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ UNDECIDED = "cannot tell yet"
 NOTHING = "stable"
 # The verdicts of `where` that an allocation site may be behind.
 NATIVE = ("native-malloc", "native-mmap", "direct-buffers")
-# What `check` has to say where `leaks` concludes that.
+# The outcome of `check` for each conclusion of `leaks`.
 GATES = {"leak": "failed", "no leak": "passed", "growing": "cannot tell", UNDECIDED: "cannot tell"}
-# Bytes a second: the JVM's own structures grow by as much in any busy program, below any site's notice.
+# Bytes a second by which the JVM's own structures grow in any busy program, unseen in any site.
 _UNNOTICED = 20e3
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What was printed about one recording.
+    """The output of the commands about one recording.
 
     leaks, check  JSON
     text          of `offheap leaks`
@@ -41,7 +41,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Judged:
-    """Those answers beside the truth.
+    """The answers compared with the truth.
 
     verdict         of the leak's site; "" where no suspect has its frames, or nothing leaks
     rank            of it among the suspects, 0 without
@@ -136,12 +136,12 @@ def _where(program: Program, twin: Twin, said: Mapping[str, Any]) -> tuple[str, 
     kind: str = said["verdict"]["kind"]
     if kind in program.where[twin]:
         return "right", kind
-    # It must say how long to look on.
+    # An undecided answer must say how long to watch.
     return ("undecided" if kind == UNDECIDED and said["verdict"].get("needs_seconds") else "wrong"), kind
 
 
 def contradictions(answers: Answers) -> list[str]:
-    """Where two answers about one recording cannot both be true."""
+    """Pairs of answers about one recording that cannot both be true."""
     found = []
     leaks, power = answers.leaks, answers.leaks["power"]
     conclusion, gate = power["conclusion"], answers.check["outcome"]

@@ -1,4 +1,4 @@
-"""The outcomes of evaluate_published.py, as lines and as tables."""
+"""The outcomes of the published programs, as lines and as tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """rate: what leaked a second by the program's own count, bytes; None where nobody knows."""
+    """rate: leaked bytes a second by the program's own count; None if it is unknown."""
 
     case: Case
     judged: Judged

@@ -168,7 +168,7 @@ def _compile_agents(build: Path, home: Path) -> Path:
 
 
 def _place(folder: Path, name: str, sources: Iterable[Path], more: str) -> Path:
-    """A folder named after what is compiled into it."""
+    """A folder named after a digest of its sources."""
     digest = hashlib.sha256(more.encode())
     for source in sources:
         digest.update(source.read_bytes())

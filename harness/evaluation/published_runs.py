@@ -1,9 +1,9 @@
 """Programs around published libraries, leaking and healthy, recorded on real JVMs and judged.
 
-Every program of examples/published is recorded for a minute by `offheap attach` when it is up, and by
-`offheap run` from its start, with default options; then `leaks`, `check`, the ticket and `where` are asked
-about the recording, and of a JVM that was attached to `where PID --watch` over the same minute.  JDKs, and
-which of them with both CPUs kept busy by others, go by turns; --seed says where the turns start.
+Every program of examples/published is recorded for a minute with default options: by `offheap attach` when
+it is up, and by `offheap run` from its start. Then `leaks`, `check`, the ticket and `where` judge the
+recording; `where PID --watch` judges an attached JVM over the same minute. JDKs take turns, and so do runs
+beside two busy processes; the seed decides where the turns start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RECORDING = "recording.offheap"
 
 
 def cases(programs: Sequence[Program], seed: int, jdks: Sequence[int], full: bool) -> list[Case]:
-    """Both twins both ways, one of the two ways with load: a JDK each, by turns; `full`: all there are."""
+    """Both twins both ways, one way with load, on JDKs in turn; `full`: every JDK with and without load."""
     chosen = []
     turn = random.Random(seed).randrange(len(JDKS))
     for number, program in enumerate(programs):
@@ -49,7 +49,7 @@ def cases(programs: Sequence[Program], seed: int, jdks: Sequence[int], full: boo
                 chosen += [Case(program.name, twin, jdk, way, busy) for jdk in its for busy in (False, True)]
             elif its:
                 jdk = its[(turn + number + place) % len(its)]
-                # By pairs of neighbours, which have all JDKs between them: load and JDK go apart.
+                # Pairs of neighbours have all JDKs between them, so that load and JDK are independent.
                 busy = (number // 2 + (way == "run")) % 2 == 1
                 chosen.append(Case(program.name, twin, jdk, way, busy))
     return chosen
@@ -81,7 +81,7 @@ def answers(recording: Path, watched: str | None) -> Answers:
 
 
 def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
-    """Starts the program, records it, and judges the answers; what was printed stays in `folder`."""
+    """Starts the program, records it, and judges the answers; the output stays in `folder`."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True)
     command = ready.command(java_homes.java(case.jdk), case.twin, scratch)
@@ -109,7 +109,7 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
 
 
 def judge_kept(folder: Path) -> Outcome:
-    """Asks the commands about the recording in `folder`, and leaves there what they print."""
+    """Asks the commands about the recording in `folder`, and keeps their output there."""
     kept = json.loads((folder / "kept.json").read_text())
     case = Case(**kept["case"])
     said = answers(folder / RECORDING, kept["watched"])
@@ -119,7 +119,7 @@ def judge_kept(folder: Path) -> Outcome:
 
 
 def judge_again(folder: Path, at_once: int) -> tuple[list[Outcome], list[str]]:
-    """Outcomes of the recordings that an earlier evaluation kept there; what `--watch` said stays."""
+    """Outcomes of the recordings of an earlier evaluation; the answers of `--watch` are kept ones."""
     folders = sorted(path.parent for path in folder.glob("*/kept.json"))
     with ThreadPoolExecutor(at_once) as pool:
         outcomes = list(pool.map(judge_kept, folders))

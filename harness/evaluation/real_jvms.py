@@ -68,7 +68,7 @@ class Case:
 class Judged:
     """What `offheap leaks` said of a case after so many seconds.
 
-    recorded how many seconds of the recording it read: on a busy machine, not as many as it was asked after
+    recorded seconds of the recording that it read: fewer than `seconds` on a busy machine
     leak     the worst verdict on the leaking call path; None: it was not seen, or nothing leaks
     first    whether that is the first suspect
     covered  whether its interval of growth has the true rate in it; None where the rate is not known
@@ -95,7 +95,7 @@ def cases(full: bool) -> list[Case]:
     """Each rate under each churn in each mode; the ways to leak and the JDKs by turns, unless `full`."""
     chosen = []
     for number, (churn, leak) in enumerate(itertools.product(CHURNS, RATES)):
-        # An Inflater touches all it takes: ten megabytes a second of them would fill the machine.
+        # An Inflater touches all its memory: ten megabytes a second of them would fill the machine.
         ways = ["unsafe"] if leak > 1e6 else list(FRAMES)
         pairs = list(itertools.product(ways, JDKS))
         for turn, mode in enumerate(MODES):
@@ -149,17 +149,17 @@ def run(
             if done.returncode != 0:
                 raise RuntimeError(f"{case}: {done.stderr.strip()}")
             truths = running.truths(1)
-            # An Inflater's bytes are zlib's business: of Unsafe alone the program knows them.
+            # The program knows the bytes of Unsafe; those of an Inflater depend on zlib.
             rate = truths[-1].bytes / len(truths) if case.way == "unsafe" else None
             judged.append(judge(case, seconds, json.loads(done.stdout), rate))
-        # A killed `offheap run`, as leaving this block makes it, would leave its folder in /dev/shm.
+        # The end of this block kills `offheap run`, which would leave its folder in /dev/shm.
         os.kill(running.pid, signal.SIGTERM)
         running.process.wait(60)
     return judged
 
 
 def spaced(seconds: float) -> Callable[[], None]:
-    """Lets threads pass one by one: JVMs that start together are looked at together, and all late."""
+    """Lets threads pass one by one: JVMs that start together are judged together, and all of them late."""
     lock, last = threading.Lock(), [0.0]
 
     def wait() -> None:
@@ -263,7 +263,7 @@ def leak_table(judged: Sequence[Judged]) -> list[str]:
 
 
 def missed_table(judged: Sequence[Judged]) -> list[str]:
-    """What was said of the leaks instead: among so many sites of the JVM's own the calibration hides it."""
+    """The verdicts on leaks that were not found, which the calibration hides among the JVM's own sites."""
     missed = [one for one in judged if one.case.way and not one.found]
     said = Counter(one.leak.verdict if one.leak else "not seen" for one in missed)
     sure = Counter(one.leak.verdict for one in missed if one.leak and one.leak.confidence >= 0.95)

@@ -1,4 +1,4 @@
-"""Programs of known truth for `evaluate`: what leaks, what does not, and what every JVM does beside it."""
+"""Simulated programs of known truth: leaking, healthy, and what every JVM does beside them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def collections(period: float, random: np.random.Generator, longest: float = 100
 
 @dataclass(frozen=True)
 class Compilations(Behaviour):
-    """What is kept of each compiled method: ever fewer methods become hot, but now and then some at once.
+    """Memory of compiled methods: ever fewer methods become hot, but now and then some at once.
 
     rate: methods a second at the start, half of it after a minute; 0.6 of JDK 25 that runs the zoo's pools
     """
@@ -151,7 +151,7 @@ class Scenario:
 
 
 def background(process: Process) -> None:
-    """What a JVM does anyway: classes are loaded, code is compiled, buffers come and go."""
+    """The work of every JVM: classes are loaded, code is compiled, buffers come and go."""
     random = process.random
     defined = (
         MALLOC,
@@ -198,7 +198,7 @@ def leaks(rates: Sequence[float], churns: Sequence[float]) -> list[Scenario]:
         for rate in rates:
             leaking = leak(rate)
             assert isinstance(leaking, Leak)
-            # Smaller leaks have blocks so small that as many bytes of them are too many to churn.
+            # Smaller leaks have small blocks: as many bytes of them would be too many blocks to draw.
             alike = ("alike",) if rate >= 1e4 else ()
             for where in ("own", "same", *alike) if churn else ("own",):
                 size = leaking.size if where == "alike" else 65_536
@@ -209,7 +209,7 @@ def leaks(rates: Sequence[float], churns: Sequence[float]) -> list[Scenario]:
 
 
 def shapes(rate: float) -> list[Scenario]:
-    """Leaks that do not come evenly."""
+    """Uneven leaks."""
     steady = leak(rate)
     assert isinstance(steady, Leak)
     ran = collections(20.0, np.random.default_rng(int(rate)))
@@ -272,7 +272,7 @@ def healthy(random: np.random.Generator) -> list[Scenario]:
 
 
 def undecidable(random: np.random.Generator) -> list[Scenario]:
-    """What looks like a leak as long as it is recorded: documented limits, counted apart."""
+    """Healthy programs that look like a leak while they are recorded: documented limits, counted apart."""
     half_life = float(np.exp(random.uniform(np.log(10), np.log(60))))
     return [
         Scenario("cache that fills ever slower, half in 10 to 60 s", (WarmUp(5000, 7160, half_life),)),

@@ -31,8 +31,8 @@ RATES = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8, 1e9)  # bytes a second allocated and freed beside it
 CHURN = {"own": "own site", "same": "same site", "alike": "same site and size"}  # scenarios.leaks
 MODES = ("budget 1 %", "512 KiB", "exact")
-# What a sample, a block and a byte in it take, where a JVM makes and frees blocks of 1,000 B to 64 KiB
-# (docs/budget.md has what benchmarks/cost/budget.py measured).
+# The cost of a sample, a block and a byte in it in a JVM that makes and frees blocks of 1,000 B to 64 KiB
+# (docs/budget.md has the measurement of benchmarks/cost/budget.py).
 SAMPLE_SECONDS, BLOCK_SECONDS, BYTE_SECONDS = 0.5e-6, 80e-9, 0.085e-9
 # probe/sampling/budget.c
 LEAST_INTERVAL, MOST_INTERVAL, OCTAVE_SECONDS, IDLE_CPU = 32 << 10, 1 << 30, 0.1, 0.1
@@ -91,7 +91,7 @@ def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Fl
     finest = np.where(small, counted, LEAST_INTERVAL)
     size = 1.5 * 2 ** np.arange(64.0)
     most = rates / size * -np.expm1(-size / finest)  # samples a second, taken as finely as can be
-    # Where that is too much, a class gets a share that grows as the root of it, and no more than it can take.
+    # If that is too much, a class gets a share that grows as its root, and no more than it can use.
     root = np.sqrt(np.maximum(most, 1e-9))
     low, high = 0.0, float(root.max())
     for _ in range(50):
@@ -152,18 +152,18 @@ def healthy_cases(runs: int) -> list[tuple[Scenario, int]]:
 
 
 def repeated(kinds: Sequence[Scenario], runs: int) -> list[tuple[Scenario, int]]:
-    """Each kind so many times, every time with another seed: what is beside the subject differs, too."""
+    """Each kind `runs` times, each time with another seed, which changes what is beside the subject, too."""
     return [(kind, number * 1000 + run) for number, kind in enumerate(kinds) for run in range(runs)]
 
 
 def due(scenario: Scenario) -> bool:
-    """Whether a leak is one that has to be found: 10 KB/s, or 0.1 % of what churns."""
+    """Whether a leak must be found: 10 KB/s, or 0.1 % of the churn."""
     churn = scenario.flow or scenario.beside
     return scenario.leak >= 1e4 or bool(churn and _stands_out(scenario))
 
 
 def _stands_out(scenario: Scenario) -> bool:
-    """Whether a leak is 0.1 % of what churns: of the others a sampler that spares the program sees little."""
+    """Whether a leak is 0.1 % of the churn; a sampler on a budget sees little of smaller ones."""
     churn = scenario.flow or scenario.beside
     return churn is None or scenario.leak >= churn.rate * churn.size / 1000
 
@@ -302,9 +302,9 @@ def calibration_of(said: Sequence[Said]) -> list[str]:
 
 
 def targets(every: Sequence[Judged]) -> dict[str, bool]:
-    """What is asked of the verdicts, with what came, and whether that is met.
+    """The targets of the verdicts in words with the result, and whether each is met.
 
-    Precision is asked for from the first minute on: what fills a cache is a leak until it is full.
+    The target of precision holds from the first minute on: a cache looks like a leak until it is full.
     """
     last = [judged for judged in every if judged.seconds == MINUTES[-1]]
     wanted = [judged for judged in last if judged.scenario.leak and due(judged.scenario)]

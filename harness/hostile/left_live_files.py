@@ -1,4 +1,4 @@
-"""Live files of real processes, this interpreter's own, that have ended or that still run."""
+"""Live files of real processes, each a Python interpreter that has ended or still runs."""
 
 from __future__ import annotations
 

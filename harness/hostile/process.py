@@ -1,4 +1,4 @@
-"""A process of another user's that lays traps for whoever looks at it."""
+"""A process of another user that lays traps for its readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 NOBODY_UID = 65534
 
-# It becomes another user only after it has all of Python that it needs: that user may not read this checkout.
+# It imports what it needs before it becomes another user, who may not read this checkout.
 _CODE = """
 import fcntl, mmap, os, socket, sys, time
 uid, files, code = int(sys.argv[1]), sys.argv[2].split(":"), sys.argv[3]
@@ -33,7 +33,7 @@ sys.stdin.read()
 def hostile_process(
     *files: Path, code: str = "", pass_fds: Sequence[int] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Maps `files`, runs `code`, and waits: as nobody where the test runs as root, else as we."""
+    """Maps `files`, runs `code`, and waits; as nobody where the test runs as root, else as its user."""
     arguments = [str(NOBODY_UID), ":".join(map(str, files)), code]
     process = subprocess.Popen(
         [sys.executable, "-c", _CODE, *arguments],
@@ -59,7 +59,7 @@ def own(*paths: Path) -> None:
 
 
 def fake_jdk(folder: Path, library: bytes = b"no library, but a name\n" * 400) -> Path:
-    """A folder with lib/server/libjvm.so, which is returned, of the hostile process's user."""
+    """Makes lib/server/libjvm.so in the folder, owned by the hostile process's user, and returns it."""
     server = folder / "lib" / "server"
     server.mkdir(parents=True)
     path = server / "libjvm.so"
@@ -77,7 +77,7 @@ class Measured:
     stderr: str
 
 
-# A process's peak counts from before its execve(2): it must not be started by a large test run itself.
+# The peak of a process includes the time before its execve(2), so a large test run must not start it itself.
 _MEASURE = """
 import json, os, resource, subprocess, sys, time
 began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Takes system calls away from a process, for what must not depend on them."""
+"""Takes system calls away from a process, for tests of what must work without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places that are small on purpose: file systems and memory cgroups, made for one test and gone after it."""
+"""Small file systems and memory cgroups, made for one test and removed after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FileSystem = Literal["tmpfs", "ext4"]
 
 @contextlib.contextmanager
 def small_file_system(kind: FileSystem, folder: Path, mib: int) -> Iterator[Path]:
-    """Mounted at a new folder in `folder`; ext4 from an image beside it."""
+    """Mounts a file system at a new folder in `folder`; ext4 has its image beside it."""
     place, image = folder / kind, folder / "image"
     place.mkdir()
     needs.root("to mount a small file system")
@@ -53,18 +53,18 @@ class MemoryCgroup:
                 (self.group / file).write_text("0" if "swap.max" in file else str(size))
 
     def enter(self) -> None:
-        """Moves the calling process in."""
+        """Moves the calling process into the group."""
         (self.group / "cgroup.procs").write_text(str(os.getpid()))
 
     def used(self) -> int:
-        """Bytes that are charged to it and cannot just be dropped, as pages of files on a disk can."""
+        """Bytes charged to the group, without pages of files on a disk, which the kernel can drop."""
         lines = (self.group / "memory.stat").read_text().splitlines()
         stat = {name: int(value) for name, value in (line.split() for line in lines)}
         usage = int((self.group / self.usage_file).read_text())
         return usage - stat["active_file"] - stat["inactive_file"]
 
     def kills(self) -> int:
-        """Processes that the kernel has killed in it."""
+        """How many processes of the group the kernel has killed."""
         version_2 = self.group / "memory.events"
         text = (version_2 if version_2.exists() else self.group / "memory.oom_control").read_text()
         return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill "))
@@ -93,7 +93,7 @@ def memory_cgroup() -> Iterator[MemoryCgroup]:
 
 
 def _remove(group: Path) -> None:
-    """What has been killed is still in it for a moment."""
+    """Removes the group; killed processes stay in it for a moment."""
     deadline = time.monotonic() + 30
     while True:
         try:

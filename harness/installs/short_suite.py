@@ -1,6 +1,6 @@
 """Every command of an installed offheap on one real JVM, in half a minute.
 
-Run by the Python that has offheap installed, without pytest and without the checkout's sources:
+The Python that has offheap installed runs it, without pytest and without the checkout's sources:
 `python short_suite.py --java JAVA --javac JAVAC`. What leaks is the package's own demo program.
 """
 
@@ -33,7 +33,7 @@ MAIN = "com.example.shop.Shop"
 LEAK = ("java.util.zip.Inflater.init", "com.example.shop.pricing.PriceImport.openFeed")
 SECONDS = 12
 PATIENCE = 120.0
-# What a message of Python or numpy about deprecated or doubtful use looks like.
+# A message of Python or numpy about deprecated or doubtful use.
 WARNED = re.compile(r"\w*Warning\b|Traceback|internal error|Exception ignored")
 
 

@@ -90,7 +90,7 @@ def _inside(words: list[str], installs: bool = False) -> None:
         if read_only:
             mount("-o", "remount,bind,ro", at=place)
 
-    # A root that is a mount itself: else unshare would not work inside.
+    # unshare works inside only if the root is a mount itself.
     mount("--bind", str(FOLDER), at=FOLDER)
     mount("-t", "proc", "proc", at=FOLDER / "proc")
     for name in ("sys", "dev"):
@@ -102,7 +102,7 @@ def _inside(words: list[str], installs: bool = False) -> None:
         if path.exists():
             bind(path)
     bind(Path("/etc/resolv.conf").resolve(), read_only=True)
-    # A proxy may have certificates of its own.  Not where packages are installed: ca-certificates writes to
+    # A proxy may have certificates of its own.  Not for `install`: the package ca-certificates writes to
     # this folder, and would take this machine's own certificates out of it.
     if not installs:
         bind(Path("/etc/ssl/certs"), read_only=True)

@@ -59,7 +59,7 @@ class Python:
 
 @dataclass
 class Row:
-    """A line of the table: what ran, with which versions, and what became of it."""
+    """A line of the table: what ran, with which versions, and the outcome."""
 
     title: str
     detail: str
@@ -239,7 +239,7 @@ def _done(command: Sequence[str]) -> str:
 
 
 def _finished(command: Sequence[str]) -> tuple[int, str, str]:
-    """(status, what it said last, standard output); one that hangs is ended with all that it started."""
+    """(status, last output, standard output); a command that hangs is ended with its children."""
     environment = {**os.environ, "UV_CACHE_DIR": str(WORK / "cache")}
     process = subprocess.Popen(
         command,

@@ -15,7 +15,7 @@ from harness.paths import JAVA
 from offheap.recording.model import Frame, Recording
 
 TIMES = 40
-# What each way to native memory looks like, innermost first, from the last native function outward.
+# Frames of each way to native memory, innermost first, from the last native function outward.
 INFLATER_INIT = "Java_java_util_zip_Inflater_init"
 UNSAFE = (  # below it Unsafe_AllocateMemory0, which JDK 25 leaves by a tail call
     "jdk.internal.misc.Unsafe.allocateMemory0",

@@ -22,7 +22,7 @@ OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC"]
 
 
 def churn(jdk: int, classes: Path, agent: Sequence[str] = ()) -> list[str]:
-    """The command of Churn.java; workload, seconds of warm-up and seconds to measure come after it."""
+    """The command of Churn.java; its arguments are a workload, seconds of warm-up and seconds to measure."""
     return [str(java_homes.java(jdk)), *OPTIONS, *agent, "-cp", str(classes), "Churn"]
 
 
@@ -32,7 +32,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def compile_java(name: str, folder: Path) -> Path:
-    """The folder of the classes of a source that lies here; needs a JDK >= 11."""
+    """Compiles a source of harness/programs/java into the folder; needs a JDK >= 11."""
     homes = java_homes.jdk_homes()
     home = next(homes[version] for version in sorted(homes) if version >= 11)
     source = JAVA / name

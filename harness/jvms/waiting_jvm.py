@@ -91,14 +91,14 @@ def waiting_jvm(
     finally:
         process.kill()
         process.communicate()
-        # A killed JVM leaves its attach socket; not ours to leave behind.
+        # A killed JVM leaves its attach socket.
         Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
         if folder is None:
             shutil.rmtree(work, ignore_errors=True)
 
 
 def remove_live_files(pid: int) -> None:
-    """What `attach --keep` and the death of a recorded process leave, for those who read it later."""
+    """Removes what `attach --keep` and the death of a recorded process leave."""
     for live_file in Path("/dev/shm").glob(f"offheap-{pid}-*.live"):
         live_file.unlink()
 

@@ -141,7 +141,7 @@ class Truth:
 class Running:
     """A started program of the zoo, alone or under a command such as `offheap run`.
 
-    A context manager: entered when the program is ready, and nothing of it survives the block.
+    A context manager: it enters when the program is ready, and ends the program with the block.
     `pid` is the JVM's, as the program states it.
     """
 
@@ -179,7 +179,7 @@ class Running:
         self.process.wait(30)
         for reader in self._readers:
             reader.join(30)
-        with contextlib.suppress(BrokenPipeError):  # what was written may never have been read
+        with contextlib.suppress(BrokenPipeError):  # the program may have ended before it read
             for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
                 if pipe and not any(reader.is_alive() for reader in self._readers):
                     pipe.close()
@@ -190,7 +190,7 @@ class Running:
         return "".join(self._errors)
 
     def truths(self, count: int, timeout: float = READY_SECONDS) -> list[Truth]:
-        """Waits until the program has stated its truth so many times (once a second)."""
+        """Waits until the program has stated its truth `count` times (once a second)."""
         self._await("truth ", count, timeout)
         return [self._truth(line) for line in self._matching("truth ")]
 

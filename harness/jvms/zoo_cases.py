@@ -15,7 +15,7 @@ from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Program, Running, Truth, Zoo
 
 PROGRAMS = zoo_programs.programs()
-# In the first half minute of a process a verdict takes more.
+# A verdict on the first half minute of a process needs more evidence.
 SECONDS = 18.0
 
 
@@ -24,8 +24,8 @@ class Case:
     program: str
     jre: int
     way: Literal["run", "attach"]
-    # In so young a process births must be seen to be even: a hundred samples may cluster early once in a
-    # hundred runs, four hundred do not.
+    # The births of a young process must look even: 100 samples cluster early in one of 100 runs, 400 samples
+    # do not.
     options: tuple[str, ...] = ("--interval", "32KiB")
 
     def __str__(self) -> str:
@@ -41,8 +41,8 @@ class Recorded:
     truth: Truth
 
 
-# The main promise on every JDK and both ways.  With the default interval it takes a quarter of a minute until
-# a leak of 1.4 MiB/s is beyond doubt: `make test-slow` waits for that, here a smaller one makes up for it.
+# The main promise on every JDK, both ways. At the default interval a leak of 1.4 MiB/s is beyond doubt after
+# 15 seconds: `make test-slow` waits for that; a smaller interval makes up for the time here.
 INFLATERS = [
     Case("inflaters", version, way) for version in java_homes.JRE_VERSIONS for way in ("run", "attach")
 ]
@@ -54,7 +54,7 @@ LEAKING = [
     Case("jni-dlsym", 17, "run"),
     Case("jni-mmap", 21, "attach"),
     Case("ffm", 25, "run"),
-    # It leaks the least in a second.
+    # The program with the smallest leak a second.
     Case("thread-map", 17, "run", ("--interval", "16KiB")),
 ]
 HEALTHY = [

@@ -20,7 +20,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def replace_section(document: Path, writer: str, lines: Sequence[str], title: str) -> None:
-    """Puts `lines` where the last run of `writer` put its own; a new document starts with `title`."""
+    """Replaces the section of `writer` by `lines`; a new document starts with `title`."""
     begin, end = f"<!-- {writer} -->", "<!-- end -->"
     text = document.read_text() if document.exists() else f"# {title}\n"
     section = "\n".join([begin, *lines, end])
@@ -41,5 +41,5 @@ def machine() -> str:
 
 
 def load() -> str:
-    """How busy the machine is, for figures from one that others use."""
+    """The load of the machine, for figures from one that others use."""
     return f"load average {os.getloadavg()[1]:.0f}"

@@ -1,7 +1,7 @@
 """Where a process's CPU time goes, by library and function: what `perf record` sampled (Debian's linux-perf).
 
-What a place has of the samples is set against the CPU of an iteration, which is measured beside it: places
-add up to that.
+A place's share of the samples is multiplied by the CPU of an iteration, which is measured beside it, so
+that the places add up to that CPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROBE, KERNEL, CLOCK = "the probe", "the kernel", "the clock (vdso)"
 
 @dataclass(frozen=True)
 class Places:
-    """What the tables call a file, by how its name begins; what has code of no such file is `others`."""
+    """The name of a file in the tables, by how the file's name begins; `others` for all other code."""
 
     by_file: Mapping[str, str]
     others: str
@@ -106,7 +106,7 @@ def perf_record(pid: int, data: Path) -> Iterator[None]:
             time.sleep(0.5)  # until it watches all threads
             yield
         finally:
-            # Or it would be waited for as long as the process lives.
+            # Otherwise perf runs as long as the process lives.
             perf.send_signal(signal.SIGINT)
 
 
@@ -120,7 +120,7 @@ def tables(what: str, spent: dict[str, Spent], known: Places, most: int) -> list
 
 
 def _by_place(spent: dict[str, Spent], known: Places) -> list[list[str]]:
-    """Places where nothing was ever met are left out."""
+    """A place without samples is left out."""
     met = [place for place in known.ordered() if any(s.places[place] for s in spent.values())]
     rows = [[place, *(_figure(s.of(s.places[place])) for s in spent.values())] for place in met]
     return [*rows, ["**together**", *(_figure(s.ns / s.iterations) for s in spent.values())]]

@@ -1,4 +1,4 @@
-"""Variants of one measurement, alternating: what else the machine does meets all of them alike."""
+"""Variants of one measurement in alternation, so that other load on the machine affects all alike."""
 
 from __future__ import annotations
 

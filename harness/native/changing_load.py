@@ -1,4 +1,4 @@
-"""probe/tests/changing_load.c recorded: what is estimated of a load that changes tenfold, and the truth."""
+"""Recordings of probe/tests/changing_load.c, whose load changes tenfold: the estimates and the truth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Error:
 
 @dataclass(frozen=True)
 class Pooled:
-    """How many 95 % intervals of so many runs had the truth in them, and how far off they are together."""
+    """How many 95 % intervals cover the truth, and the error of all runs together."""
 
     runs: int
     bytes_covered: int

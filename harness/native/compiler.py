@@ -22,7 +22,7 @@ def compile_c(
     flags: Sequence[str] = (),
     libraries: Sequence[str] = (),
 ) -> Path:
-    """Builds one program or, with -shared among the flags, library; headers of probe/ are found.
+    """Builds one program or, with -shared among the flags, one library; the compiler finds headers of probe/.
 
     A sanitizer's run-time library comes with the machine's compiler (zig ships none but TSan's): without
     one the test is skipped.

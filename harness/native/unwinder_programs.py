@@ -28,7 +28,7 @@ UNWINDER = [
     PROGRAMS / "unwind_capture.c",
 ]
 LIBRARY_FLAGS = ["-shared", "-fPIC", "-fno-plt", "-fvisibility=hidden", "-fasynchronous-unwind-tables"]
-# As production code is compiled: no frame pointers to fall back on, and PLT stubs that bind lazily.
+# The flags of production code: no frame pointers to fall back on, and PLT stubs that bind lazily.
 PROGRAM_FLAGS = ["-fomit-frame-pointer", "-Wl,-z,lazy", "-Wl,-rpath,$ORIGIN"]
 
 

@@ -1,4 +1,4 @@
-"""Artifacts from Maven repositories, by the machine's `mvn` and whatever settings it has."""
+"""Artifacts from Maven repositories, by the machine's `mvn` with its own settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fetch(artifact: str, folder: Path) -> Path:
 
 
 def fetch_with_dependencies(artifacts: Sequence[str], folder: Path) -> list[Path]:
-    """The jars of these and of all they need, each `group:artifact:version[:classifier]`.
+    """The jars of these and of their dependencies, each `group:artifact:version[:classifier]`.
 
     Empty if one cannot be had.
     """
@@ -82,7 +82,7 @@ def digest(path: Path) -> str:
 
 
 def fetch_exactly(artifacts: Iterable[str], folder: Path) -> dict[str, Path]:
-    """The jars of these alone, without what they need, each `group:artifact:version[:classifier]`."""
+    """The jars of these without their dependencies, each `group:artifact:version[:classifier]`."""
     jars = {artifact: folder / jar_name(artifact) for artifact in artifacts}
     missing = [artifact for artifact, jar in jars.items() if not jar.exists()]
     if missing:
@@ -97,7 +97,7 @@ def fetch_exactly(artifacts: Iterable[str], folder: Path) -> dict[str, Path]:
 
 
 def fetch_pinned(artifacts: Mapping[str, str], folder: Path) -> dict[str, Path]:
-    """The jars of these alone; each must have the SHA-256 that stands beside it."""
+    """The jars of these without their dependencies; each must have the SHA-256 of its value."""
     jars = fetch_exactly(artifacts, folder)
     for artifact, expected in artifacts.items():
         if digest(jars[artifact]) != expected:

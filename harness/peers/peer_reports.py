@@ -1,8 +1,8 @@
-"""What the peers' own reports say is live at the end, as people would read it: collapsed stacks of each.
+"""The live memory in the peers' own reports at the end, as collapsed stacks.
 
 async-profiler's JFR through its jfrconv, jemalloc's and gperftools's heap profiles through their pprof,
-heaptrack's raw output through its interpreter and heaptrack_print.  None is corrected: a figure is what
-the peer's report shows, scaled if the peer scales it.
+heaptrack's raw output through its interpreter and heaptrack_print.  No figure is corrected: it is
+what the peer's report shows, scaled if the peer scales it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIME_LIMIT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Held:
-    """What is live through one function; `blocks` None if the report has bytes alone."""
+    """Live memory allocated through one function; `blocks` is None if the report has only bytes."""
 
     blocks: float | None
     bytes: float
@@ -30,7 +30,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Reader:
-    """`java` runs async-profiler's converter, which `peers` has or gets."""
+    """`java` runs async-profiler's converter, which is fetched into `peers`."""
 
     java: Path
     peers: Path
@@ -63,7 +63,7 @@ class Reader:
         converter = maven.fetch(CONVERTER, self.peers)
         if not converter.exists() or not profile.exists():
             return None
-        # Without --tail 0 it leaves out what was allocated in the last tenth of the time.
+        # Without --tail 0 the converter drops the allocations of the last tenth of the time.
         options = ["-o", "collapsed", "--nativemem", "--leak", "--tail", "0"]
         _run(self.java, "-jar", converter, *options, "--total", profile, output)
         in_bytes = output.read_text()

@@ -1,6 +1,6 @@
-"""What the benchmarks compare: nothing, offheap in its modes, and the peers, each as an environment.
+"""The variants that benchmarks compare: nothing, offheap in its modes, and the peers, as environments.
 
-A peer that is not on the machine stays in every table, with what is missing: the Debian packages
+A peer that is not on the machine stays in every table as absent. Peers come from the Debian packages
 libjemalloc2, libgoogle-perftools4 and heaptrack, and for async-profiler Maven and its repository.
 """
 
@@ -29,7 +29,7 @@ class Variant:
     environment  `{folder}` in a value is a scratch folder in memory that is emptied after the run
     agent        options of the library as a JVM's agent
     depths       measured at every depth of call stack: its cost is in walking it
-    slow         so slow that one round has to do
+    slow         so slow that it is measured in one round
     """
 
     name: str
@@ -57,7 +57,7 @@ BASE = Variant("nothing")
 def offheap(library: Path) -> list[Variant]:
     """offheap preloaded: idle (no sample ever comes), a sample every 512 KiB, 1 % of CPU, and every block."""
     return [
-        # It records, but a sample every 1 PiB never comes: what the hooks cost when they pass everything on.
+        # It records, but a sample every 1 PiB never comes: the cost of hooks that pass everything on.
         Variant("offheap idle", library, {"OFFHEAP": "interval=1048576g,dir={folder}"}),
         Variant("offheap 512 KiB", library, {"OFFHEAP": "interval=512k,dir={folder}"}),
         Variant("offheap budget 1%", library, {"OFFHEAP": "budget=1%,dir={folder}"}),
@@ -90,7 +90,7 @@ def allocators(heaptrack_output: str = "/dev/null") -> list[Variant]:
         Variant("jemalloc prof 512 KiB", jemalloc, profiling),
         Variant("tcmalloc", tcmalloc),
         Variant("gperftools HEAPPROFILE", tcmalloc, {"HEAPPROFILE": "{folder}/heap"}, depths=True, slow=True),
-        # Its interpreter, which takes as much CPU again, does not run beside it.
+        # Its interpreter, which uses as much CPU again, does not run beside it.
         Variant("heaptrack", heaptrack, {"DUMP_HEAPTRACK_OUTPUT": heaptrack_output}, depths=True),
     ]
 

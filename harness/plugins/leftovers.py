@@ -1,7 +1,7 @@
 """A pytest plugin: with --leftovers, a run that leaves files or processes behind fails and names them.
 
 It compares /dev/shm, the folders for temporary files and the work tree with what they held before.
-Several runs may share a machine: what bears the PID of a living process of another run is that run's.
+Several runs may share a machine: a file that bears the PID of a living process of another run belongs to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 from harness.paths import ROOT
 
 FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", tempfile.gettempdir())
-# What offheap, its tests, HotSpot and the tools of the tests name their files like.
+# How offheap, its tests, HotSpot and the tools of the tests name their files.
 OURS = re.compile(
     r"offheap|allocations|pytest-of-|\.(java|attach)_pid|hs_err_pid|hsperfdata_|java_pid|core\b|"
     r"\.?org\.chromium|playwright|node-compile-cache|zig|npm-|gradle|maven|jna"
@@ -78,7 +78,7 @@ class Leftovers:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def left(self, passed: bool) -> list[str]:
-        """Without pytest's folders of tests that failed, which are kept to look into."""
+        """What is left; pytest keeps its folders of tests that failed, and they do not count."""
         running = list(processes(self.run))
         if not running:
             sweep(self.files)
@@ -94,15 +94,14 @@ class Leftovers:
 
 
 def files() -> Iterator[Path]:
-    """What bears a name of ours in the folders for temporary files."""
+    """The files with a name of ours in the folders for temporary files."""
     for folder in dict.fromkeys(FOLDERS):
         with contextlib.suppress(OSError):
             yield from (path for path in Path(folder).iterdir() if OURS.match(path.name))
 
 
 def sweep(before: Iterable[Path]) -> None:
-    """Removes what HotSpot and pytest leave by design: the socket of a JVM that was killed, and empty folders
-    of theirs."""
+    """Removes what HotSpot and pytest leave by design: sockets of killed JVMs, and empty folders."""
     for path in set(files()) - set(before):
         with contextlib.suppress(OSError):
             if path.name.startswith((".java_pid", "java_pid")):
@@ -123,7 +122,7 @@ def sweep(before: Iterable[Path]) -> None:
 def anothers(path: Path, run: str) -> bool:
     """Whether a living process that is not of this run bears the number in the name."""
     if path.name.startswith(("hsperfdata_", "pytest-of-")):
-        # Others share them; what is in there is theirs once ours has been swept.
+        # Others share these folders; what is in them after the sweep belongs to others.
         with contextlib.suppress(OSError):
             return any(path.iterdir())
     marked = set(_marked(run))
@@ -151,7 +150,7 @@ def _marked(run: str) -> list[int]:
 
 
 def work_tree(root: Path) -> list[str]:
-    """What git sees there and does not know, apart from what a build makes."""
+    """The files that git does not know, apart from what a build makes."""
     if not (root / ".git").exists() or not shutil.which("git"):
         return []
     outcome = subprocess.run(

@@ -45,7 +45,7 @@ PLACES = [
 
 
 def read_all(path: Path) -> None:
-    """Anything but a UserError is a bug."""
+    """Reads everything; an error other than UserError is a bug."""
     try:
         recording = load(path)
     except UserError:

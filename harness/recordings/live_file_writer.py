@@ -1,4 +1,4 @@
-"""Writes live files as the probe does (probe/recording.h), for tests that need one to their liking."""
+"""Writes live files as the probe does (probe/recording.h), with the content that a test asks for."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def gap(reason: int) -> int:
 
 @dataclass
 class LiveFileWriter:
-    """Collects rows, then writes the file at once; `write` may be called again after changes.
+    """Collects rows, then writes the whole file; a test may change rows and call `write` again.
 
-    By default the file claims to come from this very process, which lives.
+    By default the file claims to come from this process, which lives.
     """
 
     mode: Mode = Mode.SAMPLED
@@ -108,7 +108,7 @@ class LiveFileWriter:
         return self._add(Section.STACKS, (number * 7919, first, len(frames), kind, 0, 0, 0))
 
     def count(self, stack: int, samples: int, blocks: float, size: float) -> None:
-        """Adds to a stack's counters, as if no sampling error were known."""
+        """Adds to a stack's counters, without a sampling error."""
         counters = self.rows[Section.COUNTERS]
         while len(counters) <= stack * self.counter_shards + samples % self.counter_shards:
             counters.append((0, 0, 0, 0, 0, (0, 0, 0)))
@@ -197,7 +197,7 @@ class LiveFileWriter:
         return bytes(raw)
 
     def write(self, path: Path) -> Path:
-        """In place when the file is there already, as the probe writes."""
+        """Writes in place if the file exists, as the probe does."""
         with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
             file.write(self.bytes())
         return path

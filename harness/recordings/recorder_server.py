@@ -1,8 +1,8 @@
 """Forks recorders that are killed: python recorder_server.py LIVE_FILE FOLDER, see test_recorder.py.
 
 Each line `NAME` on standard input makes a process that records LIVE_FILE to FOLDER/NAME;
-it prints `pid N`, then a line of JSON after each snapshot.  Importing once and
-forking saves the second that a new interpreter takes.
+it prints `pid N`, then a line of JSON after each snapshot.  A fork saves the
+second that a new interpreter needs for its imports.
 """
 
 from __future__ import annotations

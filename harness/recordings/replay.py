@@ -1,4 +1,4 @@
-"""A simulated process, watched: for tests of what `offheap live` shows."""
+"""Sources for `offheap live` that replay a simulated process or a finished recording."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def until(process: Process, time: float) -> Process:
 
 @dataclass
 class Replay:
-    """A source whose looks find a simulated process at these times, every block recorded."""
+    """A source that shows a simulated process at these times, with every block recorded."""
 
     process: Process
     times: list[float]
@@ -49,7 +49,7 @@ class Replay:
 
 @dataclass
 class Whole:
-    """A source whose first look finds all of a recording that is over."""
+    """A source that shows all of a finished recording at once."""
 
     recorded: Recording
     looked: bool = False
@@ -87,7 +87,7 @@ def leaky(duration: float = 30.0, seed: int = 1) -> tuple[Process, int]:
 
 
 def unfinished(process: Process) -> tuple[Follower, View]:
-    """Watched for 30 s of many."""
+    """A process watched for 30 s that goes on."""
     watch = Follower(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
     views = [watch.advance() for _ in range(3)]
     assert views[-1]
@@ -95,7 +95,7 @@ def unfinished(process: Process) -> tuple[Follower, View]:
 
 
 class Sampled(Replay):
-    """A process that has sampled blocks only: each with the probability it was sampled with."""
+    """A process of sampled blocks, each with the probability of its sampling."""
 
     def update(self) -> LiveUpdate | None:
         update = super().update()

@@ -71,7 +71,7 @@ def stacks(first: int, *frames: list[int]) -> NumberedStacks:
 
 
 def fill(target: RecordingWriter, snapshots: int = 3) -> None:
-    """As the recorder does, `snapshots` times; stack 2 comes with the second."""
+    """Writes `snapshots` snapshots as the recorder does; stack 2 comes with the second."""
     for n in range(snapshots):
         target.replace_modules([Module("/lib/libfoo.so", "0a0b", 4096, 8192, 0)])
         target.replace_threads(["other threads", "main"])

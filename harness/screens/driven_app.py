@@ -1,4 +1,4 @@
-"""`offheap live`'s app under test, driven by its keys."""
+"""The app of `offheap live` under test, driven by keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from offheap.report.tui.widgets import Lines, SiteTable
 
 @dataclass
 class Driven:
-    """An app under test with short names for what tests ask of it."""
+    """An app under test, with short names for what tests ask."""
 
     app: LiveApp
     pilot: Pilot[None]

@@ -33,7 +33,7 @@ CHROMIUM_ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-# The sandwich has two more, out of sight.
+# The hidden sandwich has two more canvases.
 GRAPH = "#flame > .flame canvas"
 LEAK = "com.example.shop.ImageService.thumbnail"
 HOSTILE = (
@@ -84,7 +84,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     from playwright import sync_api
 
     with sync_api.sync_playwright() as playwright:
-        # A Chromium that ends while it writes leaves its temporary file: it goes with pytest's folder.
+        # A Chromium that ends while it writes leaves its temporary file in pytest's folder, which goes.
         variables: dict[str, str | float | bool] = {
             **os.environ,
             "TMPDIR": str(tmp_path_factory.mktemp("chromium")),
@@ -99,8 +99,8 @@ Open = Callable[..., "Page"]
 
 @pytest.fixture
 def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Open]:
-    """Opens a report, or the one it writes of a recording; whatever the page asks of the network, or any
-    error or dialog in it, fails the test."""
+    """Opens a report, or writes one of a recording and opens it. A request to the network, an error or a
+    dialog of the page fails the test."""
     contexts, wrong = [], []
 
     def refuse(dialog: Dialog) -> None:
@@ -149,7 +149,7 @@ def leaking() -> Recording:
 
 @pytest.fixture(scope="module")
 def bare() -> Recording:
-    """One snapshot, of no JVM, sampled, with gaps and losses."""
+    """A sampled recording of a program without a JVM: one snapshot, with gaps and losses."""
     process = simulation.Process(duration=30, seed=2)
     process.add(simulation.native_stack("handle", "main"), simulation.Churn(rate=300, size=90000, lifetime=1))
     recording = process.record(snapshots=1)
@@ -197,5 +197,5 @@ def with_stacks(
 
 
 def plain(text: str) -> str:
-    """With ordinary spaces where the page has some that do not break."""
+    """The text with ordinary spaces in place of no-break spaces."""
     return text.replace("\xa0", " ")

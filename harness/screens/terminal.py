@@ -1,4 +1,4 @@
-"""offheap on a terminal, as a person has it."""
+"""offheap on a terminal, as a person uses it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OFFHEAP = [sys.executable, "-m", "offheap"]
 
 @dataclass
 class Terminal:
-    """A command on a terminal of 80 by 24; what it writes is collected."""
+    """A command on a terminal of 80 by 24; `text` is its output so far."""
 
     arguments: list[str]
 
@@ -52,12 +52,12 @@ class Terminal:
 
     @property
     def raw(self) -> str:
-        """All that was written."""
+        """All output."""
         return self._read.decode(errors="replace")
 
     @property
     def text(self) -> str:
-        """Without the escape sequences."""
+        """The output without escape sequences."""
         return re.sub(r"\x1b\[[0-9;?<>=$]*[A-Za-z]", "", self.raw)
 
     def see(self, what: str, seconds: float = 60.0) -> None:
@@ -65,12 +65,12 @@ class Terminal:
         while what not in self.text:
             assert time.monotonic() < deadline, f"no {what!r} in:\n{self.text}"
             if self.process.poll() is not None:
-                self._reader.join(30)  # what it said last
+                self._reader.join(30)  # its last output
                 assert what in self.text, self.text
             time.sleep(0.05)
 
     def rest(self, what: str) -> str:
-        """What the command wrote to its end after the line with that."""
+        """The output after the line with that, to the end of the command."""
         self.process.wait(30)
         self._reader.join(30)
         return self.text.rpartition(what)[2].partition("\n")[2].strip()

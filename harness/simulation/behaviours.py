@@ -28,13 +28,13 @@ class Blocks:
 
 
 class Behaviour(Protocol):
-    """What makes blocks; `draw(duration, random)` says which."""
+    """A way to allocate; `draw(duration, random)` returns the blocks."""
 
     def draw(self, duration: float, random: np.random.Generator) -> Blocks: ...
 
 
 def arrivals(rate: float, start: float, end: float, random: np.random.Generator) -> Floats:
-    """Times of births that come by chance, `rate` a second."""
+    """Random times of births, `rate` a second."""
     return np.sort(random.uniform(start, end, random.poisson(rate * max(end - start, 0.0))))
 
 
@@ -53,7 +53,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class UnevenLeak:
-    """A leak whose rate changes every second or so, as load and the machine's other work make it."""
+    """A leak whose rate changes every second or so, with load and the machine's other work."""
 
     rate: float
     size: float
@@ -99,7 +99,7 @@ class Churn:
 
 @dataclass(frozen=True)
 class Flow:
-    """Churn too fast to draw block by block: what is live at one look tells nothing of the next.
+    """Churn too fast to draw block by block: the live blocks of two snapshots are independent.
 
     `rate` blocks of `size` bytes a second that live for `lifetime` seconds on average, far
     shorter than the time between two snapshots.
@@ -112,7 +112,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Cache:
-    """Fills to `capacity` entries; each later one evicts another (`policy`), or none comes."""
+    """Fills to `capacity` entries; a later entry evicts another (`policy`), or is refused."""
 
     rate: float
     size: float
@@ -134,7 +134,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Blocks that stay, born ever more rarely: half of them in the first `half_life` seconds."""
+    """Blocks that stay, ever fewer of them: half are born in the first `half_life` seconds."""
 
     blocks: int
     size: float
@@ -160,7 +160,7 @@ class JustInTime:
 
 @dataclass(frozen=True)
 class Generations:
-    """`count` blocks come together every `period` seconds and go when the next do: thread pools."""
+    """`count` blocks come together every `period` seconds and go with the next arrival: thread pools."""
 
     count: int
     size: float
@@ -176,7 +176,7 @@ class Generations:
 
 @dataclass(frozen=True)
 class Sawtooth:
-    """`rate` blocks a second, all freed together every `period` seconds, as by a collection's cleaners."""
+    """`rate` blocks a second; the cleaners of a collection free all of them every `period` seconds."""
 
     rate: float
     size: float

@@ -47,7 +47,7 @@ class Process:
         thread: str = "worker",
         flow: Flow | None = None,
     ) -> int:
-        """A stack that behaves so; several behaviours add up.  The stack's number."""
+        """Adds a stack with these behaviours, which add up, and returns its number."""
         joined = Blocks(np.zeros(0), np.zeros(0), np.zeros(0))
         for behaviour in behaviours:
             joined = joined + behaviour.draw(self.duration, self.random)
@@ -78,7 +78,7 @@ class Process:
         """Sample the process.  `snapshots`: how many, evenly spread to the end; 1 is a bare live file.
 
         `interval` may depend on the time of birth and the size, as under a budget; flows take its mean.
-        `until`: the recording ends then, the process does not.  The same seed samples the same blocks.
+        `until`: the recording ends then, the process goes on. The same seed samples the same blocks.
         """
         random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
         end = self.duration if until is None else until
@@ -113,7 +113,7 @@ class Process:
             live.append(rows)
             series.append(_series(number, times, births, deaths, sizes, p))
             if number in self.flows:
-                # Drawn last, so that what the flow hides stays the same whatever the recording's length.
+                # The flow is drawn last, so that the other blocks do not depend on it.
                 extra = np.random.default_rng((self.seed, number, int(end)))
                 flow = self.flows[number]
                 its = mean
@@ -155,14 +155,14 @@ def _flow(
     series: list[NDArray[np.void]],
     random: np.random.Generator,
 ) -> NDArray[np.void]:
-    """Adds a flow to the stack's series, the last of `series`, and returns what of it is live at the end."""
+    """Adds a flow to the stack's series, the last of `series`, and returns its live blocks at the end."""
     p = float(-np.expm1(-flow.size / interval)) if interval else 1.0
     sampled = flow.rate * p
     came = random.poisson(sampled * np.diff(times, prepend=0.0)).cumsum()
     there = random.poisson(sampled * flow.lifetime, len(times))
     before = series.pop()
     rows = np.zeros(len(times), SERIES)
-    # A stack keeps the values of its latest row: at each snapshot there is one now.
+    # A stack keeps the values of its latest row; a flow has a row at each snapshot.
     last = np.searchsorted(before["time"], times, "right") - 1
     rows[last >= 0] = before[last[last >= 0]]
     rows["time"], rows["stack"] = times, number

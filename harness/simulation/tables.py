@@ -34,7 +34,7 @@ def build(
     coverage: tuple[str, ...] = (),
     budget: Budget | None = None,
 ) -> Recording:
-    """A Recording of these rows: distinct frames numbered, RSS made up from the live bytes."""
+    """A Recording of these rows: it numbers distinct frames, and derives RSS from the live bytes."""
     numbers: dict[Frame, int] = {}
     flat = [numbers.setdefault(frame, len(numbers)) for stack in stacks for frame in stack]
     process = np.zeros(len(times), PROCESS)
@@ -79,12 +79,12 @@ def build(
 
 
 def large(blocks: int, stacks: int, snapshots: int = 20, seed: int = 3) -> Recording:
-    """An exact recording of ten minutes in which every stack leaks: as large as recordings get."""
+    """An exact recording of ten minutes, as large as recordings get; every stack leaks."""
     random = np.random.default_rng(seed)
     chains: list[tuple[Frame, ...]] = [()]
     for number in range(stacks):
         name = f"com.example.Codec{number % 300}"
-        # The number's bits choose the callers, so that stacks share frames as those of real programs do.
+        # The number's bits choose the callers, so that stacks share frames as in real programs.
         callers = (
             java(f"com.example.Part{(number >> depth % 13) % 37}.m{depth}", depth + 1) for depth in range(30)
         )

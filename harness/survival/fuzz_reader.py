@@ -2,9 +2,9 @@
 
     python -m harness.survival.fuzz_reader FOLDER [libFuzzer's options]
 
-What it makes up is what to change in a good file, four bytes a change: where (among the places that matter),
-what to put there, and how often; two bytes before them cut the file.  FOLDER keeps what reached something
-new.  Anything but a UserError is a find, kept as crash-* in the current folder.
+An input is a list of changes to a good file, four bytes a change: the place (among those that matter), the
+value, and how often; two bytes before them cut the file.  FOLDER keeps inputs that reach new code.  An error
+other than UserError is a find, kept as crash-* in the current folder.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def by_chance(folder: Path, seconds: float) -> bool:
     except needs.Skipped as reason:
         print(f"by chance: not run, {reason}")
         return False
-    deadline = time.monotonic() + seconds  # what building takes must not leave nothing of a short time
+    deadline = time.monotonic() + seconds  # the time of the build is not counted
     while time.monotonic() < deadline:
         for program in programs:
             seed = str(random.randrange(1 << 40))
@@ -51,7 +51,7 @@ def by_chance(folder: Path, seconds: float) -> bool:
 
 
 def unwinder(folder: Path, seconds: float) -> bool | None:
-    """Whether something was found; None: it did not run.  So the next."""
+    """Whether something was found; None: libFuzzer did not run."""
     clang = shutil.which("clang")
     if clang is None:
         print("libFuzzer on the unwinder: not run, clang is missing (Debian's clang, libclang-rt-dev)")

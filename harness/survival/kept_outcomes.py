@@ -15,7 +15,7 @@ from harness.survival import survival_matrix
 
 @dataclass
 class Tally:
-    """What came of the cells so far; `ran` by (JDK, collector) and by flags."""
+    """The outcomes of the cells so far; `ran` by (JDK, collector) and by flags."""
 
     ran: Counter[object] = field(default_factory=Counter)
     failed: Counter[object] = field(default_factory=Counter)
@@ -45,9 +45,9 @@ class Tally:
 
 @dataclass(frozen=True)
 class Kept:
-    """A cell that ran, a line of the file of them; of two lines for one cell the later counts.
+    """A cell that ran: one line of the file. The later of two lines for one cell counts.
 
-    probe  of what sources the probe was, a hash
+    probe  a hash of the probe's sources
     """
 
     cell: str
@@ -71,13 +71,13 @@ class Kept:
 
 
 def read_kept(file: Path, divisor: int) -> dict[str, Kept]:
-    """By cell; those of another divisor are left out."""
+    """The kept outcomes by cell, without those of another divisor."""
     every = map(Kept.of, file.read_text().splitlines()) if file.exists() else ()
     return {kept.cell: kept for kept in every if kept.divisor == divisor}
 
 
 def ordered(machines: list[survival_matrix.Machine], seed: int) -> list[survival_matrix.Machine]:
-    """Shuffled, then such that each next one brings what was met least: a short run meets everything once."""
+    """The machines; each next one has the features met least, so that a short run meets all once."""
     left = random.Random(seed).sample(machines, len(machines))
     met: Counter[object] = Counter()
     order = []

@@ -1,8 +1,8 @@
 """One JVM under load, with a library loaded and closed in a loop, that the probe enters and leaves again.
 
-What must hold: it lives and ends as it would have, every slot by which its libraries call each other has its
-first bytes again, and its memory does not grow with the number of times.  `make soak` does it 1,000 times on
-each JDK (benchmarks/survival/reattach.py), test_reattach.py a few times on one.
+The JVM must live and end as without the probe, every slot by which its libraries call each other must have
+its first bytes again, and memory must not grow with the number of cycles.  `make soak` runs 1,000 cycles on
+each JDK (benchmarks/survival/reattach.py), test_reattach.py a few on one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ STATUS = 7
 # none            the JVM is asked for its version as often
 Kind = Literal["sampled", "exact", "empty", "none"]
 _OPTIONS = (
-    # Java heap of one size and one JIT compiler: what still grows is malloc's.
+    # The Java heap has one size, and one JIT compiler runs: only malloc can grow.
     *("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     # Tells HotSpot's blocks from all others.
     "-XX:NativeMemoryTracking=summary",
-    # HotSpot frees no monitor before there are a thousand for each thread: what takes longer would have more.
+    # HotSpot keeps up to a thousand monitors for each thread, so longer runs would have more.
     "-XX:+UnlockDiagnosticVMOptions",
     *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:AvgMonitorsPerThreadEstimate=1"),
 )
 _SAMPLING = {"sampled": "interval=4096", "exact": "exact"}
 _LOOKS, _TRIES, _PAUSE_SECONDS = 5, 50, 0.3
-# Direct buffers are the program's, until a collection; of arenas see Memory.
+# Direct buffers belong to the program until a collection; Memory says more of arenas.
 _NOT_HOTSPOTS = ("Other", "Arena Chunk")
 _SLOTS = (".got", ".got.plt", ".data.rel.ro", ".data.rel.ro.local")
 
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def rss_growth(self) -> float:
-        """Bytes for each cycle after the first tenth, as the next three."""
+        """Bytes for each cycle after the first tenth; so are the next three."""
         return self._growth(self.warm.rss, self.last.rss)
 
     @property
@@ -105,7 +105,7 @@ class Outcome:
 
     @property
     def external_limit(self) -> float:
-        """What `external_growth` may be.
+        """The greatest `external_growth` that is no leak.
 
         Measured without a leak: 832 bytes in all at most, up or down, in 20 cycles as in 1,000.  A block of
         256 bytes that stays in each of 18 cycles is 4,752.  (If it was written to: a block whose first word
@@ -148,7 +148,7 @@ def build(jdk_home: Path, folder: Path) -> Programs:
 
 def run(java: Path, programs: Programs, cycles: int, kind: Kind) -> Outcome:
     """AssertionError when the JVM ends before it is told to, or a recording cannot be read."""
-    # Everything bound from the start: a slot that is bound later has other bytes by right.
+    # All slots are bound from the start: a slot that is bound later changes by right.
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "OFFHEAP")}
     agent = f"-agentpath:{programs.reloader}={programs.plugin}"
     with tempfile.TemporaryDirectory(prefix="offheap-reattach-") as folder:
@@ -163,7 +163,7 @@ def run(java: Path, programs: Programs, cycles: int, kind: Kind) -> Outcome:
         try:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
-            _memory(process.pid)  # starts the JVM's listener, and leaves behind what looks do, once
+            _memory(process.pid)  # starts the JVM's listener, and leaves once what an inspection leaves
             before, changed = _slots(process.pid), []
             for cycle in range(cycles):
                 if cycle == cycles // 10:
@@ -214,9 +214,9 @@ def _cycle(pid: int, programs: Programs, cycle: int, kind: Kind) -> None:
 def _memory(pid: int) -> Memory:
     """The smallest of a few looks, figure by figure.
 
-    At any moment the load has Deflaters of 268 KB in use, threads that start and a library that is being
-    loaded: what a look meets of them is chance, and hides a leak of a few bytes a cycle.  What was leaked is
-    there in every look, so the smallest still has it.
+    The load has Deflaters of 268 KB in use, threads that start and a library that is being loaded. A look
+    meets them by chance, and they hide a leak of a few bytes a cycle. Every look has what was leaked, and so
+    has the smallest.
     """
     vm, found = AttachedVM(pid), []
     for _ in range(_TRIES):
@@ -226,7 +226,7 @@ def _memory(pid: int) -> Memory:
         assert heap
         assert heap.told_apart
         assert report
-        # Where an arena changed too fast blocks are missing: the smallest would be the one that missed most.
+        # A look at an arena that changes too fast misses blocks and would be the smallest.
         if heap.coverage < 1:
             continue
         categories = report.categories
@@ -246,7 +246,7 @@ def _memory(pid: int) -> Memory:
 
 
 def _slots(pid: int) -> dict[str, tuple[int, bytes]]:
-    """Where each library lies that stays, and all the memory by which it calls others."""
+    """The place of each library that stays, and the memory by which it calls others."""
     found = {}
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for mapping in maps.read(pid):

@@ -78,7 +78,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a JVM ended: its exit status (-n: by signal n) and what it printed."""
+    """The end of a JVM: its exit status (-n: by signal n) and its output."""
 
     status: int
     output: str
@@ -113,13 +113,13 @@ class Result:
 
 @dataclass
 class _Recorded:
-    """What the live files of a cell hold, added up."""
+    """The contents of a cell's live files, added up."""
 
     samples: int = 0
     lost: dict[str, int] = field(default_factory=dict)
 
     def add(self, live_file: Path) -> list[str]:
-        """Reads it as every command does; what is wrong with it."""
+        """Reads a live file as every command does, and returns what is wrong with it."""
         try:
             found = recording.load(live_file)
         except UserError as error:
@@ -136,7 +136,7 @@ class _Recorded:
 
 
 def machines() -> list[Machine]:
-    """Every JDK with every collector and flags; the end takes turns, so that each meets each of them."""
+    """Every JDK with every collector and flags; ends take turns, so that each meets every other option."""
     product = enumerate(itertools.product(JDKS, COLLECTORS, FLAGS))
     return [
         Machine(jdk, collector, flags, ENDS[(turn + turn // len(ENDS)) % len(ENDS)])
@@ -156,7 +156,7 @@ def cells(machines: Sequence[Machine]) -> list[Cell]:
 
 
 def _options(exact: bool) -> str:
-    """Options of the probe: every block, or what people get who say nothing."""
+    """Options of the probe: every block, or the default."""
     return "exact" if exact else "budget=1%"
 
 
@@ -297,7 +297,7 @@ class _Attacher:
                 live_file.unlink(missing_ok=True)
 
     def _alive(self) -> bool:
-        """Its end may come at any moment, and be seen here before the parent has waited for it."""
+        """Whether the process lives; its end may be visible here before the parent has waited for it."""
         try:
             self._process.wait(5.0)
         except subprocess.TimeoutExpired:
@@ -318,7 +318,7 @@ def _go(process: subprocess.Popen[str]) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has ended: its status says how
+        pass  # it has ended, and its status says how
 
 
 def _differences(alone: Ended, ended: Ended) -> Iterator[str]:
@@ -341,7 +341,7 @@ _SIGNALS = re.compile(
 
 
 def _sentences(ended: Ended) -> set[str]:
-    """What stands on stderr but numbers, and what newer JVMs say when any agent is loaded late."""
+    """The lines of stderr without numbers, and without the warnings of newer JVMs about late agents."""
     lines = (line for line in ended.complaints.splitlines() if not line.startswith("WARNING: "))
     return {re.sub(r"[0-9.,]+", "#", line) for line in lines}
 
@@ -353,7 +353,7 @@ def _crashes(folder: Path) -> Iterator[str]:
 
 
 def printed(divisor: int) -> str:
-    """What Stress.java says when it has done one `divisor`-th of its work."""
+    """The output of Stress.java after one `divisor`-th of its work."""
     return "".join(f"{name} {count // divisor}\n" for name, count in WORK.items())
 
 
