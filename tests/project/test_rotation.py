@@ -1,0 +1,63 @@
+"""The seed chooses the cells of a run: one a row, every cell in turn, and always the same without a seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from harness.paths import ROOT
+from harness.plugins import rotation
+
+ROWS, COLUMNS = (11, 17, 21), ("serial", "g1", "z", "parallel")
+
+
+def runs(cells: list[ParameterSet]) -> list[tuple[object, ...]]:
+    """The values of the cells that are not marked slow."""
+    return [tuple(cell.values) for cell in cells if not cell.marks]
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> int:
+    monkeypatch.setenv(rotation.VARIABLE, str(request.param))
+    seed: int = request.param
+    return seed
+
+
+@pytest.mark.parametrize("seeded", [0, 1, 7, 20_000], indirect=True)
+def test_each_row_has_one_cell(seeded: int) -> None:
+    assert [row for row, _ in runs(rotation.one_a_row(ROWS, COLUMNS))] == list(ROWS)
+    assert runs(rotation.one_of(COLUMNS)) == [(COLUMNS[seeded % len(COLUMNS)],)]
+
+
+def test_seeds_in_turn_run_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = set()
+    for seed in range(len(COLUMNS)):
+        monkeypatch.setenv(rotation.VARIABLE, str(seed))
+        met.update(runs(rotation.one_a_row(ROWS, COLUMNS)))
+    assert len(met) == len(ROWS) * len(COLUMNS)
+
+
+def test_without_a_seed_it_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(rotation.VARIABLE, raising=False)
+    assert rotation.seed() == 0
+    assert "OFFHEAP_SEED=0" in rotation.pytest_report_header()
+
+
+def collected(seed: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "tests/project/test_rotation.py"]
+    environment = {**os.environ, rotation.VARIABLE: seed}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_run_prints_its_seed() -> None:
+    assert "\nrotation: OFFHEAP_SEED=4711\n" in collected("4711").stdout
+
+
+def test_a_seed_must_be_a_number() -> None:
+    done = collected("today")
+    assert done.returncode
+    assert "OFFHEAP_SEED: 'today' is not a whole number" in done.stdout + done.stderr
