@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.measuring import document
 from harness.paths import DOCS
 from harness.peers.variants import BASE, Variant
-from offheap import checkout
+from offheap.probe import checkout
 
 
 @dataclass(frozen=True)
