@@ -149,7 +149,7 @@ def test_rows_of_sections() -> None:
 
 
 def test_the_first_bytes_are_where_the_contract_has_them() -> None:
-    """peek.py reads a few fields without numpy: the struct there must not drift from the header."""
+    """peek.py reads a few fields with a struct of its own, which must not drift from the header."""
     fields = ("magic", "version", "header_bytes", "file_bytes", "state", "mode", "entry", "coverage")
     row = np.zeros(1, contract.HEADER)
     row["magic"] = peek.MAGIC

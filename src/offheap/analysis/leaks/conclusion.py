@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 
-# What grows shows within as long again whether it goes on: so `where` has it of a warm-up, too.
+# Growth shows within the same time again whether it goes on; `where` uses the same factor for a warm-up.
 _TO_TELL_GROWTH = 2.0  # times the recording
 _YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
-_PATIENCE = 600.0  # seconds: where more are needed, finer sampling is the better way
+_PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
-_LONGEST = 86400.0  # seconds: nobody is told to record for longer
+_LONGEST = 86400.0  # seconds: the longest recording that is advised
 
 
 @dataclass(frozen=True, slots=True)

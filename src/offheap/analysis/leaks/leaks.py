@@ -58,7 +58,7 @@ def suspects(recording: Recording) -> list[Suspect]:
     return list(ranking(recording))
 
 
-# Turns judgements into those that a watch lets stand; a site's key is the first of its stacks.
+# Replaces judgements by those that a live view lets stand; a site's key is the first of its stacks.
 Settle = Callable[[Judgements, Sequence[int]], Judgements]
 
 
@@ -73,7 +73,7 @@ def ranking(
     Order: leak, growing, cannot tell yet, then steady and startup, then freed; within a verdict the
     application's sites before those HotSpot has for itself; within those the lower bound of growth.
     `limit_bytes`: of memory; None: the container's, if the recording has one.
-    `settle`: what a watch makes of the judgements, see `standing_verdict`.
+    `settle`: how a live view changes the judgements, see `standing_verdict`.
     `grouping`: of the stacks; None: into sites.
     """
     sites = table(recording, grouping)
@@ -151,7 +151,7 @@ class Ranking(Sequence[Suspect]):
         classes = np.array([SERIOUSNESS[verdict] for verdict in self.verdicts], np.int64)
         live = self.sites.live_bytes.estimate[self._order]
         first = np.lexsort((-live, classes > SERIOUSNESS["cannot tell yet"]))
-        # The rank orders what is notable by its verdict, not the size.
+        # Rank goes by verdict, not by size.
         notable = int((classes <= SERIOUSNESS["cannot tell yet"]).sum())
         first[:notable] = np.arange(notable)
         return (self._suspect(place) for place in sorted(first[:most].tolist()))

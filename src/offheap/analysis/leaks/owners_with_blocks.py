@@ -33,7 +33,7 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     suspect = ranked[found.rank]
     who = describe(suspect, PER_SECOND)
     if found.kind == "leak" and by_level.kind in QUIET:
-        # Blocks that stay are counted, whatever the pages did that they lie in.
+        # Blocks that stay count, whatever their pages did.
         kind = _holds(suspect)
         why = f"blocks leak: {who}; by the pages alone the verdict is {by_level.kind}: {by_level.why}"
         return WhereVerdict(kind, why, (leaks,), by_level.grown)

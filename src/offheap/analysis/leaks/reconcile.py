@@ -42,7 +42,7 @@ _BESIDE: dict[Kind, str] = {
     "mapped-files": "mapped files grow in memory",
     "allocator-retention": "malloc keeps memory that was freed",
 }
-# Nothing is sure to grow by levels: a leak of blocks, which is sure, takes the place of these.
+# No level surely grows: a leak of blocks, which is sure, replaces these verdicts.
 QUIET: tuple[Kind, ...] = ("stable", "cannot tell yet", "allocator-retention")
 # Pages that grow for sure, and why that is not said to go on.
 _MAY_STOP: dict[State, str] = {
@@ -52,10 +52,10 @@ _MAY_STOP: dict[State, str] = {
     "uncollected": "and a collection may free it",
     "unjudged": "and may be metaspace",
 }
-_FEWEST_LOOKS = 10  # as owners_verdict asks for: a trend of fewer is chance
+_FEWEST_LOOKS = 10  # as owners.verdict requires: a trend of fewer is chance
 # Bytes of pages to a byte that was asked for: malloc's headers and rounding make up to this of small blocks.
 _OVERHEAD = 2.0
-# Live blocks that grew by this share of what the pages did are what fills them.
+# Live blocks that grew by this share of the pages' growth are what fills the pages.
 _EXPLAINS = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Why a leak holds although RSS did not grow with it, from the recording's own figures.
+"""Why a leak verdict holds although RSS did not grow, from the recording's own figures.
 
 RSS counts pages that are in memory, a verdict counts blocks that were not freed.  The two differ where
 another owner shrinks meanwhile, where malloc fills pages that it had kept, or where what was asked for is
@@ -17,9 +17,9 @@ from offheap.analysis.owners.accounts import TITLES
 from offheap.quantities import format_size, rate_unit
 from offheap.recording.model import OwnersOverTime, Recording
 
-# RSS that grew by less than this share of what leaked asks for a reason.
+# If RSS grew by less than this share of what leaked, the report gives a reason.
 _EXPECTED = 0.5
-# An owner that shrank by less than this share of what leaked is no reason.
+# An owner that shrank by less than this share of what leaked is not a reason.
 _MATERIAL = 0.1
 _MOST_NAMED = 3
 _MOST_COUNTED = 100  # suspects: what more of them hold is little beside these

@@ -1,7 +1,7 @@
-"""How fast what leaks is asked for, beside how fast the process's memory grows by it.
+"""How fast leaking memory is requested, beside how fast the process's memory grows by it.
 
-Live bytes are bytes that were asked for.  They cost memory where they are touched: a large block that is
-hardly written to costs a page or two, and one that fills memory which malloc had kept costs none.
+Live bytes are requested bytes.  They cost memory only where they are touched: a large block that is hardly
+written costs a page or two, and one that fills memory which malloc had kept costs none.
 """
 
 from __future__ import annotations

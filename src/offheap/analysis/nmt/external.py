@@ -1,4 +1,4 @@
-"""External memory as one of Native Memory Tracking's categories, from a look or from a recording."""
+"""External memory as one of Native Memory Tracking's categories, from an inspection or from a recording."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who holds each byte of a process's RSS: pure functions over what /proc and the JVM said.
 
-The books close in this order: what is exact claims first, what is a guess takes what is left.
+Claims are made in this order: exact ones first; guesses take what is left.
 1. ranges that the JVM told; stacks by stack pointers; the .bss of ELF images
 2. glibc's arenas, class space and metaspace by their shapes
 3. malloc's large blocks by their headers: later, as class metadata may look like one

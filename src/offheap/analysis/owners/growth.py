@@ -21,7 +21,7 @@ from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
-    # Who reads it attaches: an analysis of a recording has no use for that.
+    # Reading it needs an attach, which an analysis of a recording cannot use.
     from offheap.jvm.class_loaders import Loaders
 
 THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
@@ -46,7 +46,7 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("mapped-files", ("mapped-files",), 0.5),
 )
 
-# Caches and pools fill slowly where the process is young: the last third must then grow by more.
+# Caches and pools of a young process fill slowly: there the last third must grow by more.
 _YOUNG_SHARE = 0.7
 # Java objects may hold this memory, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
@@ -58,10 +58,10 @@ _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
 
 _MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
 
-# Shares of RSS: growth below the first is nobody's worry yet; an interval that reaches the second leaves
-# the question open.
+# Shares of RSS: growth below the first is not a problem yet; an interval that reaches the second leaves the
+# question open.
 MATERIAL, WIDE = 0.005, 0.05
-# What lies free between blocks wanders: threads that end leave some, others take it again.
+# Free memory between blocks varies: threads that end leave some, and others take it again.
 _MATERIAL_KEPT = 0.02
 _FEWEST_THREADS = 3
 _MOST_NAMED = 5
@@ -71,7 +71,7 @@ State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """How one candidate stands; `bytes` as of the last look.
+    """How one candidate stands; `bytes` as of the last reading.
 
     open         its interval holds both nothing and much
     unjudged     its memory grows, but no collection has shown yet what of it is garbage
@@ -93,13 +93,13 @@ class Candidate:
 
 
 def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
-    """RSS as a whole, and every owner, the one with the most bytes at the last look first."""
+    """RSS as a whole, and every owner, the one with the most bytes at the last reading first."""
     owners = [_growth(name, over.times, over.bytes[:, at]) for at, name in enumerate(over.names)]
     return _growth("rss", over.times, over.rss), tuple(sorted(owners, key=lambda one: -one.bytes))
 
 
 def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candidate] | None:
-    """None where there are too few looks to judge anyone.  `loaders` as `loaders_grown` tells them."""
+    """None where there are too few readings to judge anyone.  `loaders` as `loaders_grown` tells them."""
     whole = trend(over.times, over.rss)
     if whole is None:
         return None
@@ -172,7 +172,7 @@ def _held(over: OwnersOverTime, owners: Sequence[str]) -> Floats:
     held: Floats = over.bytes[:, chosen].sum(axis=1)
     counted = over.gauges.get(DIRECT_BYTES)
     if counted is not None and set(owners) & {"malloc", "direct-buffers"} and np.isfinite(counted).any():
-        # Looks that did not read the JDK's counters have the buffers among malloc's blocks.
+        # Readings without the JDK's counters have the buffers among malloc's blocks.
         direct = over.bytes[:, over.names.index("direct-buffers")] if "direct-buffers" in over.names else None
         if direct is not None and direct.any():
             held = np.where(np.isfinite(counted) | (direct > 0), held, np.nan)

@@ -1,8 +1,8 @@
 """Growth beside the collections of the Java heap: what of it might be garbage that the next one frees.
 
-Native memory that Java objects hold (direct buffers, mapped files, blocks with a Cleaner or a finalizer) is
-freed by collections only.  So its floors count, the least between two collections; and where no collection
-ran, growth is no proof of anything.
+Only collections free the native memory that Java objects hold (direct buffers, mapped files, blocks with a
+Cleaner or a finalizer).  So its floors count: the least value between two collections.  Without a collection
+growth proves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from offheap.recording.model import OwnersOverTime
 FEWEST_COLLECTIONS = 4
 # Where that few ran: share of what rose that they gave back, from which on it may be all that they could.
 _GIVEN_BACK = 0.3
-# Looks after a collection in which Cleaners and finalizers may still be at work.
+# Readings after a collection during which Cleaners and finalizers may still work.
 _CLEANING = 3
 
 

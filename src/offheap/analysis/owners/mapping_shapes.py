@@ -1,6 +1,6 @@
-"""Ranges told by the shape of mappings alone: what glibc and HotSpot lay out always looks the same.
+"""Ranges recognized by the shape of mappings alone: glibc and HotSpot always lay them out alike.
 
-A shape is taken only where no exact range is known, and only when it fits in every respect.
+A shape counts only where no exact range is known, and only if it fits in every respect.
 """
 
 from __future__ import annotations

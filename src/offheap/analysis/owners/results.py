@@ -24,9 +24,9 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OwnerGrowth:
-    """One owner, or "unattributed": bytes at the first and the last look; `growth` in bytes per second.
+    """One owner, or "unattributed": bytes at the first and the last reading; `growth` in bytes per second.
 
-    `growth` is None where there were too few looks.
+    `growth` is None where there were too few readings.
     """
 
     owner: str
@@ -50,7 +50,7 @@ class WhereVerdict:
     """What grows, in one word, the sentence why, and commands to run next.
 
     excluded       bytes a second: no owner grew by more, at 95 %; None where one grows or nothing was judged
-    needs_seconds  how long to watch, where it cannot be told yet; None where time does not help
+    needs_seconds  how long a watch has to be, where it cannot be told yet; None where time does not help
     """
 
     kind: Kind
@@ -63,7 +63,7 @@ class WhereVerdict:
 
 @dataclass(frozen=True, slots=True)
 class OwnersGrowth:
-    """`seconds` from the first look to the last; owners with the most bytes first."""
+    """`seconds` from the first reading to the last; owners with the most bytes first."""
 
     seconds: float
     looks: int

@@ -20,8 +20,8 @@ from offheap.recording.model import OwnersOverTime
 _SHORTEST = 10.0  # seconds
 _FEWEST_LOOKS = 8
 _RETAINED = 0.25  # of RSS
-# The largest upper end of ten owners' 95 % intervals is said.  At 1.3 times its distance (99 % for each)
-# no owner exceeds it, at 95 %.
+# The verdict states the largest upper end of ten owners' 95 % intervals.  At 1.3 times its distance (99 % for
+# each) no owner exceeds it, at 95 %.
 _SURER = 1.3
 _BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than what a watch excludes
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
@@ -156,7 +156,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
             "freed and that malloc keeps"
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
-    # What grew for sure comes first: who can be blamed for most.
+    # Certain growth comes first: the owner that can be blamed for most.
     for state in ("uncollected", "unjudged", "warming", "filling", "open", "slows"):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
             # Growth that fades is a start-up, over once what is left of it is small.
@@ -178,7 +178,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
     slow = [one for one in most if one.state == "flat" and one.trend.grows and one.kind != "threads"]
     commands: tuple[str, ...] = ()
     if slow:
-        # Too little to be worth a verdict, and yet it may go on for days.
+        # Too little for a verdict, although it may go on for days.
         one = max(slow, key=lambda one: one.trend.rate.low)
         longer = "which a longer watch can tell from a start-up"
         why += f"; {_name(over, one)} grew by {_rate(one.trend.rate)}, {longer}"

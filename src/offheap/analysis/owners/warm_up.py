@@ -1,8 +1,7 @@
-"""What grows in every JVM while it is young, and so tells nothing yet.
+"""What grows in every young JVM, and so proves nothing yet.
 
-HotSpot loads classes and compiles code for minutes, longer where it gets little CPU: the code cache,
-metaspace and the malloc of both grow meanwhile, first in a straight line and later as the logarithm of
-the age.
+HotSpot loads classes and compiles code for minutes, longer if it gets little CPU.  Meanwhile the code cache,
+metaspace and the malloc of both grow, first in a straight line and later as the logarithm of the age.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REFLECTION = re.compile(r"\.DelegatingClassLoader$")
 
 
 def age(over: OwnersOverTime) -> float | None:
-    """The age of the process at the last look, in seconds; None where it was not told."""
+    """The age of the process at the last reading, in seconds; None if unknown."""
     ages = over.gauges.get(AGE)
     known = ages[np.isfinite(ages)] if ages is not None else np.zeros(0)
     return float(known[-1]) if len(known) else None

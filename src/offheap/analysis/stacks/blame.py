@@ -78,7 +78,7 @@ def looked_at(traits: Iterable[Trait]) -> int | None:
     """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
     # Which of the methods that were inlined into another called is not known.
     gap, native = False, -1
-    # Mostly found here, a few frames from the inside: no more of them than these are looked at.
+    # The method is mostly found here, a few frames from the inside, without a look at the others.
     stack: list[Trait] = []
     for index, one in enumerate(traits):
         stack.append(one)

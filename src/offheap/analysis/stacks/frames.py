@@ -53,7 +53,7 @@ _JDK_MODULE = re.compile(
 # Functions of JVMTI, as libjvm calls them: Allocate, and those that return memory which the agent frees.
 _JVMTI_FUNCTION = re.compile(r"jvmti_|JvmtiEnv(?:Base)?::")
 
-# The gap inside a compiled method whose inlined methods are not known, as recording.naming has it.
+# The gap inside a compiled method whose inlined methods are not known, as recording.names.naming has it.
 _INLINED = "inlined Java methods missing"
 
 # Glue that the JVM generates and renames as it warms up: the same call site shows different ones.
@@ -92,7 +92,7 @@ def is_wrapper(frame: Frame) -> bool:
     return frame.kind in ("native", "jvm") and _allocates_for_others(frame.name)
 
 
-# One malloc ends every stack: the expression takes longer than all else that is asked of a frame.
+# Every stack ends in malloc: matching the expression takes longer than all other tests of a frame.
 @functools.lru_cache(maxsize=1 << 14)
 def _allocates_for_others(name: str) -> bool:
     return _WRAPPER.match(name) is not None

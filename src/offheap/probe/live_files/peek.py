@@ -1,4 +1,4 @@
-"""What the first bytes of a live file say, read without numpy: `offheap ps` and attach start faster."""
+"""What the first bytes of a live file say, to tell whether a mapped file is one that is being written."""
 
 from __future__ import annotations
 
