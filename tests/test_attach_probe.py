@@ -22,6 +22,7 @@ from offheap import recording
 from offheap.cli import env
 from offheap.errors import UserError
 from offheap.jvm import discovery, library, probe
+from offheap.jvm.attach import AttachedVM
 from offheap.jvm.attach_listener import TargetGone
 from offheap.proc import maps, status
 from waiting_jvm import NOBODY, read_line, waiting_jvm
@@ -291,6 +292,27 @@ def killed_as_the_probe_begins(java: Path, classes: Path) -> bool:
 def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, waiting_classes: Path) -> None:
     # On a busy machine the answer may come before the kill.
     assert any(killed_as_the_probe_begins(jdk / "bin" / "java", waiting_classes) for _ in range(20))
+
+
+def test_a_jvm_that_is_killed_once_the_probe_has_answered(
+    jdk: Path, waiting_classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wrote until then is found by our own name for it."""
+    asked = probe.ask
+
+    with waiting_jvm(jdk / "bin" / "java", waiting_classes) as jvm:
+
+        def ask_and_kill(vm: AttachedVM, path: str, request: str) -> int:
+            code = asked(vm, path, request)
+            jvm.process.kill()
+            jvm.process.wait()
+            return code
+
+        monkeypatch.setattr(probe, "ask", ask_and_kill)
+        started = probe.start(jvm.pid, "interval=4096")
+        assert started.live_file.parent == Path("/dev/shm")
+        assert recording.load(started.live_file).info.pid == jvm.pid
+        started.live_file.unlink()
 
 
 def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path) -> None:

@@ -421,14 +421,17 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
         "    np.sort(np.random.default_rng(1).random(1_000_000))\n"
         "    sum(i * i for i in range(1_000_000))\n"
         "    return time.process_time() - start\n"
-        "before = baseline()\n"
-        "start = time.process_time()\n"
-        "found = suspects(recording)\n"
-        "seconds = time.process_time() - start\n"
-        "ratio = seconds / (before + baseline()) * 2\n"
+        "def measured():\n"
+        "    before = baseline()\n"
+        "    start = time.process_time()\n"
+        "    found = suspects(recording)\n"
+        "    seconds = time.process_time() - start\n"
+        "    return seconds / (before + baseline()) * 2, len(found)\n"
+        # Whoever shares the caches only adds to it.
+        "ratio, found = min(measured() for _ in range(3))\n"
         # Not ru_maxrss: that is inherited from the process that spawned this one.
         "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
-        "print(len(found), ratio, peak)\n"
+        "print(found, ratio, peak)\n"
     )
     outcome = subprocess.run(
         [sys.executable, program], capture_output=True, text=True, timeout=120, check=True

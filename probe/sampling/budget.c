@@ -22,7 +22,7 @@ enum {
     IDLE_PART = 10,
     /* The recorder beside the process lives on the same budget (recording/pace.py): it keeps this much of the budget
      * of one CPU. */
-    RECORDER_PERCENT = 40,
+    RECORDER_PERCENT = 50,
     /* The first walk of a stack takes ten times as long as a later one, and a recording meets most of its stacks at
      * its start.  If these walks moved the interval, a short recording would hardly see anything.  So the time of a
      * sample above the usual is granted on top, until this much of it is used up. */

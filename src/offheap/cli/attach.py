@@ -19,6 +19,9 @@ from offheap.errors import UserError
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text import printable
 
+# Before the end, so that the probe, whose memory is part of RSS, is still there when RSS is looked at.
+_LAST_LOOK_SECONDS = 0.5
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -97,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
                 outcome = record(
                     started.live_file,
                     output,
+                    last_look=None if args.duration is None else args.duration - _LAST_LOOK_SECONDS,
                     every=args.every,
                     stop=ending.due,
                     collected=lambda: ending.collected,

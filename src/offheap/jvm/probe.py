@@ -222,16 +222,18 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
     code = CANNOT_CREATE
     for directory in live_directories(process.pid):
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
+        # Asked while the process lives: later its name for the file leads nowhere.
         reachable = root.is_ours(process.pid, directory)
+        ours = Path(name) if reachable else root.through(process.pid, name)
         try:
             code = ask(vm, path, ",".join(word for word in ("start", f"file={name}", options) if word))
         except TargetGone:
             # It may have begun: nobody knows of what it wrote.
             if reachable:
-                Path(name).unlink(missing_ok=True)
+                ours.unlink(missing_ok=True)
             raise
         if code == OK:
-            return Started(process.pid, root.our_path(process.pid, name), "started", tuple(notes))
+            return Started(process.pid, ours, "started", tuple(notes))
         if code == ALREADY_RECORDING:
             present = loaded(process.pid)
             if present and present.live_file:

@@ -2,7 +2,7 @@
 
 At first, and without a budget, each has a share of one CPU.  Under a budget the recorder takes what sampling
 leaves: the budget is a share of the CPU that the process uses, or of one CPU where the process uses less, and
-the probe keeps to that less 40 % of what is due to one CPU (probe/sampling/budget.c).
+the probe keeps to that less half of what is due to one CPU (probe/sampling/budget.c).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOOKS = 0.02  # at who holds the RSS, which walk the whole address space
 SETTLED_SECONDS = 10.0  # from then on a budget bounds the recorder
 # Of what the budget leaves.  Snapshots have the larger part: they tell between which two of them blocks were
 # freed, and so whether a collection has freed them.
-_PART_OF_SNAPSHOTS, _PART_OF_LOOKS = 0.7, 0.3
+_PART_OF_SNAPSHOTS, _PART_OF_LOOKS = 0.6, 0.4
 # Of that, what to aim at: the next snapshot may cost more than the last.
 _AIM = 0.95
 

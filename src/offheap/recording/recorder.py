@@ -83,6 +83,7 @@ def record(
     output: Path,
     *,
     duration: float | None = None,
+    last_look: float | None = None,
     every: float | None = None,
     stop: Callable[[], bool] = lambda: False,
     collected: Callable[[], bool] = lambda: False,
@@ -95,6 +96,7 @@ def record(
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
     without it the recorder keeps itself under 5 % of one CPU, and under a budget within what that leaves.
+    `last_look` is when `owners` is asked in any case: stop() is about to stop the probe, whose memory goes.
     collected() says whether stop() has asked for a garbage collection.  `owners` tells who holds the RSS; it
     is asked every two seconds at first, later at most with each snapshot, and given 2 % more.  `collections`
     of a PID is looked at each time that the recorder sees whether it is over.  `keep_arguments` leaves values
@@ -106,7 +108,7 @@ def record(
         try:
             recorder = _Recorder(source, target, every, owners, collected, collections, keep_arguments)
             with contextlib.closing(recorder):
-                return recorder.run(duration, stop, on_progress)
+                return recorder.run(duration, last_look, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
         finally:
@@ -158,6 +160,7 @@ class _Recorder:
     def run(
         self,
         duration: float | None,
+        last_look: float | None,
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
@@ -165,27 +168,32 @@ class _Recorder:
         # At once, so that whatever is there when we are killed is a recording.
         self._write_info(self._pid is not None)
         with Life(self._pid, self._source.header.process_start) as life:
-            return self._follow(life, duration, stop, on_progress)
+            return self._follow(life, duration, last_look, stop, on_progress)
 
     def _follow(
         self,
         life: Life,
         duration: float | None,
+        last_look: float | None,
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
         deadline = self._began + duration if duration is not None else float("inf")
+        look_at = self._began + last_look if last_look is not None else float("inf")
         due = self._began
         while True:
             if self._log:
                 self._log.poll()
+            if time.monotonic() >= look_at:
+                look_at = float("inf")
+                due = self._owners_due = time.monotonic()
             # Asked before the file is read: what the process wrote before it ended is then read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if not over and time.monotonic() < due:
                 self._meet_modules()
                 now = time.monotonic()
                 poll = _POLL_SECONDS if self._age() < SETTLED_SECONDS else _SETTLED_POLL_SECONDS
-                life.over_within(max(0.0, min(poll, due - now, deadline - now)))
+                life.over_within(max(0.0, min(poll, due - now, deadline - now, look_at - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
             self._pace.settle(self._age(), used)
@@ -196,7 +204,8 @@ class _Recorder:
                 on_progress(self._progress(snapshot))
             if over:
                 return self._finish(snapshot)
-            self._look()
+            if time.monotonic() >= self._owners_due:
+                self._look()
             self._live_due = self._live_written + self._pace.until_live_set(self._live_cost, *self._means())
             due = started + self._pace.until_snapshot(cost - snapshot.naming_seconds, *self._means())
 
@@ -260,7 +269,7 @@ class _Recorder:
 
     def _look(self) -> None:
         began, used = time.monotonic(), time.process_time()
-        if self._owners is None or self._pid is None or began < self._owners_due:
+        if self._owners is None or self._pid is None:
             return
         seen = self._owners(self._pid)
         # The probe may be out by now, and its memory with it: that is no look at what was recorded.
