@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.accuracy.coverage --runs 100
 
 Each run leaks 200 Inflaters a second under zip churn for four seconds and is recorded at the default
-interval.  What one Inflater holds is taken from a run that records every block.  Writes the table between
-the markers of docs/measurements.md; status 1 if an interval covers less often than 90 times in 100.
+interval.  A run that records every block measures the bytes of one Inflater.  Writes the table into
+docs/measurements.md; status 1 if an interval covers less often than 90 times in 100.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Records programs of the zoo with every block (exact) and takes the samples after the first three seconds
 whose stack has a JNI function (Java_...) in it.  Joined means: the next frame outwards is a Java method and
-no frame after it is unknown.  Writes the table between the markers of docs/measurements.md.
+no frame after it is unknown.  Writes the table into docs/measurements.md.
 """
 
 from __future__ import annotations

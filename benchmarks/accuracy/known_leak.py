@@ -1,12 +1,12 @@
-"""How much of a known leak is found, and how much that is none?  offheap and its peers, by their own reports.
+"""How much of a known leak do offheap and its peers report, and how much of churn as a leak?
 
     .venv/bin/python -m benchmarks.accuracy.known_leak            print the tables, six minutes
     .venv/bin/python -m benchmarks.accuracy.known_leak --write    and put them into docs/benchmarks.md
     .venv/bin/python -m benchmarks.accuracy.known_leak --quick    one run of 64 threads, to see that it works
 
-accuracy.c leaks a known number of blocks through one function while it makes and frees a million through
-another, of which none is left at the end.  "False" is what a report shows of the latter.  heaptrack's report
-of leaks has bytes alone: its blocks are these divided by the size of one.
+known_leak.c leaks a known number of blocks through one function while it allocates and frees a million
+through another. "False" blocks are those that a report shows of the latter. heaptrack's report of leaks has
+only bytes: its blocks are the bytes divided by the size of a block.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LEAKING, CHURNING = "leaking_site", "churning_site"
 
 @dataclass(frozen=True)
 class Scenario:
-    """What accuracy.c is asked to do; `churn` blocks are made and freed for each that is leaked."""
+    """What known_leak.c is asked to do; `churn` blocks are made and freed for each that is leaked."""
 
     threads: int
     blocks: int
@@ -62,7 +62,7 @@ SCENARIOS = [Scenario(64, 1000, 4099, 1000), Scenario(64, 64_000, 1031, 15), Sce
 
 @dataclass(frozen=True)
 class Found:
-    """One run: what the report says is live through the leaking function, and through the other."""
+    """One run: the live memory in the report through the leaking function, and through the other."""
 
     blocks: float
     bytes: Estimate
@@ -152,13 +152,13 @@ def _row(variant: Variant, runs: Sequence[Found | None], scenario: Scenario) -> 
 
 
 def _spread(figures: Sequence[float], digits: int) -> str:
-    """The mean, and from where to where unless all are equal."""
+    """The mean, and the least and the greatest unless all are equal."""
     mean, least, most = (f"{x:,.{digits}f}" for x in (statistics.mean(figures), min(figures), max(figures)))
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
 def compile_program(folder: Path) -> Path:
-    """As production code is compiled: optimised, and without frame pointers."""
+    """Compiles as production code is compiled: optimised, without frame pointers."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "accuracy"
     source = Path(__file__).with_suffix(".c")

@@ -3,9 +3,9 @@
     .venv/bin/python -m benchmarks.accuracy.where_zoo --runs 10
 
 Each run starts the program afresh with -XX:NativeMemoryTracking=summary, on JDK 11, 17, 21 and 25 in turn
-(or those of --jdk), and watches it for 60 seconds from its first second on.  Right means: one of the verdicts
-that zoo.json gives it.  Prints the table, and with --write puts it into docs/where.md; status 1 if a verdict
-was wrong.  "Cannot tell yet" where a verdict was due is counted apart.
+(or those of --jdk), and watches it for 60 seconds from its first second on.  A verdict is right
+if zoo.json lists it.  Prints the table, and with --write puts it into docs/where.md; status 1 if a verdict
+was wrong.  "Cannot tell yet" in place of a verdict is counted apart.
 """
 
 from __future__ import annotations

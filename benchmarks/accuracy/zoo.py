@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benchmarks.accuracy.zoo --runs 10
 
-Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  Found means: it is the
-first suspect, its verdict is "leak", and its stack names zlib, the JDK's method and the application's two,
-without a gap.  Writes the table of docs/measurements.md; status 1 if any run missed it.
+Each run leaks 200 Inflaters a second under zip churn and is recorded for 20 seconds.  The leak is found if it
+is the first suspect with the verdict "leak", and its stack names zlib, the JDK's method and the application's
+two, without a gap.  Writes the table of docs/measurements.md; status 1 if any run missed it.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     .venv/bin/python -m benchmarks.cost.application --full     10 minutes each way: an hour
     .venv/bin/python -m benchmarks.cost.application --quick    one short round, to see that it works
 
-Server.java is Netty from Maven with BoringSSL and gzip, and wrk asks it over loopback.  In one JVM, when it
-has compiled what it runs, offheap is attached and taken out again between stretches without it, in changing
-order.  So a ratio compares stretches of one JVM, a minute apart, and not two JVMs that compiled differently.
-async-profiler comes last in each JVM: what it leaves behind would meet the others.
+Server.java is Netty from Maven with BoringSSL and gzip; wrk sends requests over loopback. In one warm JVM
+offheap is attached and detached between stretches without it, in changing order. So a ratio compares
+stretches of one JVM, a minute apart, and not two JVMs that compiled differently. async-profiler comes last
+in each JVM, because what it leaves behind would affect the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PEER = "async-profiler 512 KiB"
 
 @dataclass(frozen=True)
 class Stretch:
-    """One stretch under load: for a second of the server's CPU, so many requests.
+    """One stretch under load: requests for a second of the server's CPU.
 
     `beside` is the CPU that the recorder, another process, took for a second of the server's.
     `samples` were recorded for each request.
@@ -70,7 +70,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Load:
-    """What wrk did to a server, and the CPU that this took, in seconds."""
+    """The requests of wrk to a server, and the CPU of both, in seconds."""
 
     requests: int
     server: float
@@ -86,7 +86,7 @@ class Bench:
     warm_up: float
 
     def one_jvm(self, count: int) -> Iterator[dict[str, Stretch]]:
-        """A new JVM, and in it so many rounds: a stretch of each variant, beginning with another one."""
+        """Rounds in a new JVM: each has a stretch of every variant and begins with another one."""
         names = [BASE, *OFFHEAP]
         with self.server() as (pid, port):
             for turn in range(count):
@@ -112,7 +112,7 @@ class Bench:
                 port = re.fullmatch(r"listening (\d+) \d+\n", server.stdout.readline())
                 if port is None:
                     sys.exit(f"the server did not start: {' '.join(self.command)}")
-                # By its CPU and not by the clock: on a busy machine that compiles what a quiet one does.
+                # CPU, not time, decides: so a busy machine compiles as much as a quiet one.
                 while churn_jvm.cpu_ns(server.pid) < self.warm_up * 1e9:
                     drive(server.pid, int(port[1]), 2)
                 yield server.pid, int(port[1])
@@ -140,7 +140,7 @@ class Bench:
 
 @contextlib.contextmanager
 def recorded(pid: int, variant: str, output: Path) -> Iterator[int]:
-    """offheap attached, until the context is closed; the recorder's PID."""
+    """Attaches offheap for the time of the context; yields the recorder's PID."""
     attach = command_line.offheap("attach", str(pid), *OFFHEAP[variant], "-o", output)
     with subprocess.Popen(attach, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as recorder:
         try:
@@ -171,7 +171,7 @@ def drive(pid: int, port: int, seconds: float, recorder: int | None = None) -> L
     wrk = ["wrk", "--threads", "1", "--connections", str(CONNECTIONS), "--duration", f"{seconds:.0f}s"]
     wrk += ["--timeout", "60s", "--header", "Accept-Encoding: gzip", f"https://127.0.0.1:{port}/"]
     answered, tries = 0, 0
-    # A JVM that has just begun, on a busy machine, may not get to its first answer in a short stretch.
+    # On a busy machine a young JVM may not reach its first answer in a short stretch.
     while not answered and tries < TRIES:
         tries += 1
         outcome = subprocess.run(wrk, capture_output=True, text=True, timeout=seconds + 120)
@@ -271,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     jvms, count, seconds, warm_up = options.jvms, options.rounds, options.seconds, options.warm_up
     if options.full:
-        # Short stretches: what the host does to all of them changes within a minute.
+        # Stretches are short because the host's load changes within a minute.
         jvms, count, seconds = 7, 11, 8.0
     if options.quick:
         jvms, count, seconds, warm_up = 1, 1, 2.0, 4.0

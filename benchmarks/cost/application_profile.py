@@ -1,11 +1,11 @@
-"""Where the time of a request goes, of the server of application.py, with and without offheap.
+"""Where does the CPU of a request to the server of application.py go, with and without offheap?
 
     .venv/bin/python -m benchmarks.cost.application_profile            print the tables, four minutes
     .venv/bin/python -m benchmarks.cost.application_profile --write    and put them into docs/benchmarks.md
     .venv/bin/python -m benchmarks.cost.application_profile --quick    one short round
 
 As churn_profile.py: `perf record` samples the server's CPU time, and the columns of the first table add up to
-the CPU of a request.  offheap is attached and taken out again in one warm JVM, in changing order.
+the CPU of a request.  offheap is attached and detached in one warm JVM, in changing order.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     .venv/bin/python -m benchmarks.cost.budget --quick    a few short runs
 
 Each run of the first table is a C program of three seconds whose load changes tenfold every 0.12 s, so that
-the interval moves; what it leaked is set against the estimate.  Each run of the second is a JVM that for a
-minute leaks a few MB a second of what it makes, fills and frees on one call path, 10 GB a second.  The third
-has a JVM that makes 1 GB a second: what a sample takes there, and how many come of 1 % of the CPU.
+the interval moves; the table compares its leak with the estimate. Each run of the second is a JVM that
+churns 10 GB a second on one call path for a minute and leaks a few MB a second there. The third has a JVM
+that allocates 1 GB a second: the cost of a sample, and the number of samples for 1 % of the CPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BUDGETS = ("1%", "0.2%", "0.1%")
 PHASES = 24
 AT_ONCE = 10
 JDKS = (11, 17, 21, 25)
-# What a JVM can keep up with: a program that falls behind says the truth too late.
+# A rate that a JVM can keep up with: a program that falls behind states its truth too late.
 LEAK, CHURN, BLOCK = 2e6, 1e10, 16384
 STEADY_CHURN, STEADY_BLOCKS, STEADY_JDKS = 1e9, (1000, 65536), (17, 25)
 FRAMES = ("LeakUnderChurn.store", "sun.misc.Unsafe.allocateMemory")
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def load_row(program: Path, library: Path, budget: str, runs: int, folder: Path) -> list[str]:
     def once(seed: int) -> changing_load.Outcome:
-        # Neighbouring seeds would give runs that share streams: a thread adds its number.
+        # Seeds are spaced, because a thread adds its number to the seed.
         options = f"interval=256k,budget={budget},seed={1000 * seed}"
         return changing_load.outcome_of(program, library, folder / f"{budget}-{seed}", options, PHASES)
 
@@ -163,7 +163,7 @@ def jvm_row(jdk: int, classes: Path, folder: Path, seconds: float) -> list[str]:
 
 
 def steady_row(jdk: int, block: int, classes: Path, folder: Path, seconds: float) -> list[str]:
-    """All but the first fifth: a recording that begins meets new stacks."""
+    """All snapshots but the first fifth, in which a recording meets new stacks."""
     output = folder / f"{jdk}-{block}.offheap"
     with started(jdk, classes, output, 0.0, STEADY_CHURN, block) as running:
         time.sleep(seconds / 5)

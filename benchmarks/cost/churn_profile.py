@@ -1,13 +1,13 @@
-"""Where the time goes that recording costs a JVM which allocates and frees as fast as it can, in four ways.
+"""Where does the CPU of recording go in a JVM that allocates and frees as fast as it can, in four ways?
 
     .venv/bin/python -m benchmarks.cost.churn_profile            print the tables, thirteen minutes
     .venv/bin/python -m benchmarks.cost.churn_profile --write    and put them into docs/benchmarks.md
     .venv/bin/python -m benchmarks.cost.churn_profile --quick    one short round on one JDK
 
-`perf record` (Debian's linux-perf) samples the JVM's CPU time; what a library has of the samples is set
-against the CPU of an iteration, so the columns of the first table add up to that.  The second one has the
-functions, self time, where offheap's time or what it causes in the JVM is spent.  The rounds of all variants
-alternate; figures are of all rounds together.
+`perf record` (Debian's linux-perf) samples the JVM's CPU time; a library's share of the samples is
+multiplied by the CPU of an iteration, so the columns of the first table add up to that CPU. The second
+table has the functions, by self time, that spend offheap's CPU or the CPU that it causes in the JVM. The
+rounds of all variants alternate; figures are of all rounds together.
 """
 
 from __future__ import annotations

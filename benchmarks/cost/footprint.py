@@ -1,14 +1,14 @@
-"""What recording takes in memory and on disk, offheap and its peers.
+"""How much memory and disk does recording take, with offheap and with its peers?
 
     .venv/bin/python -m benchmarks.cost.footprint            print the tables, seven minutes
     .venv/bin/python -m benchmarks.cost.footprint --write    and put them into docs/benchmarks.md
     .venv/bin/python -m benchmarks.cost.footprint --quick    a small form of both, to see that it works
     .venv/bin/python -m benchmarks.cost.footprint --hour     the recording only, for an hour
 
-First a C program that holds one block of 64 bytes, and a million: how much more RSS it has than without the
-tool, and what the tool's files take.  Then a JVM that makes and ends zip streams as fast as it can: by how
-much the files grow in a second of it.  Last the same for minutes under `offheap run`: the size of the
-recording, and in proportion of an hour's.
+First a C program holds one block of 64 bytes, then a million: the RSS beyond that without the tool, and the
+size of the tool's files. Then a JVM makes and ends zip streams as fast as it can: the growth of the files
+in a second. Last the same JVM runs for minutes under `offheap run`: the size of the recording, and its
+proportion for an hour.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BLOCK = 64
 JDK = 17
 MIB = 1 << 20
 HOUR = 3600.0
-# An allocator of its own is compared with itself.
+# A tool with its own allocator is compared with that allocator.
 BASES = {"jemalloc prof 512 KiB": "jemalloc", "gperftools HEAPPROFILE": "tcmalloc"}
 
 
@@ -69,7 +69,7 @@ class Recorded:
 
     @property
     def hour(self) -> float:
-        """In proportion: too much rather than too little, as names and stacks are written once."""
+        """Bytes of an hour in proportion: rather too many, because names and stacks are written once."""
         return self.bytes * HOUR / self.seconds
 
 
@@ -99,7 +99,7 @@ def started(command: Sequence[str], environment: dict[str, str]) -> Iterator[sub
 
 
 def wait_for(process: subprocess.Popen[str], word: str) -> bool:
-    """Whether a line that begins with the word came; what tools print is passed over."""
+    """Whether a line with that beginning came; other output of tools is skipped."""
     assert process.stdout
     return any(line.startswith(word) for line in process.stdout)
 

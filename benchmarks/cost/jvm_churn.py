@@ -1,13 +1,12 @@
-"""What recording costs a JVM that allocates and frees native memory all the time: process CPU an iteration.
+"""How much CPU does recording cost a JVM that allocates and frees native memory all the time?
 
     .venv/bin/python -m benchmarks.cost.jvm_churn            print the table, twenty minutes
     .venv/bin/python -m benchmarks.cost.jvm_churn --write    and put it into docs/benchmarks.md
     .venv/bin/python -m benchmarks.cost.jvm_churn --quick    one short round
 
 Each figure is the least of the rounds and, in brackets, their median, and how much more that least is than
-without anything.  A round has every variant of every workload once.  The CPU is the process's, so the
-compilers', the collector's and the tools' own threads are in it; the warm-up is not.  Churn.java has the
-workloads.
+without anything.  A round has every variant of every workload once.  The CPU is that of the process, with the
+threads of compilers, collector and tools, and without the warm-up.  Churn.java has the workloads.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _measure(process: subprocess.Popen[str]) -> float | None:
     assert process.stdin
     assert process.stdout
     try:
-        # What a tool prints at start-up comes before.
+        # The output of a tool at start-up comes first.
         while (line := process.stdout.readline()) != "warm\n":
             if not line:
                 return None

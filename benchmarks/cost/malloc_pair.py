@@ -32,7 +32,7 @@ TIME_LIMIT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Workload:
-    """What malloc_pair.c is asked to do, and how the table calls it."""
+    """What malloc_pair.c is asked to do, and its name in the table."""
 
     title: str
     kind: str
@@ -112,7 +112,7 @@ def _cell(variant: Variant, cost: rounds.Cost | None) -> str:
 
 
 def compile_program(folder: Path) -> Path:
-    """As production code is compiled: optimised, and without frame pointers."""
+    """Compiles as production code is compiled: optimised, without frame pointers."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "malloc_pair"
     source = Path(__file__).with_suffix(".c")

@@ -1,4 +1,4 @@
-"""An exact recording of very many live blocks: what is lost, what it takes, how long a malloc waits.
+"""An exact recording of very many live blocks: losses, size, and the longest wait of a malloc.
 
 .venv/bin/python -m benchmarks.cost.many_blocks            50 million blocks, one minute and 7 GB of memory
 .venv/bin/python -m benchmarks.cost.many_blocks --write    and put the figures into docs/benchmarks.md
@@ -30,7 +30,7 @@ _SAID = re.compile(r"held (\d+), (.*) s, longest (.*) ms, over 1 ms (\d+)\n")
 
 @dataclass(frozen=True)
 class Held:
-    """What the program says of itself, and what stands in its live file."""
+    """The program's own figures, and those of its live file."""
 
     seconds: float
     longest_ms: float

@@ -1,4 +1,4 @@
-"""Where the time of one malloc and its free goes under offheap, of the program of malloc_pair.py.
+"""Where does the CPU of one malloc and its free go under offheap, in the program of malloc_pair.py?
 
     .venv/bin/python -m benchmarks.cost.pair_profile            print the tables, two minutes
     .venv/bin/python -m benchmarks.cost.pair_profile --write    and put them into docs/benchmarks.md
@@ -69,7 +69,7 @@ def once(
     program: Path, variant: Variant, workload: Workload, scratch: Path, seconds: float, into: Spent
 ) -> None:
     """Adds one run's time and samples; a pair's mean cost counts as one iteration of it."""
-    # perf takes half a second until it looks.
+    # perf needs half a second before it samples.
     words = [workload.kind, workload.threads, workload.window, workload.depth, (seconds + 0.5) * 1000]
     with (
         tempfile.TemporaryDirectory(dir=scratch) as folder,
@@ -81,7 +81,7 @@ def once(
         ) as process,
     ):
         data = Path(folder) / "perf.data"
-        # perf looks at the threads that are there when it comes.
+        # perf samples the threads that exist when it starts.
         while len(os.listdir(f"/proc/{process.pid}/task")) < 2:
             time.sleep(0.001)
         with profiles.perf_record(process.pid, data):

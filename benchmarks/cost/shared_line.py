@@ -1,13 +1,14 @@
-"""Do threads that allocate at the same time share a cache line of the probe's?  One that does, beside it.
+"""Do threads that allocate at the same time share a cache line of the probe?
 
     .venv/bin/python -m benchmarks.cost.shared_line            print the table, a minute
     .venv/bin/python -m benchmarks.cost.shared_line --write    and put it into docs/benchmarks.md
     .venv/bin/python -m benchmarks.cost.shared_line --quick    one short round; says only that it runs
 
-A probe built with -DSHARE_A_LINE counts every allocation in one variable of all threads (sampler.h).  On one
-thread that is an instruction more; on several it is what a shared line costs, and what the probe as it is may
-not cost: its threads may slow each other down as much as the C library's own do.  Exact recording has no such
-variable to leave out, but a live table and counts of stacks that all threads write to.
+The probe is compared with one built with -DSHARE_A_LINE, which counts every allocation in one variable of
+all threads (sampler.h). That costs one instruction on one thread, and the price of a shared line on
+several. The probe must not cost that: its threads may slow each other down only as much as those of the C
+library do. Exact recording cannot avoid sharing: all threads write to the live table and the counts of
+stacks.
 """
 
 from __future__ import annotations

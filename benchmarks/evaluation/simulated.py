@@ -72,7 +72,7 @@ def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list
 
 
 def print_alarms(judged: Sequence[Judged], mode: str) -> None:
-    """Whom the false alarms accuse, to look into."""
+    """Prints the sites that false alarms accuse."""
     accused = Counter((said.about, one.seconds) for one in judged for said in one.alarms)
     for (about, seconds), count in accused.most_common(12):
         print(f"{mode}: {count} false alarms after {format_duration(seconds)}: {about}", file=sys.stderr)

@@ -29,7 +29,7 @@ def main() -> None:
         "program": args.program,
         "java_version": recording.info.java_version,
         "main_class": recording.info.main_class,
-        # Where the sources were is nobody's business.
+        # The fixture must not name folders of the machine.
         "stack": [list(f._replace(file=Path(f.file).name)) for f in ranking(recording)[0].site.stack],
     }
     lines = json.dumps(value, indent=0, ensure_ascii=False).replace(",\n", ", ").replace("[\n", "[")

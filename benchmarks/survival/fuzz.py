@@ -3,10 +3,10 @@
     .venv/bin/python -m benchmarks.survival.fuzz                 ten minutes
     .venv/bin/python -m benchmarks.survival.fuzz --minutes 600   a night
 
-Half of the time by chance: the probe's parsers of .eh_frame, options and /proc/self/maps.  The other half by
-libFuzzer, led by what it reaches: the unwinder (Clang's) and the reader of live files (Atheris, on PyPI); one
-that is missing is named.  Exit status 1, and what repeats it, when something was found; 2 when neither of
-these two could run.
+Half of the time random input goes to the probe's parsers of .eh_frame, options and /proc/self/maps. In the
+other half libFuzzer, led by the code it reaches, tests the unwinder (with Clang) and the reader of live
+files (with Atheris, on PyPI); it names what is missing. Exit status 1, and what repeats it, when something
+was found; 2 when neither of these two could run.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def row(jdk: int, kind: str, outcome: reattach.Outcome) -> list[str]:
 
 
 def hotspot_limit(jdk: int, outcome: reattach.Outcome, empty: reattach.Outcome) -> float:
-    """What HotSpot's own malloc may grow by in a cycle.
+    """The greatest growth of HotSpot's own malloc in a cycle that is no leak.
 
-    Beyond what it does with an agent that does nothing: a block or two of monitors that one run met and the
-    other did not, and lists that become longer now and then, some 4,500 bytes in all.
+    HotSpot may grow by more than with an agent that does nothing: by a block or two of monitors that one run
+    meets and the other does not, and by lists that become longer now and then, some 4,500 bytes in all.
     """
     once = 8192 + (2 * MONITORS if jdk == 11 else 0)
     return empty.hotspot_growth + 8 + once / (outcome.cycles - outcome.cycles // 10)

@@ -80,7 +80,7 @@ def main() -> int:
         new = [cell for cell in chosen if str(cell) not in passed]
         older = [cell for cell in chosen if passed.get(str(cell), probe) != probe]
         task = bar.add_task("soak", total=len(new) + len(older))
-        # What a machine does without the probe is asked once: its cells, neighbours, are one job.
+        # A machine runs once without the probe, so its cells, which are neighbours, are one job.
         jobs = [list(cells) for _, cells in itertools.groupby((*new, *older), lambda cell: cell.machine)]
 
         def run(cells: Sequence[survival_matrix.Cell]) -> list[Kept]:
@@ -105,7 +105,7 @@ def main() -> int:
                             bar.console.print(f"{one.cell}: {failure}", markup=False, soft_wrap=True)
             except KeyboardInterrupt:
                 bar.console.print("stopped; --continue goes on from here")
-                pool.shutdown(wait=False, cancel_futures=True)  # what runs ends, and does not count
+                pool.shutdown(wait=False, cancel_futures=True)  # cells that run now end and do not count
     for cell in chosen:
         if str(cell) in kept:
             tally.add(cell, kept[str(cell)], probe)
