@@ -9,6 +9,7 @@ no frame after it is unknown.  Writes the table into docs/measurements.md.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -86,6 +87,7 @@ def measure(version: int, zoo: zoo_programs.Zoo) -> Joins:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description="Do native stacks join their Java frames? Five minutes.").parse_args()
     zoo = zoo_programs.compile_zoo(ROOT / "build" / "zoo")
     lines = [
         f"{BENCHMARK.ran()}: every block of {', '.join(PROGRAMS)}, {SECONDS:.0f} s each:",
