@@ -10,7 +10,13 @@ from pathlib import Path
 from offheap.proc import maps
 from offheap.proc.maps import Mapping
 
-_FIELD = re.compile(r"(\w+): +(\d+) kB", re.ASCII)
+# Over the whole text, since a process has hundreds of mappings with two dozen lines each.
+_HEAD = re.compile(r"^[0-9a-f]+-[0-9a-f]+ [^\n]*$", re.ASCII | re.MULTILINE)
+_FIELD = re.compile(
+    r"^(Rss|Pss|Private_Clean|Private_Dirty|Anonymous|Swap|AnonHugePages): +(\d+) kB$",
+    re.ASCII | re.MULTILINE,
+)
+_FLAGS = re.compile(r"^VmFlags:([^\n]*)$", re.ASCII | re.MULTILINE)
 # What the kernel maps as files though no file is behind it: huge pages, shared memory, memfd_create.
 _FILELESS = ("/anon_hugepage", "/dev/zero", "/memfd:", "/SYSV", "/[aio]")
 
@@ -52,7 +58,7 @@ def parse(text: str) -> list[Row]:
     What is listed twice (`maps.parse`) counts once, as of the later time.
     """
     found: list[Row] = []
-    for row in _rows(text.split("\n")):
+    for row in _rows(text):
         while found and found[-1].mapping.end > row.mapping.start:
             found.pop()
         found.append(row)
@@ -76,7 +82,7 @@ def total(rows: Iterable[Row]) -> Memory:
 
 def parse_rollup(text: str) -> Memory:
     """The text of smaps_rollup (Linux 4.14 and later)."""
-    return _memory(dict(_fields(text.split("\n"))))
+    return _memory(text)
 
 
 def rollup(pid: int) -> Memory:
@@ -92,32 +98,18 @@ def _text(pid: int, name: str) -> str:
         raise ProcessLookupError(f"no process {pid}") from None
 
 
-def _rows(lines: Iterable[str]) -> Iterator[Row]:
-    mapping: Mapping | None = None
-    fields: dict[str, int] = {}
-    flags: frozenset[str] = frozenset()
-    for line in lines:
-        field = _FIELD.fullmatch(line)
-        if field:
-            fields[field[1]] = int(field[2]) * 1024
-        elif line.startswith("VmFlags:"):
-            flags = frozenset(line.split()[1:])
-        elif found := maps.parse((line,)):
-            if mapping:
-                yield Row(mapping, _memory(fields), flags)
-            mapping, fields, flags = found[0], {}, frozenset()
-    if mapping:
-        yield Row(mapping, _memory(fields), flags)
+def _rows(text: str) -> Iterator[Row]:
+    heads = [(head, found[0]) for head in _HEAD.finditer(text) if (found := maps.parse((head[0],)))]
+    ends = [*(head.start() for head, _ in heads[1:]), len(text)]
+    for (head, mapping), end in zip(heads, ends, strict=False):  # without a mapping there is one end
+        block = text[head.end() : end]
+        flags = _FLAGS.findall(block)
+        yield Row(mapping, _memory(block), frozenset(flags[-1].split() if flags else ()))
 
 
-def _fields(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for line in lines:
-        field = _FIELD.fullmatch(line)
-        if field:
-            yield field[1], int(field[2]) * 1024
-
-
-def _memory(fields: dict[str, int]) -> Memory:
+def _memory(block: str) -> Memory:
+    """Of the lines of one mapping, or of smaps_rollup; of a field that is listed twice the later line counts."""
+    fields = {name: int(kibibytes) * 1024 for name, kibibytes in _FIELD.findall(block)}
     return Memory(
         rss=fields.get("Rss", 0),
         pss=fields.get("Pss", 0),
