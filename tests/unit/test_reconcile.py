@@ -16,6 +16,7 @@ from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
+from offheap.probe.contract import StackKind
 from offheap.quantities import PER_MINUTE
 from offheap.recording.model import OwnersOverTime
 from offheap.report.html.payload import payload
@@ -167,3 +168,18 @@ def test_a_recording_whose_owners_nobody_watched_is_judged_by_blocks() -> None:
     assert ranked.owners is None
     assert answer(ranked).startswith("No leak found ")
     assert ticket(recording, ranked).grows is None
+
+
+@pytest.mark.parametrize(
+    ("grows", "expected"),
+    [("mapped-files", "mapped-files"), ("anonymous", "native-mmap"), ("malloc", "native-mmap")],
+)
+def test_mappings_that_leak_are_files_where_the_pages_of_files_grow(grows: str, expected: str) -> None:
+    """By too few looks for a verdict on the pages alone."""
+    process = Process(SECONDS, 3)
+    process.add(native_stack("open_index"), Leak(4, 256 << 10), kind=StackKind.MMAP)
+    many = owners(grows, 1.0 * MIB)
+    few = OwnersOverTime(many.times[::6], many.names, many.bytes[::6], many.rss[::6])
+    verdict = where(ranking(replace(process.record(interval=32 << 10), owners=few)))
+    assert verdict.kind == expected
+    assert "by the pages alone the verdict is cannot tell yet" in verdict.why

@@ -108,7 +108,7 @@ def _rows(text: str) -> Iterator[Row]:
 
 
 def _memory(block: str) -> Memory:
-    """Of the lines of one mapping, or of smaps_rollup; of a field that is listed twice the later line counts."""
+    """Of the lines of one mapping, or of smaps_rollup; of a field listed twice the later line counts."""
     fields = {name: int(kibibytes) * 1024 for name, kibibytes in _FIELD.findall(block)}
     return Memory(
         rss=fields.get("Rss", 0),

@@ -15,15 +15,18 @@ from offheap.quantities import PER_SECOND
 
 # What the JVM counts as direct buffers.
 _BUFFERS = ("java.nio.DirectByteBuffer.", "java.nio.ByteBuffer.allocateDirect", "java.nio.Bits.")
+# Owners of the pages of mappings.
+_FILES, _ANONYMOUS = ("mapped-files",), ("anonymous", "unattributed")
 
 
 def owners_with_blocks(found: OwnersGrowth, ranked: Ranking) -> OwnersGrowth:
     """`found` with a verdict that does not contradict that on the blocks, `ranked`, of the same recording."""
-    verdict = _verdict(found.verdict, ranked, conclude(ranked))
+    verdict = _verdict(found, ranked, conclude(ranked))
     return found if verdict is found.verdict else replace(found, verdict=verdict)
 
 
-def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> WhereVerdict:
+def _verdict(by_pages: OwnersGrowth, ranked: Ranking, found: Conclusion) -> WhereVerdict:
+    by_level = by_pages.verdict
     leaks = f"offheap leaks {shlex.quote(ranked.sites.recording.info.path)}"
     if found.rank is None:
         if not found.level or by_level.kind not in PAGES:
@@ -34,7 +37,7 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     who = describe(suspect, PER_SECOND)
     if found.kind == "leak" and by_level.kind in QUIET:
         # Blocks that stay count, whatever their pages did.
-        kind = _holds(suspect)
+        kind = _holds(suspect, by_pages)
         why = f"blocks leak: {who}; by the pages alone the verdict is {by_level.kind}: {by_level.why}"
         return WhereVerdict(kind, why, (leaks,), by_level.grown)
     if by_level.kind == "stable":
@@ -46,9 +49,11 @@ def _verdict(by_level: WhereVerdict, ranked: Ranking, found: Conclusion) -> Wher
     return replace(by_level, why=f"{by_level.why}; {what}: {who}", next=(leaks, *by_level.next))
 
 
-def _holds(suspect: Suspect) -> Kind:
-    """Whose pages its blocks lie in."""
+def _holds(suspect: Suspect, by_pages: OwnersGrowth) -> Kind:
+    """Whose pages its blocks lie in; of mappings the block does not tell whether a file is behind it."""
     if suspect.site.kind == "mmap":
-        return "native-mmap"
+        gained = {one.owner: one.bytes - one.first_bytes for one in by_pages.owners}
+        files, others = (sum(gained.get(name, 0.0) for name in names) for names in (_FILES, _ANONYMOUS))
+        return "mapped-files" if files > max(others, 0.0) else "native-mmap"
     buffer = any(frame.name.startswith(_BUFFERS) for frame in suspect.site.stack if frame.kind == "java")
     return "direct-buffers" if buffer else "native-malloc"
