@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["open"]
 
 # Nothing is imported here but when it is used: every command begins with this module.
