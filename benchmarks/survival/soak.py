@@ -6,8 +6,9 @@
     .venv/bin/python -m benchmarks.survival.soak --continue         the cells that have not run yet or failed,
                                                                     then those that ran with another probe
     .venv/bin/python -m benchmarks.survival.soak --jobs 4           four at once, not one for each two CPUs
-    .venv/bin/python -m benchmarks.survival.soak --write            the table into docs/soak.md, each cell
-                                                                    that ends into docs/soak.jsonl
+    .venv/bin/python -m benchmarks.survival.soak --write            the table into docs/soak.md
+
+Each cell that ends is a line of build/soak.jsonl, or with --write of build/soak-written.jsonl.
 
 Exit status 1 when a cell failed.
 """
@@ -34,7 +35,8 @@ from harness.survival import survival_matrix
 from harness.survival.kept_outcomes import Kept, Tally, ordered, read_kept, tables
 from offheap.probe import checkout
 
-KEPT, TRIED = ROOT / "docs" / "soak.jsonl", ROOT / "build" / "soak.jsonl"  # with --write, and without
+# With --write, and without.
+KEPT, TRIED = ROOT / "build" / "soak-written.jsonl", ROOT / "build" / "soak.jsonl"
 BENCHMARK = Benchmark("survival.soak", "soak.md", "What the JVM survives")
 
 
