@@ -20,8 +20,8 @@ _SNAPSHOTS_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
 _LOOKS = 0.02  # at who holds the RSS, which walk the whole address space
 
 SETTLED_SECONDS = 10.0  # from then on a budget bounds the recorder
-# Of what the budget leaves.  Snapshots have the larger part: they tell between which two of them blocks were
-# freed, and so whether a collection has freed them.
+# Parts of what the budget leaves.  Snapshots have the larger one: they tell between which two of them a block
+# was freed, and so whether a collection has freed it.
 _PART_OF_SNAPSHOTS, _PART_OF_LOOKS = 0.6, 0.4
 # Of that, what to aim at: the next snapshot may cost more than the last.
 _AIM = 0.95
