@@ -1,8 +1,8 @@
-"""How often the recorder reads the live file and asks who holds the RSS, by the CPU that it takes.
+"""How often the recorder reads the live file and asks who holds the RSS, by the CPU that each took.
 
-At first, and without a budget, each has a share of one CPU.  Under a budget the recorder takes what sampling
-leaves: the budget is a share of the CPU that the process uses, or of one CPU where the process uses less, and
-the probe keeps to that less half of what is due to one CPU (probe/sampling/budget.c).
+Snapshots and looks have a share of one CPU each at first, and without a budget.  Under a budget the recorder
+takes what sampling leaves.  The budget is a share of the CPU that the process uses, or of one CPU if the
+process uses less, and the probe keeps half a CPU's budget free (probe/sampling/budget.c).
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 
 from offheap.recording.model import Budget
 
-# Of one CPU: a snapshot, or the live set's part of it, that took c seconds of CPU is not repeated before
-# c / share seconds have gone by.  Not of the clock's: where the CPUs are busy most of that is waiting, and
-# ten seconds would go by unseen.  Naming is left out: the first snapshot names most frames, later ones
-# hardly any.
+# Shares of one CPU: a snapshot, or the write of the live set, that took c seconds of CPU is not repeated before
+# c / share seconds are over.  CPU time counts, not elapsed time: on a busy machine most of a snapshot's time is
+# waiting, and ten seconds would pass without a snapshot.  Naming does not count, since the first snapshot names
+# most frames.
 _SNAPSHOTS = 0.05
-_SNAPSHOTS_WHEN_ASKED = 0.5  # with `every` someone has chosen what it may cost
-_LOOKS = 0.02  # at who holds the RSS, which walk the whole address space
+_SNAPSHOTS_WHEN_ASKED = 0.5  # `every` is the user's choice of the cost
+_LOOKS = 0.02  # at who holds the RSS: each walks the whole address space
 
-SETTLED_SECONDS = 10.0  # from then on a budget bounds the recorder
+SETTLED_SECONDS = 10.0  # a budget bounds the recorder from this age on
 # Parts of what the budget leaves.  Snapshots have the larger one: they tell between which two of them a block
-# was freed, and so whether a collection has freed it.
+# was freed, and so whether a collection freed it.
 _PART_OF_SNAPSHOTS, _PART_OF_LOOKS = 0.6, 0.4
-# Of that, what to aim at: the next snapshot may cost more than the last.
+# The part of the share to aim at, since the next snapshot may cost more than the last.
 _AIM = 0.95
 
 # Seconds since the recorder began -> seconds between snapshots.
 _CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
 _LOOK_SECONDS = 2.0  # between looks, at least
-# Of fewer the time that the recorder takes to wait says nothing: one snapshot would be all of it.
+# The cost of waiting is averaged over at least this time, so that one poll does not look like a high rate.
 _FEW_SECONDS = 5.0
-# Nothing is rarer than this for want of CPU: a small budget leaves less than one snapshot a minute costs.
+# The longest pause that the budget may cause: a small budget pays for less than one snapshot a minute.
 _RAREST_SECONDS = 30.0
 
 
@@ -68,7 +68,7 @@ class Pace:
         if self.every is not None or left is None or self._settled is None:
             return cost / share
         since, at_first = self._settled
-        # What the recorder takes between snapshots and looks: it waits, and reads a few numbers.
+        # The cost of polls between snapshots and looks.
         waiting = (used - at_first - self._paid) / max(age - since, _FEW_SECONDS)
         bounded = min(share, part * (_AIM * left - waiting))
         return min(cost / bounded, _RAREST_SECONDS) if bounded > 0 else _RAREST_SECONDS
