@@ -323,7 +323,7 @@ def test_any_header(blocks: list[tuple[int, int, int]]) -> None:
 
 
 def test_tags_are_named_by_likeness() -> None:
-    text = (DATA / "nmt" / "21-g1-summary.txt").read_text()
+    text = (TESTS / "data" / "nmt" / "21-g1-summary.txt").read_text()
     report = nmt.parse(text)
     assert report
     walked = [

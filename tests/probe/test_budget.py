@@ -16,7 +16,7 @@ import pytest
 
 from harness.native.changing_load import Outcome, compile_load, greatest_interval, outcome_of, pooled
 from harness.native.compiler import compile_c
-from harness.paths import PROBE
+from harness.paths import BENCHMARKS, PROBE
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
 from harness.simulation import Churn, Leak, Process, WarmUp, inflater
 from offheap import recording
@@ -191,7 +191,7 @@ def test_stacks_that_are_new_do_not_make_samples_rarer(probe_library: Path, tmp_
 @pytest.mark.parametrize("share", [0.01, 0.05])
 def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path, tmp_path: Path) -> None:
     """By the real clock: two threads that malloc, 16 B to 1 MiB, and free for three seconds."""
-    source = PROBE.parent / "benchmarks" / "malloc_pair.c"
+    source = BENCHMARKS / "cost" / "malloc_pair.c"
     program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
     options = f"budget={share:.0%},seed=1,dir={tmp_path}"
     environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": options}
@@ -213,7 +213,7 @@ def test_once_started_the_share_itself_is_kept(probe_library: Path, tmp_path: Pa
     share: 0.95 to 0.98 of it, measured before the probe aimed at 0.95.  Beside busy loops a thread may be
     preempted in a sample, which counts with up to 64 us: 1.1 was seen.
     """
-    source = PROBE.parent / "benchmarks" / "malloc_pair.c"
+    source = BENCHMARKS / "cost" / "malloc_pair.c"
     program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
     environment = {
         **os.environ,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from offheap.recording.model import Budget
 
 # Shares of one CPU: a snapshot, or the write of the live set, that took c seconds of CPU is not repeated
-# before c / share seconds are over.  CPU time counts, not elapsed time: on a busy machine most of a snapshot's
-# time is waiting, and ten seconds would pass without a snapshot.  Naming does not count, since the first
-# snapshot names most frames.
+# before c / share seconds are over.  CPU time counts, not elapsed time: on a busy machine a snapshot mostly
+# waits, and ten seconds would pass without one.  Naming does not count, since the first snapshot names most
+# frames.
 _SNAPSHOTS = 0.05
 _SNAPSHOTS_WHEN_ASKED = 0.5  # `every` is the user's choice of the cost
 _LOOKS = 0.02  # at who holds the RSS: each walks the whole address space
