@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.rounds, options.seconds, options.warm_up = 1, 2.0, 4.0
     if profiles.lacking():
         return 0
-    with application.bench_or_lack(options.jdk, options.seconds, options.warm_up) as bench:
+    with application.bench_or_lack(options.jdk, options.seconds, options.warm_up, 0.0) as bench:
         if isinstance(bench, str):
             print(f"no profile: the machine lacks {bench}", file=sys.stderr)
             return 0
