@@ -1,4 +1,4 @@
-"""Fixtures that several tests share: JVMs, the compiled zoo, the probe, all of them the real thing."""
+"""Fixtures that several tests share: JVMs, the compiled zoo, the probe, all of them real."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ pytest_plugins = [
     "harness.plugins.rotation",
 ]
 
-# Its deadline is one of wall time, and the machine may be anybody's.
+# Hypothesis's deadline is wall time, and other processes may load the machine.
 settings.register_profile("offheap", deadline=None)
 settings.load_profile("offheap")
 
-# pyproject.toml makes warnings errors here; so are they in every `offheap` that a test starts.
+# pyproject.toml turns warnings into errors here; this does so in every `offheap` that a test starts.
 os.environ.setdefault("PYTHONWARNINGS", "error")
 
-# A shell starts what it puts into the background with these ignored, and every child would inherit that:
-# Ctrl-C would end none of the commands that are tested.
+# A shell starts background commands with these signals ignored, and every child inherits that:
+# Ctrl-C would end none of the tested commands.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
@@ -54,11 +54,11 @@ _sockets_before = _sockets()
 
 @pytest.fixture(autouse=True)
 def no_socket_of_an_ended_jvm() -> Iterator[None]:
-    """Removes what killed JVMs leave: another user's JVM that gets such a PID could not be attached to."""
+    """Removes sockets of killed JVMs: they block an attach to another user's JVM that gets the same PID."""
     yield
     ended = [path for path in _sockets() - _sockets_before if not Path("/proc", path.name[9:]).exists()]
     if ended:
-        # A JVM with PIDs of its own may share the folder.
+        # A JVM in another PID namespace may share the folder.
         listening = Path("/proc/net/unix").read_text()
         for path in ended:
             if str(path) not in listening:
@@ -68,7 +68,7 @@ def no_socket_of_an_ended_jvm() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def probe_library() -> Path:
-    """liboffheap.so built from the sources as they are now."""
+    """liboffheap.so built from the current sources."""
     library: Path | None = checkout.build_script().build_if_changed()
     assert library, "probe/ has no C file"
     return library
@@ -76,7 +76,7 @@ def probe_library() -> Path:
 
 @pytest.fixture(scope="session")
 def jres() -> dict[int, Path]:
-    """The `java` of every JRE that is installed, by feature version."""
+    """The `java` of every installed JRE, by feature version."""
     found = {version: java_homes.java(version) for version in java_homes.JRE_VERSIONS}
     found = {version: path for version, path in found.items() if path.exists()}
     needs.jre(17, found)
@@ -105,13 +105,13 @@ def jdk() -> Path:
 
 @pytest.fixture(scope="session")
 def zoo(jdk: Path) -> zoo_programs.Zoo:
-    """The compiled programs of examples/leaks; kept between runs as long as their sources stay the same."""
+    """The compiled programs of examples/leaks; kept between runs until their sources change."""
     return zoo_programs.compile_zoo(ROOT / "build" / "zoo")
 
 
 @pytest.fixture(scope="session")
 def waiting_classes(jdk: Path) -> Path:
-    """The folder of Waiting.class: a JVM to look at from outside."""
+    """The folder of Waiting.class: a JVM for inspection from outside."""
     return compile_waiting(jdk)
 
 
@@ -132,6 +132,6 @@ def aliases(images: Path) -> Path:
 
 @pytest.fixture
 def symbol_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # Libraries are built by session fixtures, which run before this one: zig has its cache there, too.
+    # Session fixtures build libraries before this fixture runs, so that zig keeps its usual cache.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "offheap" / "symcache"

@@ -1,4 +1,4 @@
-"""The recipes of docs/ci.md, taken from there and run: Maven and Gradle test programs of the zoo."""
+"""The recipes of docs/ci.md, extracted from the page and run: Maven and Gradle tests of zoo programs."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ public class ProgramTest {{
 
 PROGRAMS = pytest.mark.parametrize(
     ("name", "outcomes"),
-    [("Inflaters", {1}), pytest.param("Churn", {0, 3}, marks=pytest.mark.slow)],  # 3: cannot tell
+    [("Inflaters", {1}), pytest.param("Churn", {0, 3}, marks=pytest.mark.slow)],  # 3: the gate cannot tell
 )
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
 
 def recipe(language: str) -> str:
-    """The block of code in that language; there is one."""
+    """The only code block in that language."""
     (block,) = re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     return str(block)
 
@@ -81,7 +81,7 @@ def recipe(language: str) -> str:
 def write_project(folder: Path, name: str) -> None:
     """A test that runs a program of the zoo for half a minute, as the page advises.
 
-    In thirteen seconds, of a bare live file, it was once said to be growing.
+    After thirteen seconds the verdict from a bare live file may be "growing".
     """
     sources, tests = folder / "src" / "main" / "java" / "leaks", folder / "src" / "test" / "java" / "leaks"
     sources.mkdir(parents=True)
@@ -93,7 +93,7 @@ def write_project(folder: Path, name: str) -> None:
 
 
 def run(command: Sequence[str], folder: Path, library: Path) -> subprocess.CompletedProcess[str]:
-    # Gradle leaves a file of each test JVM's class path in its folder for temporary ones.
+    # Gradle writes a file with the class path of each test JVM into its temporary folder.
     environment = {**os.environ, "OFFHEAP_LIBRARY": str(library), "GRADLE_OPTS": f"-Djava.io.tmpdir={folder}"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -1,4 +1,4 @@
-"""The gate: what passes, what fails, what cannot be told; on simulated processes and on real programs."""
+"""The gate: passes, failures and undecided runs, on simulated processes and on real programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from offheap.report.text.site_lines import site_lines
 
 DOCUMENT = ROOT / "docs" / "json.md"
 RATE = 200 * 7160  # bytes a second of the leak below
-FINE = 32 << 10  # bytes: excludes 4 MiB/min in half a minute
+FINE = 32 << 10  # bytes: this interval excludes 4 MiB/min in half a minute
 
 
 def stack(method: str) -> tuple[Frame, ...]:
@@ -80,7 +80,8 @@ def test_a_healthy_process_passes(exact: bool) -> None:
 
 def test_a_leak_fails_and_is_named() -> None:
     for seed in range(10):
-        # As `check` records: of 80 samples, those of 512 KiB, one leak in 60 seems to slow down by chance.
+        # `check` records with FINE.  With 512 KiB (80 samples) one leak in 60 seems to slow down
+        # by chance.
         result = gate(recording(seed, "leak", interval=FINE), Limits())
         assert result.outcome == "failed"
         assert failing(result) == ["com.example.App.leak"]
@@ -308,18 +309,18 @@ def test_any_text_is_a_rate_or_refused(text: str) -> None:
 def checked(
     jres: dict[int, Path], zoo: Zoo, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, subprocess.CompletedProcess[str]]:
-    """`offheap check -- java ...` of a leak, of churn and of one too short, each with its recording."""
+    """`offheap check -- java ...` of a leak, of churn and of a too short program, each with its recording."""
     needs.jre(17, 17 in jres)
     folder = tmp_path_factory.mktemp("check")
 
     def check(name: str, program: str, seconds: float, *more: str) -> subprocess.CompletedProcess[str]:
         command = zoo.command(programs()[program], jres[17], seconds=seconds, rate=200)
-        # Every 64 KiB ten seconds exclude 5 MiB/min only.
+        # Ten seconds with an interval of 64 KiB exclude 5 MiB/min only.
         options = ("--interval", "16KiB", "-o", f"{name}.offheap", "--junit", f"{name}.xml", *more)
         return offheap_check(folder, *options, "--", *command)
 
     def check_too_short() -> subprocess.CompletedProcess[str]:
-        # A busy machine takes seconds to start a JVM, all of them recorded.
+        # A busy machine takes seconds to start a JVM, and the recording includes the start.
         for _ in range(8):
             shutil.rmtree(folder / "short.offheap", ignore_errors=True)
             done = check("short", "inflaters", 1, "--duration", "1s")
@@ -347,7 +348,7 @@ def test_a_real_leak_fails(checked: dict[str, subprocess.CompletedProcess[str]])
     folder = Path(checked["folder"].args[0])
     root = ElementTree.parse(folder / "leak.xml").getroot()
     assert root.get("failures") == "1"
-    # In a checkout that has the source the annotation stands at its line.
+    # In a checkout with the source, the annotation points at the source line.
     source = folder / "src" / "leaks" / "Inflaters.java"
     source.parent.mkdir(parents=True)
     source.touch()

@@ -1,4 +1,4 @@
-"""`offheap clean`: which live files belong to nobody, and that nothing else is touched."""
+"""`offheap clean` removes live files that belong to no process, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "offheap-{}-0123456789abcdef.live"
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder that is looked at: the rest of this machine belongs to other tests."""
+    """The only folder that the command searches: other folders of this machine belong to other tests."""
     folder = tmp_path / "shm"
     folder.mkdir()
     monkeypatch.setattr(folders, "everywhere", lambda pid=None: [folder])
@@ -84,7 +84,7 @@ def test_what_belongs_to_nobody_goes(
     assert files[str(used)]["removed"] is False
     assert files[str(used)]["kept"] == f"PID {pid} records into it"
     assert told["freed_bytes"] == sum(file["bytes"] for file in told["files"] if file["removed"])
-    # The process is killed by now.
+    # The process is dead here.
     assert "1 removed (" in clean(capsys)
     assert "nothing to remove" in clean(capsys)
     assert not list(place.iterdir())
@@ -116,7 +116,7 @@ def test_a_file_that_an_offheap_reads_stays(place: Path, stale: Path) -> None:
 
 
 def test_a_detached_process_that_lives_keeps_its_file(place: Path, probe_library: Path) -> None:
-    """Its data may still be asked for.  A process that is not seen from here keeps what it writes."""
+    """A reader may still ask for its data.  A process that is not visible from here keeps its files."""
     with writing(probe_library, place, "interval=65536") as (pid, used):
         copy = copied(used, place)
         assert judged(Wish(remove=True))[copy.name].kept == f"PID {pid} records into it"
@@ -154,7 +154,7 @@ def test_the_folder_of_a_run_goes_with_it(place: Path, stale: Path, monkeypatch:
     assert judged(Wish(remove=True))[path.name].kept == "the run that created its folder is unknown"
     (folder / "owner").write_text(run_folder._ourselves())
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
-    # The same when a process names the folder itself, as `OFFHEAP=dir=` of a run does.
+    # The result is the same for a folder that a process names itself, as `OFFHEAP=dir=` of a run does.
     monkeypatch.setattr(folders, "everywhere", lambda pid=None: [folder])
     assert judged(Wish(remove=True))[path.name].kept.endswith(f"still runs (PID {os.getpid()})")
     monkeypatch.setattr(folders, "everywhere", lambda pid=None: [place])
@@ -243,6 +243,6 @@ def test_who_writes_and_who_locks_a_file(tmp_path: Path) -> None:
             process.kill()
             process.communicate()
         assert locks.is_written(file.fileno()) is False
-        # A lock of another container has no PID here, and any line may come.
+        # A lock of another container has no PID here, and the line may have any content.
         for line in ("1: FLOCK  ADVISORY  WRITE 0 00:00:0 0 EOF", "1: -> FLOCK", "", "x" * 1000):
             assert locks.holder(file.fileno(), line) is None

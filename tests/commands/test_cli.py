@@ -88,8 +88,8 @@ def test_help_takes_little_more_than_the_interpreter() -> None:
             best = min(best, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
         return best
 
-    # In microseconds; os.times has ticks of 10 ms, of which the bare interpreter can have none.
-    # CPU time of the children, the least of five, against the bare interpreter: load cancels out.
+    # getrusage counts microseconds; os.times counts ticks of 10 ms, and the bare interpreter may take none.
+    # The least CPU time of five runs is compared with the bare interpreter's, so that load cancels out.
     assert seconds("-m", "offheap", "--help") < 5 * seconds("-c", "import argparse")
 
 
@@ -224,7 +224,7 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A live file of a real program, left by a process that ended: this interpreter's own allocations."""
+    """A live file of a real program that has ended: the allocations of a Python interpreter."""
     folder = tmp_path_factory.mktemp("cli")
     program = (
         "import time\nkept = []\nfor _ in range(60):\n kept.append(bytearray(300_000)); time.sleep(0.02)\n"

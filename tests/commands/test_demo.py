@@ -1,4 +1,4 @@
-"""`offheap demo`, as a newcomer runs it."""
+"""`offheap demo`, as a new user runs it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_interrupted_demo_leaves_a_recording_and_no_process(tmp_path: Path) -> N
     while not (tmp_path / "shop.offheap" / "meta.json").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(2)
-    # To the whole group, as a terminal's Ctrl-C.
+    # A terminal's Ctrl-C goes to the whole group, too.
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

@@ -49,13 +49,13 @@ def recorded(
 
 
 def _early_and_late(recording: Path) -> tuple[float, float]:
-    """The times of two snapshots.  Not fixed seconds: a busy machine takes its first snapshots late."""
+    """The times of two snapshots.  They are not fixed: a busy machine takes its first snapshots late."""
     times = load(recording).process["time"].tolist()
     return times[len(times) // 3], times[-2]
 
 
 def _long_enough(recording: Path) -> bool:
-    """Whether the leak, 1.4 MiB/s, outgrows what the JVM itself takes and frees between the two."""
+    """Whether the leak (1.4 MiB/s) outgrows the JVM's own allocation and frees between the two times."""
     try:
         early, late = _early_and_late(recording)
     except (UserError, IndexError):

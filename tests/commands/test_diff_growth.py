@@ -1,4 +1,4 @@
-"""A diff of two recordings tells by growth, not by end states alone: who leaks in NEW, and did not in OLD."""
+"""A diff compares growth, not end states alone: it finds the leak that NEW has and OLD has not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KEPT = "Orders.take"
 def build(
     seed: int, seconds: float = 40.0, leak: float = 0.0, churn: float = 1.0, interval: int = 32 << 10
 ) -> Recording:
-    """One build of one program: 180 sites, the same whatever the seed; `leak` in bytes a second."""
+    """One build of one program: 180 sites, the same for every seed; `leak` in bytes a second."""
     process = Process(seconds, seed)
     for number in range(45):
         process.add(
@@ -85,7 +85,7 @@ def test_two_recordings_of_a_healthy_build_do_not_differ() -> None:
 
 
 def test_a_leak_in_new_comes_first() -> None:
-    """2.7 MiB of 60, in 40 s: what all sites together vary by is more."""
+    """2.7 MiB of 60 MiB in 40 s: less than the variation of all sites together."""
     first = 0
     for seed in range(15):
         result = diff(build(2 * seed), build(2 * seed + 1, leak=2.7 * (1 << 20) / 40))
@@ -98,7 +98,7 @@ def test_a_leak_in_new_comes_first() -> None:
 
 
 def test_a_leak_among_blocks_that_are_freed_in_batches_is_told_by_its_survivors() -> None:
-    """The site holds 0 to 5.7 MiB, and what it leaks in 40 s is half of that: its ends tell nothing."""
+    """The site holds 0 to 5.7 MiB and leaks half of that in 40 s: its end states show nothing."""
 
     def recorded(seed: int, leak: float) -> Recording:
         process = Process(40.0, seed)
@@ -152,7 +152,7 @@ def test_a_leak_in_both_is_a_change_only_at_another_rate() -> None:
 
 
 def test_recordings_of_other_lengths_are_compared_by_rate() -> None:
-    """A leak in both is no leak of NEW for having been recorded for longer."""
+    """A leak in both recordings is no new leak of NEW because NEW is longer."""
     result = diff(build(7, 20.0, leak=200_000), build(8, 60.0, leak=200_000), per_second=True)
     assert "leaks" not in result.grows
     result = diff(build(7, 60.0), build(8, 20.0, leak=400_000))
@@ -202,7 +202,7 @@ def test_the_headline_tells_malloc_from_mapped_address_space() -> None:
 
 @pytest.fixture(scope="module")
 def builds(jres: dict[int, Path], probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """clean.offheap and leaking.offheap: 25 s of two builds of one program, by default options."""
+    """clean.offheap and leaking.offheap: 25 s of two builds of one program, with default options."""
     needs.jre(17, 17 in jres)
     home = next(home for version, home in sorted(jdk_homes().items()) if version >= 11)
     folder = tmp_path_factory.mktemp("builds")
@@ -240,7 +240,7 @@ def test_two_builds_of_a_real_program(builds: Path, options: tuple[str, ...]) ->
     assert first["growth"]["change"] == "leaks"
     assert value["grows"]["leaks"] == 1
     assert first["growth"]["verdicts"]["new"] == "leak"
-    # 1 in 8 of 250 orders a second, 7 KB each, whatever the machine made of 4 ms.
+    # 1 in 8 of 250 orders a second, 7 KB each, however long the machine takes for 4 ms.
     assert first["growth"]["bytes"]["change"]["low"] > 10_000
 
 

@@ -1,4 +1,4 @@
-"""docs/json.md against every command, of a real JVM: no key it names is missing, none comes unnamed."""
+"""docs/json.md against every command on a real JVM: no documented key is missing, no other key appears."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.paths import ROOT
 DOCUMENT = (ROOT / "docs" / "json.md").read_text()
 ELSEWHERE = "described above"
 
-# Objects whose keys are names from the process, not ours.
+# The keys of these objects are names from the process, not keys of offheap.
 NAMED_BY_THE_PROCESS = {
     ".variables",
     ".recording.lost",
@@ -34,7 +34,7 @@ NAMED_BY_THE_PROCESS = {
 
 
 def examples() -> dict[str, Any]:
-    """The examples of the document by schema; `{...}` stands for what another example shows."""
+    """The examples of the document by schema; `{...}` stands for an example shown elsewhere."""
     found: dict[str, Any] = {}
     for block in re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL):
         decoder, text = json.JSONDecoder(), block.replace("{...}", f'"{ELSEWHERE}"').strip()
@@ -46,7 +46,7 @@ def examples() -> dict[str, Any]:
 
 
 def differences(documented: Any, printed: Any) -> list[str]:
-    """What the one has and the other has not, and values of another type; null may stand for any value."""
+    """Keys that only one side has, and values of different types; null matches any value."""
     return list(_differences(documented, printed, ""))
 
 
@@ -79,7 +79,7 @@ class Scene:
     def run(self, *arguments: str) -> Any:
         command = [argument.format(pid=self.pid) for argument in arguments]
         done = subprocess.run(offheap(*command), cwd=self.folder, capture_output=True, text=True, timeout=120)
-        # 3: in four seconds it may be that Java has not collected, and nobody can tell whether it leaks.
+        # 3: within four seconds Java may not have collected, so that the verdict is open.
         assert done.returncode in (0, 1, 3), done.stderr
         return json.loads(done.stdout)
 
@@ -100,7 +100,7 @@ def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFact
     remove_live_files(running.pid)
 
 
-# test_reports.py compares these with recordings that are made up: it takes no JVM to know their keys.
+# test_reports.py compares these with simulated recordings: their keys need no JVM.
 OTHERS = {f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats", "ticket")}
 
 COMMANDS = {
@@ -108,7 +108,7 @@ COMMANDS = {
     "offheap.clean/1": ("clean", "--dry-run", "--json"),
     "offheap.env/1": ("env", "--json"),
     "offheap.where/1": ("where", "{pid}", "--json"),
-    # Asking every JVM would make the JVMs of the tests beside this one listen, which some of them judge.
+    # Without --no-attach the JVMs of parallel tests would begin to listen; some tests check that they do not.
     "offheap.where-all/1": ("where", "--all", "--no-attach", "--json"),
     "offheap.nmt/1": ("nmt", "{pid}", "--json"),
     "offheap.trim/1": ("trim", "{pid}", "--json"),
@@ -116,7 +116,7 @@ COMMANDS = {
     "offheap.check/1": ("check", "a.offheap", "--json"),
     "offheap.diff/1": ("diff", "a.offheap", "--from", "2s", "--json"),
     "offheap.report/1": ("report", "a.offheap", "--format", "md", "--json"),
-    "offheap.detach/1": ("detach", "{pid}", "--json"),  # last: the probe was kept for it
+    "offheap.detach/1": ("detach", "{pid}", "--json"),  # last: the other commands need the probe
 }
 
 
@@ -127,7 +127,7 @@ def test_a_command_prints_the_keys_that_the_document_names(schema: str, scene: S
     assert printed["schema"] == schema
     documented = known[schema]
     if schema == "offheap.where-all/1":
-        # There is all that `where` has of a JVM that could be looked at.
+        # A JVM that can be inspected has the full `where` document.
         printed["jvms"] = [jvm for jvm in printed["jvms"] if jvm["pid"] == scene.pid]
         assert len(printed["jvms"]) == 1
         documented = {**documented, "jvms": [known["offheap.where/1"]]}

@@ -1,4 +1,4 @@
-"""`offheap live` and `attach --live` on real processes, and on what is none."""
+"""`offheap live` and `attach --live` on real processes, and on targets that are no JVM process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
             assert "Java heap" in pager.text
             await app.press("escape")
             await app.see(lambda: "process was killed" in app.head)
-            # Its figures stay; the order is by what surely grew, which a stalled machine may leave open.
+            # Its figures stay. Rows are sorted by certain growth, which a stalled machine may leave open.
             assert any("Inflaters." in row for row in app.rows), app.table.text
 
         drive(watch, view, steps, tmp_path, every=0.25, owners=owners_of(found.path, watch))

@@ -65,12 +65,12 @@ def test_the_jvm_s_text_stays_word_for_word(jvm: str, kind: str) -> None:
         " " * 28 + "(beyond the Total, which is the JVM's own)",
     ]
     assert printed[:at] + printed[at + 4 :] == lines_of(text)
-    # It is the last category: what follows are call sites and maps.
+    # External is the last category: call sites and maps follow it.
     assert not [line for line in printed[at + 1 :] if line.startswith("- ")]
 
 
 def test_a_line_of_the_jvm_s_does_not_steer_the_terminal() -> None:
-    """It names libraries, and a process that poses as a JVM says what it likes."""
+    """The line contains library names, and a process that poses as a JVM controls its whole text."""
     text = read("21-g1-detail") + "\n[0x00007f0000001234]\tevil\x1b]0;owned\x07\u202e.so+0x12\r\n"
     printed = nmt_text.report(tracked(text), "KB")
     assert "[0x00007f0000001234]\tevil\\x1b]0;owned\\x07\\u202e.so+0x12" in printed
@@ -91,7 +91,7 @@ def test_categories_look_as_the_newest_jvm_prints_them() -> None:
             and not one.mmap_reserved
             and one.name != "Class"
         ):
-            # Seconds lie between the two answers: those that are still equal must be equal to the letter.
+            # Seconds pass between the two answers: categories with equal figures must have equal text.
             at = [number for number, line in enumerate(golden) if line.startswith(printed[0][:28])]
             if at and golden[at[0]] == printed[0]:
                 alike += golden[at[0] : at[0] + 2] == printed
@@ -110,13 +110,13 @@ def test_nothing_changed(jvm: str) -> None:
 
 @pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_a_diff_is_the_jvm_s_own(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
-    """Categories that do not change from one question to the next must be as jcmd's summary.diff has them."""
+    """Categories that do not change between two questions must equal those of jcmd's summary.diff."""
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as running:
         vm = AttachedVM(running.pid)
         vm.jcmd("VM.native_memory baseline")
         before = tracked(vm.jcmd("VM.native_memory summary scale=B"))
-        # More categories change than the questions themselves would: code heaps, threads' arenas.
+        # These commands change further categories: code heaps, threads' arenas.
         vm.jcmd("Thread.print")
         vm.jcmd("GC.run")
         after = tracked(vm.jcmd("VM.native_memory summary scale=B"))

@@ -1,4 +1,4 @@
-"""What means the same has one value: in text, JSON, TUI, page, diff, ticket and Python."""
+"""One quantity has one value everywhere: in text, JSON, TUI, page, diff, ticket and Python."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui import live_text
 
 FEED, TABLE = "com.example.Feed.open", "com.example.Table.grow"
-# With a blank before the unit: a command says 1MiB/min, which is a limit.
+# A blank stands before the unit: a command has 1MiB/min, which is a limit.
 _RATE = re.compile(r"\d [KMGT]?i?B/(s|min|h|d)\b")
 _NUMBER = r"([\d,.]+ ?[KMGT]?i?B?)"
 
@@ -85,7 +85,7 @@ def on_disk(
 
 @pytest.fixture(scope="module", params=["exact", "sampled", "real"])
 def recorded(request: pytest.FixtureRequest) -> tuple[Recording, Path | None]:
-    """A recording, and where it is on disk."""
+    """A recording, and its path on disk."""
     if request.param != "real":
         return shop(request.param == "exact"), None
     path: Path = request.getfixturevalue("on_disk")
@@ -158,13 +158,13 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
         assert parts(value[name]) == parts(getattr(site, name)), name
         of_summary = next(held.site for held in summary(its).held if held.site.stack == site.stack)
         assert getattr(of_summary, name) == getattr(site, name), name
-    # Text: both of the site, and what of it the stack shown holds.
+    # Text: live bytes and blocks of the site, and the share of the stack shown.
     text = " ".join(leaks_text(its, found).split())
     in_bytes, blocks = in_words(site.live_bytes, format_size), in_words(site.live_blocks, format_count)
     part = site.paths[0]
     shown = f"{in_words(part.live_bytes, format_size)} in {in_words(part.live_blocks, format_count)} blocks"
     assert f"live {in_bytes} in {blocks} blocks; the call path shown holds {shown}" in text
-    # The page, and the flame graph beside it.
+    # The page, and its flame graph.
     page = payload(its, found)
     on_page = page["suspects"][0]
     assert parts(on_page["live_bytes"], 9) == near(site.live_bytes)
@@ -182,13 +182,13 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
     assert [parts(each) for each in view.live_now(0)] == [parts(site.live_bytes), parts(site.live_blocks)]
     assert row.allocated == pytest.approx(site.allocated_bytes.estimate)
     assert f"live       {in_bytes} in {blocks} blocks" in "\n".join(live_text.site_lines(row, view, 0))
-    # A diff: at the end of the recording it is the same memory.
+    # A diff: the end of the recording is the same memory.
     late = diff_in_time(its, its.info.duration_seconds / 2)
     for compared in (diff(its, its), late):
         change = next(one for one in compared.sites if one.blamed == first.blamed)
         assert parts(change.live_bytes.new) == parts(site.live_bytes)
         assert parts(change.live_blocks.new) == parts(site.live_blocks)
-    # The tree: the caller that all its stacks share, and nothing else allocates for.
+    # The tree: all stacks of the site share this caller, and no other site has it.
     node = next(each for each in nodes(tree(its, 0.0).roots) if each.frame.name == first.blamed.name)
     assert parts(node.live_bytes) == parts(site.live_bytes)
     assert node.live_blocks == pytest.approx(site.live_blocks.estimate)
@@ -248,7 +248,7 @@ def test_totals_are_the_same_in_every_report(recorded: tuple[Recording, Path | N
         (live.malloc_bytes.estimate, live.mapped_bytes.estimate), rel=1e-6, abs=1
     )
     assert sum(ranking(its).counts().values()) == figures.sites
-    # The end of the charts is the headline.
+    # The last value of the charts is the headline's.
     assert page["process"]["malloc_bytes"][-1] == pytest.approx(live.malloc_bytes.estimate, rel=0.02)
     assert page["process"]["mapped_bytes"][-1] == pytest.approx(live.mapped_bytes.estimate, rel=0.02)
 
@@ -314,7 +314,7 @@ def test_the_commands_print_these_figures(on_disk: Path) -> None:
 
 
 def test_every_command_that_names_the_application_takes_its_packages(on_disk: Path) -> None:
-    """Said to be the JDK's own: then each names the method of the JDK that called the native one."""
+    """With the JDK's packages as the application, each names the JDK method that called the native one."""
     path, said = str(on_disk), ("--app", "java.util.zip")
     init = "java.util.zip.Inflater.<init>"
 

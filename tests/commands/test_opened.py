@@ -1,4 +1,4 @@
-"""`offheap.open`: docs/notebook.md run on a real recording, and its tables as they are described."""
+"""`offheap.open`: the code of docs/notebook.md on a real recording; its tables match the document."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_notebook_shows_the_answer() -> None:
     Check().feed(page)
     assert tags == [], "every element is closed"
     for text in (page, opened._repr_markdown_()):
-        # Names have characters that Markdown and HTML escape.
+        # The names contain characters that Markdown and HTML escape.
         assert opened.answer in unescape(text.replace("\\", ""))
         assert "com.example.Images.decode" in text
 

@@ -1,4 +1,4 @@
-"""Reports on terminals that are narrow, and on streams that know few characters."""
+"""Reports on narrow terminals, and on streams with few characters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def printed(*arguments: object, **variables: str) -> str:
         timeout=120,
         env={**os.environ, "NO_COLOR": "1", **variables},
     )
-    assert outcome.returncode in (0, 3), outcome.stderr  # 3: a gate that cannot tell
+    assert outcome.returncode in (0, 3), outcome.stderr  # 3: the gate cannot tell
     assert outcome.stderr == b""
     return outcome.stdout.decode()
 
@@ -49,7 +49,7 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def long_lines(text: str, columns: int) -> list[str]:
-    """Those that could be broken: a name stands whole beside its label, or alone."""
+    """Lines that could be broken: a name stands whole beside its label, or alone."""
     lines = [line for line in text.splitlines() if len(line) > columns]
     return [line for line in lines if len(line.rpartition(" ")[0].rstrip()) > columns // 2]
 
@@ -79,7 +79,7 @@ def test_a_jvm_in_forty_columns_and_in_ascii(
 
 
 def test_an_option_stays_whole_in_forty_columns(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    """It is there to be copied."""
+    """The reader copies it."""
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         assert "(-XX:NativeMemoryTracking=summary" in printed("where", jvm.pid, COLUMNS="40").split()
 

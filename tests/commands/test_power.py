@@ -1,4 +1,4 @@
-"""What a recording can exclude: who leaks that much is reported, who is well is cleared."""
+"""The leak rate that a recording excludes: leaks of that rate are reported, healthy programs are cleared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RUNS = 30  # of each mode and time
 
 
 def enough(successes: int, runs: int) -> bool:
-    """Whether so many are no fewer than 95 % beyond chance.
+    """Whether the number of successes is consistent with a true share of 95 %.
 
     Three standard deviations of a binomial share: with two, one of eighteen would fail in a third of cases.
     """
@@ -58,13 +58,13 @@ def enough(successes: int, runs: int) -> bool:
 
 @pytest.mark.parametrize(("mode", "seconds"), LOOKS)
 def test_a_leak_of_what_is_excluded_is_reported(mode: str, seconds: float) -> None:
-    """At a stack of its own, beside all that a JVM and its program do."""
+    """The leak has its own stack, beside all other allocations of a JVM and its program."""
     assert enough(sum(reported(mode, seconds, seed) for seed in range(RUNS)), RUNS)
 
 
 @pytest.mark.parametrize(("mode", "seconds"), LOOKS)
 def test_no_leak_is_cleared_at_less_than_its_rate(mode: str, seconds: float) -> None:
-    """Hidden in a site that the healthy program has, at a rate that would be cleared without it."""
+    """The leak is in a site of the healthy program, which alone would be cleared at that rate."""
     assert enough(sum(honest(mode, seconds, seed) for seed in range(RUNS)), RUNS)
 
 
@@ -76,7 +76,7 @@ def test_a_healthy_minute_is_mostly_cleared(mode: str, least: float) -> None:
 
 
 def test_an_uneven_leak_that_is_missed_is_rare_too() -> None:
-    """X assumes births at an even rate; those of a real server scatter."""
+    """X assumes an even birth rate; births in a real server scatter."""
     found = 0
     for seed in range(RUNS):
         process = healthy(60.0, seed)
@@ -89,7 +89,7 @@ def test_an_uneven_leak_that_is_missed_is_rare_too() -> None:
 
 
 def test_how_many_samples_it_takes_is_what_chance_says() -> None:
-    """The integral against draws, each asked what the rules ask."""
+    """The integral against simulated draws, to which the same rules apply."""
     random = np.random.default_rng(1)
     for seconds, samples in ((4.0, 8.0), (10.0, 6.0), (60.0, 12.0)):
         hits = 0
@@ -146,7 +146,7 @@ def test_what_cannot_be_told_says_how_long_it_takes_and_then_it_is_told() -> Non
 
 
 def test_what_a_site_keeps_hides_a_leak() -> None:
-    """A full cache at the leak's stack: nobody sees the leak, and nobody may exclude it."""
+    """A full cache has the leak's stack: the leak is invisible, and must not be excluded."""
     rate = 3500.0
     for seed in range(4):
         process = Process(60.0, seed)
@@ -183,7 +183,7 @@ def test_growth_that_is_not_shown_to_be_a_leak_says_how_long_it_takes() -> None:
 
 
 def test_what_met_young_collections_takes_longer_too() -> None:
-    """As `leaks` says it: a full collection might still free it, but a longer recording tells."""
+    """`leaks` says the same: a full collection might still free the blocks, but a longer recording tells."""
     process = Process(20.0, 1)
     process.add(inflater("com.example.Shop.serve", "com.example.Main.main"), Leak(1.0, 600_000))
     process.collections = [(time, "young") for time in (2.0, 4.0, 6.0, 8.0, 10.0)]
@@ -244,7 +244,7 @@ def test_check_chooses_a_precision_that_decides(
             "1024",
             "65536",
         ]
-        # It starts late on a busy machine; what is recorded is as long there.
+        # The program starts late on a busy machine; --duration keeps the length of the recording.
         command = ["sh", "-c", 'timeout 30 "$@"; true', "sh", str(jres[17]), *program]
         options = ("--max-growth", "400KiB/min", "--duration", "20s", *options)
         done = offheap_check(tmp_path, *options, "-o", name, "--", *command)

@@ -1,4 +1,4 @@
-"""A leak beside RSS that did not grow with it: the report says why, from the recording's own figures."""
+"""A leak while RSS does not grow as much: the report states the reason, from the recording's own figures."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_malloc_that_gave_back_more_than_leaked_is_named_once() -> None:
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gives-back")
     source = JAVA / "GivesBack.java"
-    # Without --release: jdk.unsupported is no part of a release's interface.
+    # No --release: no release's interface contains jdk.unsupported.
     command = [str(jdk / "bin" / "javac"), "-nowarn", "-source", "11", "-target", "11", "-d", str(folder)]
     subprocess.run([*command, str(source)], check=True, capture_output=True, timeout=120)
     return folder
@@ -121,7 +121,7 @@ def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_leak_beside_an_rss_that_falls(
     what: str, reason: str, classes: Path, jre: Callable[[int], Path], probe_library: Path, tmp_path: Path
 ) -> None:
-    """400 KB/s leak while 8 MB/s are given back: every command says the leak, and why RSS fell."""
+    """400 KB/s leak while 8 MB/s are given back: every command reports the leak and why RSS fell."""
     heap = ("-XX:+UseSerialGC", "-Xms16m", "-Xmx512m", "-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=10")
     command = [str(jre(17)), *heap, "-cp", str(classes), "GivesBack", what, "8", "25"]
     path = tmp_path / f"{what}.offheap"

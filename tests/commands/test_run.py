@@ -27,7 +27,7 @@ Jre = Callable[[int], Path]
 
 @pytest.fixture(autouse=True)
 def _built(probe_library: Path) -> None:
-    """The library that `offheap run` preloads is built from the sources as they are."""
+    """Builds the library that `offheap run` preloads from the current sources."""
 
 
 def offheap_run(*arguments: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ def quoted(command: Sequence[str]) -> str:
 
 
 def leftovers() -> set[str]:
-    """Folders of runs that have ended; others may be running on this machine."""
+    """Folders of runs that have ended; other runs on this machine may be alive."""
     made = {name for name in os.listdir("/dev/shm") if name.startswith("offheap-run-")}
     return {name for name in made if not Path(f"/proc/{name.split('-')[2]}").exists()}
 
@@ -78,7 +78,7 @@ def test_a_jvm(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
 
 
 def test_a_script_that_asks_for_the_version_first(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
-    """As catalina.sh and its like do: the JVM at the end counts, and the tools in between leave nothing."""
+    """catalina.sh does so: the last JVM counts, and the tools before it leave no files."""
     java = jre(21)
     start = script(
         tmp_path / "start.sh",
@@ -103,7 +103,7 @@ def test_a_script_that_waits_for_its_jvm(zoo: Zoo, jre: Jre, tmp_path: Path) -> 
 
 
 def test_a_jvm_that_comes_late(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
-    """The shell is recorded while there is no JVM, and forgotten when there is."""
+    """The shell is recorded until a JVM starts, and its recording is dropped then."""
     start = script(tmp_path / "start.sh", "sleep 3", quoted(leak(zoo, jre(17))), "true")
     done = offheap_run("-o", "a.offheap", "--", start, folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -146,7 +146,7 @@ def test_children_of_the_jvm_do_not_inherit(tmp_path: Path, jre: Jre, jdk: Path)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_reach_the_program(zoo: Zoo, jre: Jre, tmp_path: Path, number: signal.Signals) -> None:
-    """The JVM ends as it does without us, and the recording is finished."""
+    """The JVM ends as it does without offheap, and the recording is finished."""
     command = [sys.executable, "-m", "offheap", "run", "-o", str(tmp_path / "a.offheap"), "--"]
     with Running([*command, *leak(zoo, jre(17), 0)]) as running:
         os.kill(running.process.pid, number)
@@ -165,7 +165,7 @@ def test_a_killed_jvm(zoo: Zoo, jre: Jre, tmp_path: Path) -> None:
 
 
 def test_control_c_in_a_terminal(tmp_path: Path) -> None:
-    """The terminal sends SIGINT to both of us: the program must get one, not two."""
+    """The terminal sends SIGINT to offheap and the program: the program must get one, not two."""
     counter = tmp_path / "count.py"
     counter.write_text(
         "import signal, time\ncaught = []\n"
@@ -186,7 +186,7 @@ def test_control_c_in_a_terminal(tmp_path: Path) -> None:
         while True:
             printed += os.read(terminal, 1000).decode()
     except OSError:
-        pass  # EIO: the other side has closed
+        pass  # EIO: the other side is closed
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, printed
     assert "caught 1" in printed
@@ -231,7 +231,7 @@ def test_wrong_use(arguments: list[str], words: str, tmp_path: Path) -> None:
 
 
 def test_a_static_program_says_so(tmp_path: Path) -> None:
-    # Without any libc: building a static one takes zig minutes.
+    # No libc: zig takes minutes to build a static one.
     source = tmp_path / "quiet.c"
     source.write_text(
         "#ifdef __x86_64__\n"
@@ -248,7 +248,7 @@ def test_a_static_program_says_so(tmp_path: Path) -> None:
 
 
 def test_no_room_in_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container's /dev/shm of 64 MB does for samples; exact mode goes to the disk, or says why not."""
+    """A container's /dev/shm of 64 MB is enough for samples; exact mode uses the disk, or says why not."""
     real = os.statvfs
 
     def small(path: str) -> os.statvfs_result:

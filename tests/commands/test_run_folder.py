@@ -1,4 +1,4 @@
-"""What an `offheap run` that was killed leaves in /dev/shm, and who clears it away."""
+"""The files that a killed `offheap run` leaves in /dev/shm, and who removes them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 
 @pytest.fixture
 def killed_run(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
-    """The folder of a run that was killed, and the program it had started, which lives on."""
+    """The folder of a killed run, and its program, which is still alive."""
     program = [sys.executable, "-c", "print('up', flush=True); input()"]
     command = [sys.executable, "-m", "offheap", "run", "-o", str(tmp_path / "a.offheap"), "--", *program]
     run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert run.stdout
     assert run.stdout.readline() == "up\n"
     (folder,) = Path("/dev/shm").glob(f"offheap-run-{run.pid}-*")
-    # While it lives nobody touches its folder.
+    # While the program lives no command removes its folder.
     run_folder.sweep()
     assert folder.exists()
     run.kill()
@@ -73,7 +73,7 @@ def test_swept_when_the_program_has_ended(
 
 
 def left_behind(folder: Path, *, owner: str = "1 1") -> Path:
-    """A folder like that of a run whose process is gone; the PID 1 that started at tick 1 never was."""
+    """A folder of a run whose process has ended: no PID 1 ever started at tick 1."""
     folder.mkdir(mode=0o700)
     namespace = os.stat("/proc/self/ns/pid").st_ino
     (folder / "owner").write_text(f"{owner} {namespace}\n")
@@ -111,7 +111,7 @@ def test_links_are_not_followed(parent: Path) -> None:
 
 @pytest.mark.parametrize("words", ["", "1", "1 1 1", "-1 1 ", "one two ", "\0", "1 1\n" * 50, "9" * 90])
 def test_a_foreign_owner_is_nobody(words: str, parent: Path) -> None:
-    """An owner of another PID namespace, or none at all: the folder is left alone."""
+    """The owner is in another PID namespace, or missing: the folder stays."""
     folder = left_behind(parent / "offheap-run-7-abcdefgh")
     (folder / "owner").write_text(words)
     run_folder.sweep()

@@ -1,4 +1,4 @@
-"""One recorder at a time: who else records, with which options, and who ended whose recording."""
+"""One recorder at a time: which process records, with which options, and which command ended a recording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def offheap(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[
 
 
 def recorder(output: Path, *arguments: object) -> subprocess.Popen[str]:
-    """A command that records, once it does."""
+    """Starts a command that records, and waits until it records."""
     process = subprocess.Popen(
         [*OFFHEAP, *map(str, arguments), "-o", str(output)]
         if arguments[0] == "attach"
@@ -75,7 +75,7 @@ def test_an_attach_beside_another_and_a_detach_from_elsewhere(
         result = json.loads(told)
         assert (result["ended"], result["cut_short"]) == ("detached", True)
         assert recording.load(first).info.ended == "detached"
-        # The same for people.
+        # The same in text.
         other = recorder(tmp_path / "third.offheap", "attach", jvm.pid)
         said = offheap("detach", jvm.pid).stdout
         assert f"the recording by PID {other.pid} ends here and is kept" in said
@@ -99,7 +99,7 @@ def test_options_that_differ_from_the_running_recording(
         present = control.loaded(jvm.pid)
         assert present
         assert present.live_file, "it goes on"
-        # The same ones, and none at all, join it.
+        # Equal options, and no options, join the recording.
         offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "b.offheap")
         told = offheap("attach", jvm.pid, "--duration", "0.2s", "-o", tmp_path / "c.offheap")
         assert "left recording by an earlier attach" in told.stderr
@@ -115,7 +115,7 @@ def test_beside_a_run(jre: Callable[[int], Path], waiting_classes: Path, tmp_pat
         )
         assert f"the recording by PID {run.pid} ends here" in offheap("detach", pid).stdout
     finally:
-        told, _ = run.communicate(timeout=60)  # the end of its input ends the program
+        told, _ = run.communicate(timeout=60)  # end of input ends the program
     assert run.returncode == 0
     assert (
         f"another command stopped the probe in PID {pid} (offheap detach): the recording ends there" in told
@@ -158,7 +158,7 @@ def test_what_is_sampled_is_read_from_the_live_file(probe_library: Path, tmp_pat
         (Sampling(exact=True), Sampling(4096), False),
         (Sampling(4096), Sampling(exact=True), False),
         (Sampling(4096), Sampling(4096), True),
-        (Sampling(4096), Sampling(4096, 0.01), False),  # alone it is a fixed interval
+        (Sampling(4096), Sampling(4096, 0.01), False),  # --interval alone means a fixed interval
         (Sampling(4096, 0.01), Sampling(4096, 0.01), True),
         (Sampling(None, 0.01), Sampling(32768, 0.01), True),
         (Sampling(None, 0.01), Sampling(32768, 0.02), False),

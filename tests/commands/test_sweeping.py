@@ -1,4 +1,4 @@
-"""Live files that nobody will ask for are gone when the next command runs; what may be asked for stays."""
+"""The next command removes live files that no reader will ask for, and keeps all others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offheap.proc import status
 DAY = 24 * 3600.0
 NAME = "offheap-7-0123456789abcdef.live"
 
-# A recorder that is killed in the moment between taking the probe out and removing its live file.
+# This recorder is killed after it removes the probe and before it removes the live file.
 KILLED_RECORDER = """
 import os, signal, sys
 from offheap.probe import control as probe
@@ -37,7 +37,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder that is swept: the rest of this machine belongs to other tests."""
+    """The only folder that is swept: other folders of this machine belong to other tests."""
     folder = tmp_path / "shm"
     folder.mkdir()
     monkeypatch.setattr(folders, "for_runs", lambda: [str(folder)])
@@ -51,7 +51,7 @@ def ended(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def copied(ended: Path, folder: Path, **fields: int) -> Path:
-    """With other values in its header."""
+    """A copy with other values in its header."""
     path = folder / NAME
     subprocess.run(["cp", "--sparse=always", ended, path], check=True)
     with path.open("r+b") as file:
@@ -79,7 +79,7 @@ def test_what_was_not_to_be_kept_goes_after_a_day(place: Path, ended: Path) -> N
 
 
 def test_what_recorded_for_long_is_as_old_as_its_end(place: Path, ended: Path) -> None:
-    """The day begins when it was last written to."""
+    """The day begins at the last write."""
     hours = 3600 * 10**9
     times = {"start_realtime_ns": days_ago(3), "start_monotonic_ns": hours}
     for field in ("heartbeat_ns", "stop_monotonic_ns"):
@@ -158,7 +158,7 @@ def test_what_a_killed_recorder_left_recording_is_kept_by_detach(
 def test_attach_keep_goes_on_for_somebody_else(jvm: int) -> None:
     script = [sys.executable, "-c", KILLED_RECORDER, str(jvm), "recording"]
     subprocess.run(script, capture_output=True, timeout=60)
-    started = control.start(jvm, passing=False)  # as `offheap attach --keep`
+    started = control.start(jvm, passing=False)  # like `offheap attach --keep`
     assert started.how == "continued"
     control.detach(jvm)
     stale_files.sweep()
@@ -180,7 +180,7 @@ print(os.getpid())
     [
         ("interval=65536", 10, False),
         ("interval=65536,keep", 10, True),
-        ("interval=1", 5000, True),  # samples enough to be of interest
+        ("interval=1", 5000, True),  # enough samples to be worth keeping
         ("exact", 10, True),
         ("interval=65536,dir={folder}", 10, True),
     ],

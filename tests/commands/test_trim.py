@@ -1,4 +1,4 @@
-"""`offheap trim` on real JVMs that keep much after a burst."""
+"""`offheap trim` on real JVMs whose malloc keeps much memory after a burst."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = needs.tracing
 def burst(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("burst")
     source = JAVA / "Burst.java"
-    # Without --release: jdk.unsupported is no part of a release's interface.
+    # No --release: no release's interface contains jdk.unsupported.
     command = [str(jdk / "bin" / "javac"), "-nowarn", "-source", "11", "-target", "11", "-d", str(folder)]
     subprocess.run([*command, str(source)], check=True, capture_output=True, timeout=120)
     return folder

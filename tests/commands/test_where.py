@@ -1,4 +1,4 @@
-"""`offheap where` on real JVMs: every owner holds what the program is known to hold, and little is left."""
+"""`offheap where` on real JVMs: every owner has the known bytes of the program, and little remains."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def held(accounts: Accounts) -> dict[str, Holding]:
 
 
 def check_books(accounts: Accounts) -> None:
-    """They are closed to the byte, down to the parts."""
+    """The sums are exact to the byte, down to the parts."""
     assert sum(h.bytes for h in accounts.holdings) + accounts.unattributed_bytes == accounts.memory.rss
     for holding in accounts.holdings:
         assert sum(part.bytes for part in holding.parts) == holding.bytes
@@ -52,9 +52,9 @@ def check_books(accounts: Accounts) -> None:
 
 
 def check_program(accounts: Accounts) -> None:
-    """What the program is known to hold is where it should be."""
+    """The known memory of the program has the right owners."""
     owners = held(accounts)
-    assert HEAP <= owners["java-heap"].bytes <= 3 * 192 * MIB  # ZGC on 11 and 17 maps it three times
+    assert HEAP <= owners["java-heap"].bytes <= 3 * 192 * MIB  # ZGC on 11 and 17 maps the heap three times
     assert {part.name: part.bytes for part in owners["mapped-files"].parts if "mapped.bin" in part.name} == {
         next(p.name for p in owners["mapped-files"].parts if "mapped.bin" in p.name): MAPPED
     }
@@ -74,18 +74,18 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         check_books(accounts)
         check_program(accounts)
         assert accounts.unattributed_bytes <= CLOSED * accounts.memory.rss, accounts.unattributed
-        # Direct buffers of 1 MiB are malloc's large blocks, the zip streams are in its arenas.
+        # Direct buffers of 1 MiB are large blocks of malloc; the zip streams are in malloc's arenas.
         owners = held(accounts)
         direct = owners["direct-buffers"].bytes if "direct-buffers" in owners else 0
-        # ZGC may just have moved the counters.
+        # ZGC may have moved the counters a moment ago.
         assert direct == DIRECT or (collector == "z" and not direct)
         assert owners["malloc"].bytes + direct >= DIRECT + 10 * MIB
-        # Our cost is what the attach listener and the thread that starts it bring into memory.
+        # The cost is the memory that the attach listener and its starting thread touch.
         assert len({thread.name for thread in threads.read(jvm.pid)} & {*ANSWERING}) == 2
         assert 16 * PAGE <= accounts.cost_bytes < 2 * MIB
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
         AttachedVM(jvm.pid).jcmd("GC.run")
-        # Now the collector's tables are in memory.
+        # The collector's tables are in memory after the collection.
         accounts = inspect_process(jvm.pid)
         assert accounts.cost_bytes < MIB
         assert accounts.unattributed_bytes <= CLOSED * accounts.memory.rss, accounts.unattributed
@@ -162,9 +162,9 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
             looks: list[Accounts] = []
             deadline = time.monotonic() + 60
             while not looks and time.monotonic() < deadline:
-                with contextlib.suppress(UserError):  # it has no memory yet, or takes no questions
+                with contextlib.suppress(UserError):  # a new process has no memory yet, or takes no questions
                     looks.append(inspect_process(process.pid, walk=False))
-            # It grows by 100 MiB.
+            # The process grows by 100 MiB.
             process.stdin.write(b"\n")
             process.stdin.flush()
             while not select.select([process.stdout], [], [], 0.05)[0]:
@@ -199,7 +199,7 @@ def test_another_allocator(
 
 
 def test_an_allocator_that_is_merely_loaded(tmp_path: Path) -> None:
-    """A library of that name that has no part in malloc: glibc's chunks are walked as ever."""
+    """A library of that name without a malloc: glibc's chunks are walked as always."""
     source = tmp_path / "nothing.c"
     source.write_text("int nothing;\n")
     library = compile_c([source], tmp_path / "libjemalloc.so.2", flags=["-shared", "-fPIC"])
@@ -313,7 +313,7 @@ def test_bad_input() -> None:
     for arguments, word in (
         ((1 << 22,), "there is no process"),
         (("no-such-main-class",), "no JVM has"),
-        ((2,), "PID 2"),  # a kernel thread, or nothing
+        ((2,), "PID 2"),  # a kernel thread, or no process
     ):
         outcome = where(*arguments)
         assert outcome.returncode == 2
@@ -324,7 +324,7 @@ def test_bad_input() -> None:
 
 @needs.as_root
 def test_the_jvm_of_another_user(jdk: Path, jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    # The JDK's own java: this checkout may lie in a folder that is closed to others.
+    # The JDK's own java: other users may have no access to the folder of this checkout.
     with waiting_jvm(jdk / "bin" / "java", waiting_classes, wrapper=NOBODY) as jvm:
         accounts = inspect_process(jvm.pid)
         check_books(accounts)
@@ -337,7 +337,7 @@ def test_the_jvm_of_another_user(jdk: Path, jre: Callable[[int], Path], waiting_
         assert "belongs to root" in outcome.stderr
 
 
-# What a user without rights over other users' processes has.
+# The capabilities of a user without rights over other users' processes.
 PLAIN = ("setpriv", "--bounding-set", "-sys_ptrace,-dac_override,-dac_read_search")
 
 
@@ -360,7 +360,7 @@ def test_a_jvm_with_more_rights_than_ours(jre: Callable[[int], Path], classes: P
 def test_the_same_user_without_the_right_to_trace(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path
 ) -> None:
-    """As with kernel.yama.ptrace_scope 1: memory and stack pointers are closed, maps and the JVM open."""
+    """Like kernel.yama.ptrace_scope 1: memory and stack pointers are closed, maps and the JVM open."""
     needs.namespaces("mount")
     closed = tmp_path / "closed"
     closed.touch(0)

@@ -1,4 +1,4 @@
-"""`offheap where --watch` on real JVMs: what is said while it goes on, and of a process that ends."""
+"""`offheap where --watch` on real JVMs: its output while it runs, and when the process ends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
 
 
 def wait_until_asked(pid: int) -> None:
-    """The first look has begun: the JVM has made the socket on which it is asked."""
+    """The first look has begun: the JVM has created its attach socket."""
     deadline = time.monotonic() + 60
     while not Path(f"/tmp/.java_pid{pid}").exists():
         assert time.monotonic() < deadline
@@ -112,7 +112,7 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
 
 
 def test_all_jvms_are_asked(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    """Here, since the tests of a file run one by one: it makes the JVM of the next one listen, too."""
+    """This test is here because tests of a file run one by one: it makes the next test's JVM listen, too."""
     with waiting_jvm(jre(21), waiting_classes) as jvm:
         asked = subprocess.run(
             offheap("where", "--all", "--json"), capture_output=True, text=True, timeout=120
@@ -145,7 +145,7 @@ def test_a_recording_keeps_the_owners(
     assert last["java-heap"] > 1 << 20
     assert last["malloc"] > 1 << 20
     assert last["probe"] > 1 << 20
-    # `run` asks no JVM that does not listen, and only a JVM that is asked tells metaspace.
+    # `run` asks only JVMs that listen, and metaspace needs an answer of the JVM.
     assert ("metaspace" in last) == (way == "attach")
     assert last["unattributed"] < (0.15 if way == "run" else 0.03) * over.rss[-1]
     assert over.gauges["classes"][-1] > 300
@@ -156,7 +156,7 @@ def test_a_recording_keeps_the_owners(
     assert document["rss_bytes"] == document["watch"]["rss_bytes"][-1]
     assert document["watch"]["looks"] == len(over.times)
     text = subprocess.run(offheap("where", output), capture_output=True, text=True, timeout=60)
-    # Six seconds of pages tell nothing; a leak of blocks that is sure by then is what `where` says, too.
+    # Six seconds of pages tell nothing; `where` reports a leak of blocks that is certain by then.
     blocks = subprocess.run(offheap("leaks", output, "--json"), capture_output=True, text=True, timeout=60)
     leaks = json.loads(blocks.stdout)["power"]["conclusion"] == "leak"
     kind = "native-malloc" if leaks else "cannot tell yet"

@@ -1,4 +1,4 @@
-"""What `offheap where --watch` says of some of the zoo; docs/where.md has the answers for all of it."""
+"""The verdicts of `offheap where --watch` on some zoo programs; docs/where.md has those of all programs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.jvms.zoo import Running, Zoo
 
 PROGRAMS = zoo_programs.programs()
 SECONDS = 24
-# A few, one for each JDK; the benchmark has the rest.
+# A few programs, one for each JDK; the benchmark runs the others.
 CASES = [("class-loaders", 11), ("threads", 17), ("java-heap", 21), ("jni-mmap", 25)]
 
 
 @pytest.fixture(scope="module")
 def watched(jres: dict[int, Path], zoo: Zoo) -> Iterator[Callable[[str, int], dict[str, Any]]]:
-    """watched(program, version): what --json said; all are watched at the same time, as they mostly wait."""
+    """watched(program, version): the --json output; all are watched at the same time, as they mostly wait."""
 
     def watch(name: str, version: int) -> dict[str, Any]:
         command = zoo.command(PROGRAMS[name], jres[version])

@@ -1,4 +1,4 @@
-"""Every program of the zoo on a real JVM, recorded by the commands people use, against its known truth."""
+"""Every program of the zoo on a real JVM, recorded by the user's commands, against its known truth."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from harness.jvms.zoo_cases import (
     record,
 )
 
-# Most of the time a recording waits, so several at once cost little and save minutes.
+# A recording mostly waits, so several at once cost little and save minutes.
 AT_ONCE = 4
 
 
 def _undecided(recorded: Recorded) -> bool:
-    """Whether its first suspect is said to grow, or not yet to be known."""
+    """Whether the verdict on the first suspect is "growing" or "cannot tell yet"."""
     suspects = recorded.leaks["suspects"]
     return bool(suspects) and suspects[0]["verdict"] in ("growing", "cannot tell yet")
 
@@ -113,7 +113,7 @@ def test_exact_mode_is_exact_to_the_block(case: Case, recorded: Callable[[Case],
     if result.truth.bytes:
         assert size["estimate"] == result.truth.bytes
     else:
-        # How much zlib takes for an Inflater is not the program's to know; that it is the same for each is.
+        # The program does not know zlib's bytes for an Inflater, only that they are equal for each Inflater.
         assert size["estimate"] % result.truth.blocks == 0
 
 
@@ -138,7 +138,7 @@ def _sampled_run(item: pytest.Item) -> Case | None:
     if not item.name.startswith(f"{test_leak_is_the_first_suspect.__name__}["):
         return None
     case: Case = item.callspec.params["case"]  # type: ignore[attr-defined]
-    # The map's nodes are not what that program counts.
+    # That program does not count the map's nodes.
     return case if case.way == "run" and case.program != "thread-map" else None
 
 
@@ -153,7 +153,7 @@ def test_every_program_is_listed_and_tested() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_runs_and_tells_the_truth(name: str, jres: dict[int, Path], zoo: Zoo) -> None:
-    """Without offheap: the zoo itself must be sound before it judges anything."""
+    """Without offheap: the zoo itself must be sound before it judges offheap."""
     program = PROGRAMS[name]
     versions = [version for version in jres if version >= program.jdk]
     if not versions or (program.jdk > 11 and zoo.modern is None):
