@@ -1,4 +1,4 @@
-"""Programs that do to the hooks what production does: every block they leave is found, and no other."""
+"""Programs that strain the hooks as production does: every leaked block is found, and no other."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_preloaded(scenario: str, adversarial: Path, probe_library: Path, tmp_pa
 
 
 def test_each_caller_has_its_own_stack(adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
-    """Allocations by the same code at the same stack pointer, for two callers in turn."""
+    """The same code at the same stack pointer allocates for two callers in turn."""
     options = f"exact,dir={tmp_path}"
     run([adversarial, "callers"], {"LD_PRELOAD": str(probe_library), "OFFHEAP": options})
     live = newest_recording(tmp_path).live
@@ -100,7 +100,7 @@ def test_each_caller_has_its_own_stack(adversarial: Path, probe_library: Path, t
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "exec"])
 def test_attached(scenario: str, adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
-    """The same through patched GOT slots, put back at the end: what is allocated after it is not seen."""
+    """The same through patched GOT slots, restored at the end: later allocations are not recorded."""
     truth = run([adversarial, scenario, probe_library, f"exact,dir={tmp_path}"], {})
     found = newest_recording(tmp_path)
     assert found.info.ended == "detached"
@@ -114,7 +114,7 @@ def test_attached(scenario: str, adversarial: Path, probe_library: Path, tmp_pat
 def test_chained(
     scenario: str, allocator: str, adversarial: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """Another allocator preloaded behind the probe serves the blocks, and every one is still seen."""
+    """Another allocator, preloaded behind the probe, serves the blocks; the probe still sees every one."""
     name = needs.shared_library(allocator)
     truth = run(
         [adversarial, scenario],
@@ -127,7 +127,7 @@ def test_chained(
 
 
 def test_children_do_not_inherit_the_probe(adversarial: Path, probe_library: Path, tmp_path: Path) -> None:
-    """Each process a program starts would otherwise make a live file of its own."""
+    """Otherwise each process that a program starts would create its own live file."""
     run([adversarial, "vfork"], {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"dir={tmp_path}"})
     assert len(list(tmp_path.glob("*.live"))) == 1
 

@@ -1,4 +1,4 @@
-"""Commands that cannot end well say so before they start anything, in one line."""
+"""Commands that cannot succeed say so in one line before they start a program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _built(probe_library: Path) -> None:
 
 
 def refused(*arguments: str | Path, folder: Path, **variables: str) -> str:
-    """The one line of a command that starts nothing: its program would make the file `started`."""
+    """The one line of a command that starts no program: its program would create the file `started`."""
     outcome = subprocess.run(
         [*OFFHEAP, *map(str, arguments)],
         capture_output=True,
@@ -48,7 +48,7 @@ def refused(*arguments: str | Path, folder: Path, **variables: str) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        # /proc says of itself that it may be written.
+        # /proc claims to be writable.
         (["-o", "/proc/a.offheap"], "/proc/a.offheap"),
         (["-o", "a" * 300], "File name too long"),
         (["-o", "file/a.offheap"], "file"),
@@ -92,11 +92,11 @@ def test_a_full_file_system_is_found_before_the_start(tmp_path: Path) -> None:
 
 def test_what_was_tried_leaves_nothing_behind(tmp_path: Path) -> None:
     check_output(tmp_path / "a.offheap")
-    check_output(tmp_path / "app-1.4")  # no ending of a format
+    check_output(tmp_path / "app-1.4")  # not a format's extension
     assert not os.listdir(tmp_path)
     (tmp_path / "a.offheap").mkdir()
     with pytest.raises(UserError, match=r"exists already; choose another name with -o$"):
-        check_output(tmp_path / "a.offheap")  # no recording: nobody is told to remove it
+        check_output(tmp_path / "a.offheap")  # not a recording: the message must not advise to remove it
     assert os.listdir(tmp_path) == ["a.offheap"]
 
 
@@ -112,7 +112,7 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         (["report", "R", "-o", "a.html", "--format", "md"], "a.html"),
         (["report", "R", "-o", "a.md", "--open"], "--open shows an HTML file"),
         (["report", "R", "-o", "-", "--open"], "--open shows an HTML file"),
-        (["report", "/missing", "-o", "/proc/a.html"], "/proc/a.html"),  # before it is read
+        (["report", "/missing", "-o", "/proc/a.html"], "/proc/a.html"),  # fails before it reads
         (["diff", "R", "R", "-o", "a.md"], "a diff is written as HTML: name it .html"),
         (["diff", "/missing", "R", "-o", "/proc/a.html"], "/proc/a.html"),
         (["nmt", "1", "-o", "a.csv"], "a baseline is JSON: name it .json"),
@@ -145,7 +145,7 @@ def test_a_time_to_wait_is_above_zero() -> None:
 
 def test_a_python_that_is_not_there_is_named() -> None:
     needs.program("make")
-    # Below another make it would say which folder it enters.
+    # A make below another make prints the folder that it enters.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     for target in ("help", "test"):
         command = ["make", "PYTHON=nonesuch", target]
@@ -174,7 +174,7 @@ def test_a_machine_without_a_python_is_told(tmp_path: Path) -> None:
 
 
 def test_the_report_opens_in_the_browser(recording: Path, tmp_path: Path) -> None:
-    """Even one that is waited for, and runs for as long as the user reads."""
+    """Even a browser that the command waits for, which runs for as long as the user reads."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho $$ "$@" > {tmp_path}/opened\nexec sleep 60\n')
     browser.chmod(0o755)

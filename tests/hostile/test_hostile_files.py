@@ -1,4 +1,4 @@
-"""Files that a hostile process names: none holds offheap up, costs it gigabytes, or is opened unchecked."""
+"""Files that a hostile process names: none blocks offheap, costs it gigabytes, or is opened unchecked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offheap.proc import opening, root
 from offheap.proc.elf import ElfImage
 from offheap.proc.maps import Mapping
 
-# Far more than it takes on a busy machine, and far less than for ever.
+# Far more than the commands take on a busy machine, so that only a hang fails.
 SECONDS = 60.0
 
 
@@ -42,7 +42,7 @@ def run(*arguments: object, status: int = 0) -> str:
 
 
 def mapping(path: Path, inode: int, permissions: str = "rw-s") -> Mapping:
-    """As /proc/PID/maps had it before another file took the name."""
+    """The line of /proc/PID/maps before another file took the name."""
     return Mapping(0x7F0000000000, 0x7F0000001000, permissions, 0, "00:01", inode, str(path), False)
 
 
@@ -50,7 +50,7 @@ def mapping(path: Path, inode: int, permissions: str = "rw-s") -> Mapping:
 
 
 def test_a_fifo_in_the_place_of_a_release_file(folder: Path) -> None:
-    """Whoever asks for the JVMs of the machine looks at X/release beside a mapped X/lib/server/libjvm.so."""
+    """A command that lists JVMs reads X/release beside a mapped X/lib/server/libjvm.so."""
     library = fake_jdk(folder / "X")
     os.mkfifo(folder / "X" / "release")
     with hostile_process(library) as process:
@@ -63,14 +63,14 @@ def test_a_fifo_in_the_place_of_a_release_file(folder: Path) -> None:
 
 
 def _timed(code: str, *arguments: object) -> str:
-    """Runs Python that hangs where the file is opened as usual, which nothing but SIGKILL ends."""
+    """Runs Python code that would hang in a plain open(); only SIGKILL ends such a hang."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     return outcome.stdout
 
 
 def test_a_fifo_at_the_live_path(folder: Path) -> None:
-    """The name led to the live file when the memory map was read, and leads to a FIFO when it is opened."""
+    """The name leads to the live file when the memory map is read, and to a FIFO when it is opened."""
     os.mkfifo(folder / "a.live")
     code = (
         "import sys; from offheap.probe import control as probe; from offheap.proc.maps import Mapping\n"
@@ -102,7 +102,7 @@ def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
 
 
 def _opened(watched: Path, look: Sequence[str]) -> bool:
-    """Whether a command opens the file, as inotify(7) tells."""
+    """Whether a command opens the file, by inotify(7)."""
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -117,7 +117,7 @@ def _opened(watched: Path, look: Sequence[str]) -> bool:
 
 
 def test_a_module_that_is_no_regular_file_is_not_opened(folder: Path) -> None:
-    """To open a device may do something: rewind a tape, arm a watchdog."""
+    """Opening a device may have an effect: rewind a tape, arm a watchdog."""
     os.mkfifo(folder / "device.so")
     writer = LiveFileWriter()
     stack = writer.stack(hook("malloc"), native(writer.module(str(folder / "device.so"), b"\1" * 20), 0x100))
@@ -129,7 +129,7 @@ def test_a_module_that_is_no_regular_file_is_not_opened(folder: Path) -> None:
 
 
 def test_below_another_root_links_lead_nowhere_else(folder: Path) -> None:
-    """An absolute link of a container's is its own: it does not lead into our files."""
+    """An absolute link in a container stays within the container's root."""
     jail = folder / "jail"
     (jail / "etc").mkdir(parents=True)
     (jail / "etc" / "release").write_text("theirs")
@@ -158,7 +158,7 @@ def test_below_another_root_links_lead_nowhere_else(folder: Path) -> None:
 @pytest.mark.parametrize("old", [False, True], ids=["openat2", "older kernels"])
 def test_what_the_helper_opens(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if old:
-        # What a kernel before 5.6 says, or a seccomp filter that does not know the call (EPERM).
+        # ENOSYS, as from a kernel before 5.6; a seccomp filter without the call returns EPERM.
         monkeypatch.setattr(opening, "_openat2", lambda *arguments: (-1, 38))
     file = tmp_path / "file"
     file.write_bytes(b"12345")
@@ -189,7 +189,7 @@ def test_what_the_helper_opens(old: bool, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def sparse_libjvm(path: Path, size: int) -> None:
-    """An ELF file whose exported symbols fill `size` bytes, of which the disk has none."""
+    """An ELF file whose exported symbols fill `size` bytes of holes: the disk stores none."""
     names = b"\0.dynsym\0.dynstr\0.shstrtab\0"
     strings = b"\0gHotSpotVMStructs\0"
     rows = size // 24
@@ -249,7 +249,7 @@ def test_many_large_modules_do_not_add_up(tmp_path: Path) -> None:
 
 @pytest.fixture
 def silent(tmp_path: Path) -> Iterator[Path]:
-    """A FUSE file system whose server reads no request: to look anything up there waits for ever."""
+    """A FUSE file system whose server reads no request: any lookup in it blocks for ever."""
     needs.root("to mount a file system")
     place = tmp_path / "silent"
     place.mkdir()
@@ -265,7 +265,7 @@ def silent(tmp_path: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        os.close(device)  # ends whoever waits
+        os.close(device)  # ends every waiting process
         library.umount2(os.fsencode(place), 2)
 
 
@@ -282,7 +282,7 @@ def test_a_file_system_that_never_answers(silent: Path, folder: Path) -> None:
 
 
 def test_another_users_file_is_no_live_file(folder: Path) -> None:
-    """A process may map a file of anybody's: what it writes itself is its own."""
+    """A process may map any user's file; its own live file belongs to its own user."""
     needs.root("to have another user's process")
     writer = LiveFileWriter()
     live_file = writer.write(folder / "offheap-1-0123456789abcdef.live")

@@ -1,4 +1,4 @@
-"""JVMs in places that lack what the probe would like to have: they run as without it, losses are stated."""
+"""JVMs that lack resources the probe wants: they run as without the probe, and losses are stated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from offheap.probe import control, library
 pytestmark = pytest.mark.usefixtures("probe_library")
 
 MIB = 1 << 20
-# So that a JVM takes as much of its memory as another one of the same kind.
+# These options make the memory use of two JVMs of one kind equal.
 STEADY = ("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-XX:ActiveProcessorCount=2")
 
 
@@ -51,7 +51,7 @@ def scarce(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(
     command: Sequence[str | Path], folder: Path, variables: Mapping[str, str], confine: Callable[[], None]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A JVM that has said "ready"; `confine` is called in its process before it is a JVM."""
+    """A JVM that has printed "ready"; `confine` runs in its process before exec."""
     with open(folder / "stderr", "w") as complaints:
         process = subprocess.Popen(
             command,
@@ -92,9 +92,9 @@ def stress(
     before: Callable[[], object] = nothing,
     meanwhile: Callable[[subprocess.Popen[str]], object] = lambda process: None,
 ) -> str:
-    """Runs the stress program and returns what stands on stderr.
+    """Runs the stress program and returns its stderr.
 
-    `before` is called when the JVM waits for its stress, `meanwhile` when that has begun; it goes on until
+    `before` runs while the JVM waits for the stress, `meanwhile` during the stress; the stress lasts until
     `meanwhile` has returned.
     """
     command: list[str | Path] = [java, "-Xmx192m", "-XX:+UseSerialGC", f"-javaagent:{jar}"]
@@ -130,7 +130,7 @@ def test_full_tables(
 def test_a_file_system_that_fills_up(
     kind: FileSystem, version: int, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """The live file gets its pages as it needs them: where none are left, a write would be SIGBUS."""
+    """The live file gets its pages on demand: with no space left, a write would be SIGBUS."""
     with small_file_system(kind, tmp_path, 24) as place:
 
         def fill() -> None:
@@ -149,7 +149,7 @@ def test_a_file_system_that_fills_up(
 
 
 def refusal(pid: int, options: str = "interval=16384") -> str:
-    """Why the probe does not come in; "" when it has come in, recorded and gone out again."""
+    """The reason why the probe refuses to start; "" if it has started, recorded and stopped."""
     try:
         live_file = control.start(pid, options).live_file
     except UserError as error:
@@ -162,7 +162,7 @@ def refusal(pid: int, options: str = "interval=16384") -> str:
     return ""
 
 
-# What it can do without; without madvise and fstatfs it does not record (test_hostile_places.py).
+# Calls that the probe does not need; without madvise and fstatfs it does not record (test_hostile_places.py).
 DISPENSABLE = [number for wish, number in WISHES.items() if wish not in ("madvise", "fstatfs")]
 
 
@@ -205,7 +205,7 @@ def test_attach_under_seccomp(version: int, jre: Callable[[int], Path], jar: Pat
 def test_attaches_that_are_refused(
     version: int, jre: Callable[[int], Path], jar: Path, tmp_path: Path
 ) -> None:
-    """Over and over, in the middle of the JVM's events: a refusal unloads nothing that a thread is in."""
+    """Many refusals during JVM events: a refusal unloads no code that a thread runs."""
     codes: list[int] = []
 
     def attach(process: subprocess.Popen[str]) -> None:
@@ -228,9 +228,9 @@ def hold(
     ready: Callable[[int], object] = lambda pid: None,
     full: Callable[[int], object] = lambda pid: None,
 ) -> int:
-    """Runs the program that uses something up.  How many blocks it held then.
+    """Runs the program that exhausts a resource, and returns the number of blocks that it held.
 
-    `ready` is called with its pid before it begins, `full` while it has them.
+    `ready` gets its pid before the program begins, `full` while it holds the blocks.
     """
     command: list[str | Path] = [java, *options, "-XX:MaxDirectMemorySize=4g", "-cp", scarce, "Scarce", what]
     with started(command, folder, variables, confine) as process:
@@ -251,7 +251,7 @@ def recorded(folder: Path, size: int) -> int:
 
 
 def leave_address_space(pid: int) -> None:
-    """For 64 MiB more, which is what malloc then has."""
+    """Limits the address space to 64 MiB more, all that malloc has left."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + 64 * MIB
     resource.prlimit(pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -265,7 +265,7 @@ def give_address_space(pid: int) -> None:
 def test_address_space_that_runs_out(
     version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """In the middle of the recording; and an attach then is refused, and done when there is room again."""
+    """It runs out during the recording; an attach is refused then, and succeeds when there is room again."""
     java, alone, preloaded, attached = jre(version), tmp_path / "a", tmp_path / "p", tmp_path / "t"
     for folder in (alone, preloaded, attached):
         folder.mkdir()
@@ -302,7 +302,7 @@ def test_address_space_that_runs_out(
 
 
 def leave_one_descriptor(pid: int) -> None:
-    """For the connection that asks; the one of the request before may be closed late."""
+    """For the connection of a request; the connection of the request before may be closed late."""
     folder, deadline = Path(f"/proc/{pid}/fd"), time.monotonic() + 60
     used: dict[int, str] = {}
     while True:
@@ -346,7 +346,7 @@ def test_file_descriptors_that_run_out(
 def test_near_the_memory_limit_of_its_cgroup(
     version: int, jre: Callable[[int], Path], scarce: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """16 MiB are enough for the probe: its tables are smaller than the 4.7 MiB that they take elsewhere."""
+    """16 MiB are enough for the probe: its tables are smaller than the 4.7 MiB of an unlimited process."""
     options = (*STEADY, "-XX:ReservedCodeCacheSize=16m")
     run = partial(hold, jre(version), scarce, what="32", options=options)
 

@@ -1,7 +1,7 @@
-"""A neighbour who calls everything so that it steers terminals, pages, spreadsheets and parsers.
+"""A process whose names all try to steer terminals, pages, spreadsheets and parsers.
 
 One real JVM, in every command and format: its folder, main class, method, source file, threads, arguments, a
-mapped file, its process and the Java version that it publishes are all hostile, as far as they may be.
+mapped file, its process and its published Java version are hostile, as far as each allows.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def strings(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command wrote, undecoded bytes and all."""
+    """The output of a command, with undecoded bytes."""
 
     status: int
     out: str
@@ -78,10 +78,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Case:
-    """A command; {pid} and {recording} stand for what they say.
+    """A command; {pid} and {recording} stand for their values.
 
-    shows     names that it must show: in text as people may see them, in JSON as they are
-    statuses  what it may exit with
+    shows     names that it must show: in text as a reader may see them, in JSON unchanged
+    statuses  exit statuses that are allowed
     allowed   control characters that it may write
     """
 
@@ -97,7 +97,7 @@ class Case:
 
 @dataclass
 class Neighbour:
-    """The JVM, and the folder in which everything is."""
+    """The JVM, and the folder of all its files."""
 
     pid: int
     folder: Path
@@ -115,11 +115,11 @@ class Neighbour:
             cwd=self.folder,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            # Tables fold long names: here they must be found again.
+            # Tables fold long names, which a search would not find.
             env={**os.environ, "COLUMNS": "800"},
             timeout=120,
         )
-        # Strictly UTF-8, and line ends as they are.
+        # Strict UTF-8, and no translation of line ends.
         said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
         self.said[command] = said
         return said
@@ -137,7 +137,7 @@ LIVE = (
     Case("where --all --no-attach --json", (CLASS,)),
     Case("where {pid} --watch 1500ms --every 500ms --full", (CLASS, MAPPED)),
     Case("where {pid} --histogram 500ms", (CLASS,)),
-    Case("nmt {pid} --detail", allowed="\t"),  # the JVM sets them
+    Case("nmt {pid} --detail", allowed="\t"),  # the JVM prints tabs
     Case("nmt {pid} -o base.json"),
     Case("nmt {pid} --json", (CLASS,)),
     Case("trim {pid}", (CLASS,)),
@@ -163,7 +163,7 @@ RECORDED = (
     Case("diff {recording} --from 3s --all --full", (SITE, FILE)),
     Case("diff {recording} --from 3s --json", (SITE,)),
     Case("diff {recording} --from 3s -o diff.html"),
-    # A leak, or growing: no collection may have come in those seconds.
+    # A leak, or growing: those seconds may have no collection.
     Case("check {recording} --junit check.xml --github --ignore evil\x1b[2J.supp", (SITE,), (1, 3)),
     Case("check {recording} --json --github", (SITE,), (1, 3)),
     Case("report {recording}"),
@@ -176,7 +176,7 @@ RECORDED = (
     Case("where {recording}", (CLASS,)),
     Case("where {recording} --json", (CLASS,)),
 )
-# Their own texts, and none of anybody's.
+# These print offheap's own texts and no name of a process.
 NAMELESS = {"demo", "env", "completion"}
 
 
@@ -218,7 +218,7 @@ def neighbour(
 
 @pytest.fixture(scope="module")
 def said(neighbour: Neighbour, probe_library: Path) -> dict[str, Said]:
-    """What every command says, by command: most take a second, of which two CPUs do several."""
+    """The output of every command, by command: most take a second, and two CPUs run several at once."""
     assert probe_library
     attach = f"attach {{pid}} --exact --every 300ms --duration {SECONDS}s -o {{recording}}"
     with ThreadPoolExecutor(3) as pool:
@@ -233,7 +233,7 @@ def said(neighbour: Neighbour, probe_library: Path) -> dict[str, Said]:
 
 
 def scrape(neighbour: Neighbour) -> None:
-    """The OpenMetrics as Prometheus gets them, as another command's words."""
+    """The OpenMetrics that Prometheus gets, as the output of one more command."""
     server = subprocess.Popen(
         [*OFFHEAP, "where", str(neighbour.pid), "--no-attach", "--serve", ":0"], stdout=subprocess.PIPE
     )
@@ -319,7 +319,7 @@ def test_a_page_shows_names_as_text(
     assert said
     path = neighbour.folder / page
     assert steering(path.read_bytes().decode().replace("\t", "")) == ""
-    # The fixture knows a page by its address, which is another for such a folder.
+    # The fixture finds a page by its address, which differs for a folder with such a name.
     plain = neighbour.folder.parent / page
     plain.write_bytes(path.read_bytes())
     shown = open_report(plain)
@@ -368,7 +368,7 @@ def test_the_live_view_and_what_it_writes(
         terminal.press("q")
         terminal.press("q")
         terminal.process.wait(60)
-        raw = terminal.raw.replace("\x1b]22;default\x07", "")  # Textual's: the mouse pointer's shape
+        raw = terminal.raw.replace("\x1b]22;default\x07", "")  # Textual's own: the mouse pointer's shape
     assert not re.search(r"\x1b[]c]|[\x07\x80-\x9f\u2028\u2066]|\u202e|\x1b\[2J.*evil", raw)
     (table,) = folder.glob("*.csv")
     (stack,) = folder.glob("*.txt")

@@ -1,4 +1,4 @@
-"""Where the probe lacks what it would like to have: the program runs as without it, losses are stated."""
+"""Programs that lack resources the probe wants: they run as without the probe, and losses are stated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print("lived")
 def allocate(
     library: Path, options: str, *, script: str = ALLOCATING, before: Callable[[], object] | None = None
 ) -> str:
-    """Runs a Python program that leaves 6,000 blocks of 5,000 bytes; returns what stands on stderr."""
+    """Runs a Python program that leaves 6,000 blocks of 5,000 bytes; returns its stderr."""
     outcome = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "LD_PRELOAD": str(library), "OFFHEAP": options},
@@ -56,7 +56,7 @@ def leaked(folder: Path) -> int:
 
 
 def test_the_memory_limit_of_its_cgroup(probe_library: Path) -> None:
-    """The kernel kills what leaks, as it would without the probe; all that was recorded can be read."""
+    """The kernel kills the leaking program, as it would without the probe; all records are readable."""
     script = """
 import ctypes
 libc = ctypes.CDLL(None)
@@ -87,7 +87,7 @@ while True:
 
 
 def test_no_address_space(probe_library: Path, tmp_path: Path) -> None:
-    """Room for the program and not for the live file: nothing is recorded."""
+    """Room for the program but not for the live file: nothing is recorded."""
     limit = 600 << 20
     before = lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))  # noqa: E731
     said = allocate(probe_library, f"exact,blocks=67108864,dir={tmp_path}", before=before)
@@ -96,7 +96,7 @@ def test_no_address_space(probe_library: Path, tmp_path: Path) -> None:
 
 
 def test_address_space_for_the_live_file_and_little_more(probe_library: Path, tmp_path: Path) -> None:
-    """Where the tables that go with it find no room, the live file must not stay behind."""
+    """If the live file's tables do not fit, the live file must not stay behind."""
     variables = {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"stacks=1048576,dir={tmp_path}"}
 
     def run(limit: int) -> tuple[str, list[Path]]:
@@ -116,7 +116,7 @@ def test_address_space_for_the_live_file_and_little_more(probe_library: Path, tm
     limit = whole.stat().st_size
     whole.unlink()
     refusals = 0
-    # By less than what the tables take, which is 8 MiB.
+    # The step is smaller than the tables (8 MiB).
     while (answer := run(limit))[0]:
         assert answer == ("offheap: there is no address space for the live file; nothing is recorded\n", [])
         refusals += 1
@@ -125,13 +125,13 @@ def test_address_space_for_the_live_file_and_little_more(probe_library: Path, tm
 
 
 def test_address_space_that_runs_out(probe_library: Path, tmp_path: Path) -> None:
-    """In the middle of the recording: malloc gives as much as without the probe, then NULL."""
+    """It runs out during the recording: malloc gives as much as without the probe, then NULL."""
     program = compile_c([AGENTS / "fill.c"], tmp_path / "fill", libraries=["pthread"])
     counts: list[int] = []
     for variables in ({}, {"LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={tmp_path}"}):
         outcome = subprocess.run(
             [program],
-            # Whether a thread's arena, of 64 MiB, finds room is a matter of chance.
+            # Chance decides whether a second arena (64 MiB) fits.
             env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.arena_max=1", **variables},
             capture_output=True,
             text=True,
@@ -146,15 +146,15 @@ def test_address_space_that_runs_out(probe_library: Path, tmp_path: Path) -> Non
 
 
 def test_no_file_descriptors(probe_library: Path, tmp_path: Path) -> None:
-    """/proc/self/maps cannot be opened any more, by which stacks of threads and of libraries are found."""
+    """The probe finds stacks of threads and libraries by /proc/self/maps, which cannot be opened here."""
     script = "import os\ntry:\n  while True: os.dup(1)\nexcept OSError: pass\n" + ALLOCATING
-    script = "import ctypes, threading\n" + script  # what takes a descriptor itself
+    script = "import ctypes, threading\n" + script  # modules that take a descriptor themselves
     before = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))  # noqa: E731
     allocate(probe_library, f"exact,dir={tmp_path}", script=script, before=before)
     assert leaked(tmp_path) == 6000
 
 
-# Without them it could not tell a full disk, or keep a forked child out of its parent's live file.
+# Without these two the probe could not notice a full disk, or keep a forked child out of the live file.
 REFUSED = ("madvise", "fstatfs", "all")
 
 
@@ -199,7 +199,7 @@ def test_odd_folders(name: str, probe_library: Path, tmp_path: Path) -> None:
 
 
 def test_a_set_user_id_program_does_not_load_it(probe_library: Path, tmp_path: Path) -> None:
-    """By a path, as `offheap run` asks for it; the dynamic linker sees to that."""
+    """By a path, as in `offheap run`; the dynamic linker refuses it."""
     needs.root("to make a program set-user-ID")
     tmp_path.chmod(0o777)
     program = Path(shutil.copy(shutil.which("env") or "/usr/bin/env", "/var/tmp/offheap-set-user-id"))
@@ -226,11 +226,11 @@ def test_a_set_user_id_program_does_not_load_it(probe_library: Path, tmp_path: P
         shutil.rmtree("/var/tmp/offheap-set-user-id-live", ignore_errors=True)
 
 
-# What glibc ships, and nobody needs.
+# Libraries that glibc ships and no program needs.
 SPARE = ("libpcprofile.so", "libmemusage.so")
 
-# In a mount namespace of its own: the probe in the place of a library from one of glibc's trusted folders,
-# with the mark of what set-user-ID programs may be made to load.
+# In a mount namespace of its own: the probe replaces a library in one of glibc's trusted folders, and has
+# the mode bit that lets set-user-ID programs load it.
 TRUSTED = """
 set -e
 mount -t tmpfs -o size=64m,mode=755 none "$1"
@@ -243,7 +243,7 @@ echo files: $(ls "$1/live" | wc -l)
 """
 
 
-# The first shows that the probe would record, and the second that it is there and does not.
+# The first case shows that the probe records, the second that it is loaded and does not record.
 @pytest.mark.parametrize(("mode", "user", "files"), [("755", 65534, 1), ("4755", 0, 0)])
 def test_a_set_user_id_program_that_loads_it(mode: str, user: int, files: int, probe_library: Path) -> None:
     needs.namespaces("mount")

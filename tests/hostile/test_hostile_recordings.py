@@ -1,4 +1,4 @@
-"""Small files that claim to be huge: reading them takes bounded memory, and one line says what is wrong."""
+"""Small files that claim to be huge: reading takes bounded memory, and one line states the fault."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ONE = "SELECT old.* FROM (SELECT * FROM old LIMIT 1) old"
 
 
 def refused(path: Path, *, most: int = MOST) -> str:
-    """The one line in which a command refuses the recording; it takes little time and memory."""
+    """The one line in which a command refuses the recording; the command takes little time and memory."""
     its = measured(offheap("summary", str(path)), SECONDS)
     assert (its.status, its.stdout, its.stderr.count("\n")) == (2, "", 1), its.stderr
     assert str(path) in its.stderr
@@ -61,7 +61,7 @@ def test_stacks_that_share_their_frames(tmp_path: Path) -> None:
 
 
 def sparse(path: Path, section: Section, rows: int, row: np.void, at: int) -> None:
-    """Gives a section of a live file `rows` rows at the file's end, all holes but for one."""
+    """Gives a section of a live file `rows` rows at the file's end, all holes but one."""
     dtype = contract.ROWS[section]
     with path.open("r+b") as file:
         header = np.frombuffer(file.read(contract.HEADER_BYTES), contract.HEADER).copy()
@@ -98,7 +98,7 @@ def test_sparse_methods(tmp_path: Path) -> None:
 
 
 def overlapping_names(writer: LiveFileWriter) -> None:
-    """4,000 properties, each a text of half a megabyte that shares all but its first byte with the next."""
+    """4,000 properties, each half a megabyte of text that shares all but its first byte with the next."""
     text = writer.string("x" * (512 << 10))
     writer.rows[Section.PROPERTIES] = [(text + n, text + n + 1) for n in range(0, 4000, 2)]
 
@@ -148,7 +148,7 @@ def recording(tmp_path: Path) -> Path:
     """A small recording of a live file, as the recorder writes it."""
     from offheap.recording.capture.recorder import record
 
-    writer = LiveFileWriter(pid=1 << 22, process_start=1)  # of nobody that lives
+    writer = LiveFileWriter(pid=1 << 22, process_start=1)  # no process has this PID
     stack = writer.stack(hook("malloc"), java(writer.method("Lcom/example/Main;", "run"), 0))
     writer.block(0x1000, 100, stack)
     writer.count(stack, 1, 1, 100)
@@ -159,7 +159,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def replace(recording: Path, table: str, query: str) -> Path:
-    """Gives a table the rows of a query over its own, called `old`."""
+    """Gives a table the rows of a query over its own rows, called `old`."""
     path = recording / f"{table}.parquet"
     if (recording / table).is_dir():
         (part,) = parts(recording / table)
@@ -221,7 +221,7 @@ def test_a_part_that_is_a_fifo(recording: Path) -> None:
     (part,) = parts(recording / "series")
     part.path.unlink()
     os.mkfifo(part.path)
-    # `parts` passes over what is empty, as a power failure leaves it; a link to a FIFO is no different.
+    # `parts` skips empty parts, which a power failure leaves; a FIFO counts as one.
     outcome = subprocess.run(
         offheap("summary", str(recording)), capture_output=True, text=True, timeout=SECONDS
     )
@@ -254,7 +254,7 @@ def test_the_limit_can_be_raised(recording: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_allocation_that_fails_is_one_line(recording: Path) -> None:
-    """The last resort, where what was added up was too little: the limit of the process."""
+    """The process's limit is the last resort, when the estimate of the memory is too low."""
     code = (
         "import sys, numpy\n"
         "from pathlib import Path\n"
@@ -265,7 +265,7 @@ def test_an_allocation_that_fails_is_one_line(recording: Path) -> None:
         "        numpy.ones(1 << 30)\n"
         "except UserError as error:\n"
         "    print(error)\n"
-        "print(numpy.empty(3 << 27).nbytes)\n"  # the limit is as before
+        "print(numpy.empty(3 << 27).nbytes)\n"  # the limit is restored
     )
     outcome = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
@@ -277,7 +277,7 @@ def test_an_allocation_that_fails_is_one_line(recording: Path) -> None:
 
 
 def test_an_honest_recording_is_within_its_allowance(recording: Path) -> None:
-    """What is taken of it is less than half of what its size allows."""
+    """Reading it takes less than half of the allowance that its size gives."""
     opened = package.open(recording)
     assert opened.info.path == str(recording)
     with contextlib.closing(ParquetTables(recording)) as tables:

@@ -1,4 +1,4 @@
-"""What other local users, and a hostile JVM, may do to an offheap that runs as root: nothing that counts."""
+"""Other local users and a hostile JVM gain nothing from an offheap that runs as root."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder() -> Path:
 def test_another_users_lock_does_not_hold_up_an_attach(
     jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    """Every user may open, and lock, the folder of a process in /proc."""
+    """Every user may open and lock the folder of a process in /proc."""
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         code = f"held = os.open('/proc/{jvm.pid}', os.O_RDONLY); fcntl.flock(held, fcntl.LOCK_EX)\n"
         with hostile_process(code=code):
@@ -69,7 +69,7 @@ def test_two_of_one_user_still_take_turns(jre: Callable[[int], Path], waiting_cl
 
 
 def test_a_listener_that_takes_no_connection(folder: Path) -> None:
-    """Its queue is full: connect(2) would wait for ever."""
+    """Its queue is full: connect(2) would block for ever."""
     code = (
         "place = f'/tmp/.java_pid{os.getpid()}'\n"
         "listener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(0)\n"
@@ -92,7 +92,7 @@ def test_a_listener_that_takes_no_connection(folder: Path) -> None:
 
 
 def test_a_jvm_that_dies_while_it_answers(folder: Path) -> None:
-    """Its result code has come, and not what the agent returned: nothing was refused."""
+    """Its result code has arrived, the agent's result has not: this is not a refusal."""
     code = (
         "place = f'/tmp/.java_pid{os.getpid()}'\n"
         "listener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(1)\n"
@@ -112,7 +112,7 @@ def test_a_jvm_that_dies_while_it_answers(folder: Path) -> None:
 def test_attach_disabled_in_a_file(
     version: int, jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path
 ) -> None:
-    """The JVM's own flag says so, however it came; SIGQUIT would make it print its threads."""
+    """The JVM's own flag counts, from whatever source; SIGQUIT would make it print its threads."""
     (tmp_path / "arguments").write_text("# of a service\n-XX:-UsePerfData '-XX:+DisableAttachMechanism'\n")
     with waiting_jvm(jre(version), waiting_classes, f"@{tmp_path}/arguments") as jvm:
         mappings = maps.read(jvm.pid)
@@ -134,7 +134,7 @@ def test_attach_disabled_in_a_file(
 
 
 def test_where_options_stand(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
-    """What can be told without the JVM's memory, from variables and files; the last one counts."""
+    """Variables and files tell without the JVM's memory; the last option counts."""
     (tmp_path / "vm").write_text("-XX:-UsePerfData -XX:+DisableAttachMechanism")
     (tmp_path / "flags").write_text("+DisableAttachMechanism")
     (tmp_path / "jdk").write_text('"-XX:+DisableAttachMechanism"')
@@ -158,7 +158,7 @@ def test_where_options_stand(jre: Callable[[int], Path], waiting_classes: Path, 
 
 @pytest.mark.parametrize("held", [False, True], ids=["another command", "the command that placed it"])
 def test_a_copy_is_not_removed_through_a_link(held: bool, folder: Path) -> None:
-    """The target owns its copy's folder: it may put a link in its place before the copy is removed."""
+    """The target owns its copy's folder, and may replace it by a link before the copy is removed."""
     needs.root("to have another user's process")
     ours = folder / "ours"
     ours.mkdir()
@@ -179,7 +179,7 @@ def test_a_copy_is_not_removed_through_a_link(held: bool, folder: Path) -> None:
         finally:
             place.unlink(missing_ok=True)
         assert not library._placed
-        # Without such a trap both are gone.
+        # Without such a link both are removed.
         path = library._copy(library.probe_library(), target, Path("/tmp"), "/tmp")
         assert Path(path).read_bytes() == library.probe_library().read_bytes()
         library.remove_copy(target, path)
@@ -220,7 +220,7 @@ def test_idle_connections_cost_no_threads(server: tuple[subprocess.Popen[bytes],
     try:
         for number, one in enumerate(idle):
             if number % 3 == 0:
-                one.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # and no end of it
+                one.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # no end of the request
         assert "offheap_rss_bytes" in scrape(port)
         assert status.read(process.pid).threads <= before + 1
         open_now = len(os.listdir(f"/proc/{process.pid}/fd"))
@@ -236,11 +236,11 @@ def test_idle_connections_cost_no_threads(server: tuple[subprocess.Popen[bytes],
 
 
 def test_a_connection_that_is_dropped_as_it_speaks(server: tuple[subprocess.Popen[bytes], int]) -> None:
-    """In one round the oldest makes room for a new one, and has sent something."""
+    """In one round the oldest connection has sent data and makes room for a new one."""
     process, port = server
     idle = [socket.create_connection(("127.0.0.1", port), timeout=10)]
     try:
-        # Accepted one by one, the oldest first, once the server has seen them all.
+        # The server accepts them one by one, the oldest first, once it has seen them all.
         idle += [
             socket.create_connection(("127.0.0.1", port), timeout=10)
             for _ in range(bounded_server.MOST_CONNECTIONS - 1)
@@ -303,7 +303,7 @@ def test_it_is_quiet_when_the_port_is_taken() -> None:
 
 
 def test_the_hostile_process_is_nobodys(folder: Path) -> None:
-    """Otherwise these tests would show nothing."""
+    """With the same user, these tests would show nothing."""
     needs.root("to be another user")
     (folder / "f").write_bytes(b"x" * 4096)
     own(folder / "f")
@@ -315,7 +315,7 @@ def test_the_hostile_process_is_nobodys(folder: Path) -> None:
 def test_attach_that_leaves_its_probe_behind_says_so_by_its_status(
     jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path, probe_library: Path
 ) -> None:
-    """The JVM is stopped when its recording ends: nobody can take the probe out."""
+    """The JVM is stopped when its recording ends, so that no command can take the probe out."""
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         command = offheap("attach", str(jvm.pid), "--duration", "4s", "-o", tmp_path / "a.offheap", "--json")
         attach = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

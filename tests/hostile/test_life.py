@@ -1,4 +1,4 @@
-"""Whether the recorded process lives: by its descriptor, and where the kernel gives none."""
+"""Whether the recorded process lives: by its descriptor, or without one where the kernel gives none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offheap.probe.live_files import recorded_process
 from offheap.proc import status
 from offheap.recording.capture.process_exit import ProcessExit
 
-PIDFD_OPEN = 434  # of all architectures
+PIDFD_OPEN = 434  # the same on all architectures
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def seen_to_end(pid: int, start_ticks: int) -> tuple[bool, bool, bool]:
-    """Over at first; over when waited for a moment; over within 30 s of being killed."""
+    """Whether it is over at first, after a short wait, and within 30 s of being killed."""
     with ProcessExit(pid, start_ticks) as life:
         first, moment = life.over, life.over_within(0.05)
         os.kill(pid, signal.SIGKILL)
@@ -46,7 +46,7 @@ def test_the_end_is_seen(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_the_end_is_seen_without_a_descriptor_of_the_process(sleeper: subprocess.Popen[bytes]) -> None:
-    """As on Linux before 5.3, or where seccomp forbids it."""
+    """Linux before 5.3 has no such descriptor, and seccomp may forbid it."""
     with ProcessPoolExecutor(
         1, mp_context=get_context("spawn"), initializer=forbid, initargs=([PIDFD_OPEN],)
     ) as elsewhere:
@@ -64,7 +64,7 @@ def _refused() -> bool:
 
 
 def test_too_many_open_files_are_no_end(sleeper: subprocess.Popen[bytes]) -> None:
-    """A recorder that took it for one would remove the live file of a process that lives."""
+    """A recorder that takes this error for the end would remove the live file of a living process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as elsewhere:
         start = status.read(sleeper.pid).start_ticks
         assert elsewhere.submit(_alive_without_descriptors, sleeper.pid, start).result(60) == errno.EMFILE

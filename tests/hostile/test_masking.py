@@ -1,4 +1,4 @@
-"""Which values of arguments and properties look like secrets; that no recording or report has them."""
+"""Which values of arguments and properties look like secrets; no recording or report contains them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ PLAIN = [
 @pytest.mark.parametrize(("argument", "masked"), SECRETS)
 def test_what_looks_like_a_secret_is_masked(argument: str, masked: str) -> None:
     assert masking.arguments([argument]) == (masked,)
-    # Masked again it stays as it is: a report masks what a recording may have masked.
+    # Masking is idempotent: a report masks values that a recording may have masked.
     assert masking.arguments([masked]) == (masked,)
 
 
@@ -105,7 +105,7 @@ def test_properties() -> None:
 
 @pytest.fixture
 def live_file(tmp_path: Path) -> Path:
-    writer = LiveFileWriter(pid=1 << 22, process_start=1)  # of a process that has ended
+    writer = LiveFileWriter(pid=1 << 22, process_start=1)  # the process has ended
     words = ("java", "-Xmx64m", "-Ddb.password=hunter2", "com.example.Main", "--token", "hunter2")
     writer.property("cmdline", "\x1f".join(words))
     writer.property("java.version", "17.0.9")
@@ -144,7 +144,7 @@ def test_no_recording_and_no_report_has_them(
     assert "-Ddb.password=***" in meta
     assert '"main_class": "com.example.Main"' in meta
     assert not [text for text in written(recording) if "hunter2" in text]
-    # An older offheap did not mask what it wrote.
+    # An older offheap wrote values unmasked.
     (recording / "meta.json").write_text(meta.replace("***", "hunter2"))
     assert not [text for text in written(recording) if "hunter2" in text]
 
@@ -176,7 +176,7 @@ def test_recordings_and_reports_are_their_owners_alone(
     for path in (recording, *recording.rglob("*"), tmp_path / "a.html", tmp_path / "diff.html"):
         modes["folders" if path.is_dir() else "files"].add(stat.S_IMODE(path.stat().st_mode))
     assert modes == {"folders": {0o700}, "files": {0o600}}
-    # Whoever has opened a report to others wants the next one so, too.
+    # A user who opened a report to others wants the same of the next one.
     (tmp_path / "a.html").chmod(0o644)
     run(capfd, "report", recording, "-o", tmp_path / "a.html")
     assert stat.S_IMODE((tmp_path / "a.html").stat().st_mode) == 0o644
