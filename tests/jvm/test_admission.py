@@ -1,4 +1,4 @@
-"""Near the memory limit of its container no JVM is killed by the probe: it has smaller tables, or refuses."""
+"""The probe never gets a JVM near its container's memory limit killed: its tables shrink, or it refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offheap.proc import cgroup
 pytestmark = pytest.mark.usefixtures("probe_library")
 
 MIB = 1 << 20
-# So that a JVM takes as much of its memory as another one of the same kind.
+# These options make the memory use of two JVMs of one kind equal.
 STEADY = ("-Xms32m", "-Xmx32m", "-XX:+AlwaysPreTouch", "-XX:ReservedCodeCacheSize=16m")
 MODES = {"default": "budget=1%", "exact": "exact"}
 LIMITS = (4, 8, 16, 64)
@@ -54,7 +54,7 @@ def stop_and_remove(pid: int, started: control.Started) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_the_probe_needs_is_what_it_says(mode: str, jdk: Path, waiting_classes: Path) -> None:
-    """The figures of docs/reference.md and of section_sizes.c, measured as the kernel counts them."""
+    """The figures of docs/reference.md and of section_sizes.c, as the kernel counts them."""
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:
         assert jvm.answers()
         before = group.used()
@@ -91,7 +91,7 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
         assert room
         assert abs(room.left - above * MIB) < MIB
         if above == 4:
-            # It may be let in, and refuse when it finds that the JVM has taken some of it meanwhile.
+            # The probe may be loaded and then refuse, if the JVM takes part of the room in between.
             with pytest.raises(UserError, match=r"memory limit of .*--force"):
                 control.start(jvm.pid, MODES[mode])
         else:
@@ -110,7 +110,7 @@ def test_an_attach_near_the_limit(above: int, mode: str, jdk: Path, waiting_clas
 def test_the_variables_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, probe_library: Path, alone: int
 ) -> None:
-    """The probe decides alone, when the JVM has taken nothing yet."""
+    """The probe decides alone, before the JVM has taken any memory."""
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm", prefix="offheap-test-") as folder,
         memory_cgroup() as group,
@@ -130,7 +130,7 @@ def test_the_variables_near_the_limit(
 def test_a_run_near_the_limit(
     above: int, mode: str, jdk: Path, waiting_classes: Path, alone: int, tmp_path: Path
 ) -> None:
-    """The recorder is in the container as well, and refuses before it or the JVM are killed for it."""
+    """The recorder is in the same container, and refuses before the kernel kills it or the JVM."""
     with memory_cgroup() as group:
         group.limit(alone + above * MIB)
         command = [sys.executable, "-m", "offheap", "run", mode, "-o", str(tmp_path / "x.offheap"), "--"]
@@ -185,7 +185,7 @@ def test_who_shares_a_limit() -> None:
 
 
 def test_a_recorder_in_the_same_container(jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
-    """What it still grows by is left to it; the program is not the first that is killed."""
+    """The admission leaves room for the recorder's growth; otherwise the program would be killed first."""
     script = "import time\nfrom offheap.probe import admission\nimport sys\n"
     script += "try: print(admission.admit(int(sys.argv[1])).bytes)\nexcept Exception as error: print(error)"
     with memory_cgroup() as group, confined(jdk / "bin" / "java", waiting_classes, group) as jvm:

@@ -1,4 +1,4 @@
-"""A probe that cannot record leaves the JVM as it would be without it."""
+"""A probe that cannot record leaves the JVM as it would be without the probe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANNOT_CREATE = 104
 def test_an_agent_without_a_live_file_lets_the_jvm_start(
     version: int, jre: Callable[[int], Path], probe_library: Path
 ) -> None:
-    """What Agent_OnLoad answers but 0 ends the JVM before its main method."""
+    """Any result of Agent_OnLoad but 0 ends the JVM before its main method."""
     outcome = subprocess.run(
         [jre(version), f"-agentpath:{probe_library}=file=/nonexistent/a.live", "-version"],
         capture_output=True,
@@ -36,7 +36,7 @@ def test_an_agent_without_a_live_file_lets_the_jvm_start(
 def test_a_failed_attach_leaves_the_library(
     version: int, jre: Callable[[int], Path], waiting_classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """HotSpot closes a library whose Agent_OnAttach failed: another thread may be in an event of it."""
+    """HotSpot closes a library whose Agent_OnAttach fails, but another thread may be in an event of it."""
     copy = Path(shutil.copy(probe_library, tmp_path))
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         vm = AttachedVM(jvm.pid)

@@ -1,4 +1,4 @@
-"""The attach protocol against real JVMs, and the probe put in and taken out through it."""
+"""The attach protocol against real JVMs; the probe loaded and stopped through it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_commands_and_agents(
         assert "-XX:+UseSerialGC" in vm.jcmd("VM.flags")
         assert vm.version == (2 if version >= 24 else 1)
         assert vm.load_agent(agent, "0") == 0
-        # Loaded already: called again.
+        # The library is loaded already: the JVM calls it again.
         assert vm.load_agent(agent, "102") == 102
         assert jvm.answers()
-        # Attaching leaves nothing but HotSpot's own socket, and never a thread dump.
+        # Attaching leaves no file but HotSpot's own socket, and causes no thread dump.
         assert "Full thread dump" not in jvm.stderr()
         assert not list(Path("/tmp").glob(f".attach_pid{jvm.pid}"))
         assert not Path(f"/proc/{jvm.pid}/cwd/.attach_pid{jvm.pid}").exists()
@@ -87,7 +87,7 @@ def test_long_arguments_need_the_second_version(
         else:
             with pytest.raises(UserError, match="exceeds the 1024 bytes"):
                 vm.load_agent(agent, options)
-        # The very limit of the first version.
+        # The exact limit of version 1.
         assert vm.load_agent(agent, "7" + " " * 1023) == 7
         assert jvm.answers()
 
@@ -106,7 +106,7 @@ def test_the_second_version_on_the_wire(jre: Callable[[int], Path], waiting_clas
 def test_a_jvm_in_its_first_milliseconds(jre: Callable[[int], Path], waiting_classes: Path) -> None:
     for version in VERSIONS:
         with waiting_jvm(jre(version), waiting_classes, ready=False) as jvm:
-            # SIGQUIT before the handler is there would kill it.
+            # SIGQUIT kills a JVM that has no handler yet.
             assert f"JDK {version}." in AttachedVM(jvm.pid).jcmd("VM.version")
             assert jvm.process.poll() is None
 
@@ -120,7 +120,7 @@ def test_those_who_attach_at_the_same_time_take_turns(
         with waiting_jvm(jre(version), waiting_classes) as jvm, ThreadPoolExecutor(6) as pool:
             versions = pool.map(lambda pid: AttachedVM(pid).jcmd("VM.version"), [jvm.pid] * 6)
             assert all(f"JDK {version}." in answer for answer in versions)
-            assert jvm.answers()  # and that is the next line of its output
+            assert jvm.answers()  # and this is the next line of its output
 
 
 def test_a_socket_left_by_a_killed_jvm(jre: Callable[[int], Path], waiting_classes: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_socket_left_by_a_killed_jvm(jre: Callable[[int], Path], waiting_class
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(f"/tmp/.java_pid{jvm.pid}")
         assert "JDK 17." in AttachedVM(jvm.pid).jcmd("VM.version")
-    # And a JVM whose socket somebody removed opens it anew.
+    # A JVM whose socket was removed opens it again.
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         assert "JDK 17." in AttachedVM(jvm.pid).jcmd("VM.version")
         os.unlink(f"/tmp/.java_pid{jvm.pid}")
@@ -167,7 +167,7 @@ def test_root_attaches_to_another_users_jvm(jdk: Path, waiting_classes: Path) ->
 def test_a_jvm_in_a_container(jdk: Path, waiting_classes: Path) -> None:
     needs.namespaces("mount", "pid")
     wrapper = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c")
-    # Its /tmp is not ours, and it is process 1 there.
+    # The JVM has its own /tmp, and is process 1 there.
     classes = Path("/dev/shm") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     command = 'mount -t tmpfs none /tmp && cd /tmp && exec "$0" "$@"'

@@ -1,4 +1,4 @@
-"""Everything that can stand in the way of an attach: one line, status 2, the target unharmed."""
+"""Every obstacle to an attach: one line, status 2, the target unharmed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 
 
 def refusal(tmp_path: Path, who: str | int, *wrapper: str, command: Sequence[str] = ("attach",)) -> str:
-    """The line with which `offheap attach` refuses; it must be one line, status 2, nothing written."""
+    """The line with which `offheap attach` refuses: only one, with status 2 and no output file."""
     output = tmp_path / "refused.offheap"
     arguments = [
         *command,
@@ -62,7 +62,7 @@ def test_not_a_jvm(tmp_path: Path) -> None:
         line = refusal(tmp_path, process.pid)
         assert f"PID {process.pid} (sleep) is not a JVM" in line
         assert "offheap run" in line
-        # SIGQUIT would have ended it.
+        # SIGQUIT ends this process.
         assert process.poll() is None
     finally:
         process.kill()
@@ -85,7 +85,7 @@ def test_attach_disabled(jre: Callable[[int], Path], waiting_classes: Path, tmp_
             line = refusal(tmp_path, jvm.pid)
             assert "-XX:+DisableAttachMechanism" in line
             assert "offheap run" in line
-            # SIGQUIT would have made it print its threads.
+            # SIGQUIT makes this JVM print its threads.
             assert jvm.answers()
             assert jvm.stderr() == ""
     environment = {"JAVA_TOOL_OPTIONS": "-XX:+DisableAttachMechanism"}
@@ -112,7 +112,7 @@ def test_a_jvm_without_a_handler_for_sigquit(
 ) -> None:
     with waiting_jvm(jre(version), waiting_classes, "-Xrs") as jvm:
         assert not status.read(jvm.pid).catches(signal.SIGQUIT)
-        # It listens from its start instead.
+        # With -Xrs it listens from its start instead.
         assert f"JDK {version}." in AttachedVM(jvm.pid).jcmd("VM.version")
         Path(f"/tmp/.java_pid{jvm.pid}").unlink()
         line = refusal(tmp_path, jvm.pid)
@@ -128,7 +128,7 @@ def test_a_stopped_jvm(jre: Callable[[int], Path], waiting_classes: Path, tmp_pa
         assert f"kill -CONT {jvm.pid}" in refusal(tmp_path, jvm.pid)
         os.kill(jvm.pid, signal.SIGCONT)
         assert jvm.answers()
-        # No SIGQUIT was left pending.
+        # No SIGQUIT is pending.
         assert "Full thread dump" not in jvm.stderr()
 
 
@@ -136,7 +136,7 @@ def test_a_jvm_that_does_not_answer_in_time(jre: Callable[[int], Path], waiting_
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         vm = AttachedVM(jvm.pid, reply_seconds=0.5)
         assert "JDK 17." in vm.jcmd("VM.version")
-        # A connection that says nothing keeps the only listening thread busy.
+        # A silent connection keeps the only listening thread busy.
         with socket.socket(socket.AF_UNIX) as silent:
             silent.connect(f"/tmp/.java_pid{jvm.pid}")
             started = time.monotonic()
@@ -165,7 +165,7 @@ def test_another_architecture(tmp_path: Path) -> None:
         if architecture == "x86":
             _zig([*compiler, "-static", "-o", str(program)])
         else:
-            # What the kernel starts in place of musl's loader: it is mapped like that and sleeps.
+            # The kernel starts this program in place of musl's loader: its mapping is alike, and it sleeps.
             _zig([*compiler, "-static", "-o", str(loader)])
             dependency = tmp_path / "libpause.so"
             _zig([*compiler, "-shared", "-fPIC", "-o", str(dependency)])
@@ -225,7 +225,7 @@ def test_an_output_that_exists(jre: Callable[[int], Path], waiting_classes: Path
         )
         assert outcome.returncode == 2
         assert "exists already" in outcome.stderr
-        # The probe never came in.
+        # The probe is not loaded.
         assert control.loaded(jvm.pid) is None
 
 

@@ -1,4 +1,4 @@
-"""`offheap attach` and `detach` with the real probe: in, out, in again, and left by a dead recorder."""
+"""`offheap attach` and `detach` with the real probe: in, out, in again, and after a recorder's death."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_attach_records_and_leaves(
             assert found.info.interval_bytes == 4096
             assert found.info.java_version.split(".")[0] == str(version)
             assert jvm.answers()
-            # Idle, one copy however often it came, and no live file left.
+            # The probe is idle; one copy is loaded after any number of attaches, and no live file remains.
             left = control.loaded(jvm.pid)
             assert left
             assert left.libraries == (str(library.probe_library()),)
@@ -94,7 +94,7 @@ def test_keep_leaves_it_recording_until_detach(
         assert listed
         assert listed.recorded == "recording"
         assert Path(listed.live_file).is_file()
-        # Another attach continues with what is there, and says so.
+        # Another attach joins the running recording, and says so.
         told = offheap("attach", jvm.pid, "--keep", "--duration", "200ms", "-o", tmp_path / "b.offheap")
         assert "left recording by an earlier attach" in told.stderr
         assert recording.load(tmp_path / "b.offheap").info.mode == "exact"
@@ -136,7 +136,7 @@ def test_a_killed_recorder_is_followed_by_the_next(
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         recorder = subprocess.Popen([*OFFHEAP, "attach", str(jvm.pid), "-o", str(output)])
         wait_until(lambda: list(output.glob("*.json")))
-        # While it lives a second one is told to wait.
+        # A second recorder is refused while the first one lives.
         refused = offheap("attach", jvm.pid, "-o", tmp_path / "second.offheap", expect=2)
         assert (
             f"PID {jvm.pid} is already being recorded by another offheap (PID {recorder.pid})"
@@ -150,7 +150,7 @@ def test_a_killed_recorder_is_followed_by_the_next(
         told = offheap("attach", jvm.pid, "--duration", "200ms", "-o", tmp_path / "next.offheap")
         assert "left recording by an earlier attach" in told.stderr
         assert "the probe is stopped" in told.stdout
-        # Both recordings are of the same start.
+        # Both recordings have the same start.
         first, second = (recording.load(tmp_path / f"{name}.offheap").info for name in ("killed", "next"))
         assert first.start == pytest.approx(second.start, abs=0.01)
         assert not present.live_file.exists()
@@ -191,7 +191,7 @@ def test_a_preloaded_probe_is_recorded_and_stays(
         assert "has had the probe since it started" in told.stderr
         assert "the probe still records" in told.stdout
         assert recording.load(tmp_path / "a.offheap").info.entry == "preload"
-        # Stopped it stays, idle; and an attach starts that one again, loading no second copy.
+        # A stopped probe stays loaded and idle; an attach starts it again and loads no second copy.
         assert json.loads(offheap("detach", jvm.pid, "--json").stdout)["probe"] == "idle"
         told = offheap("attach", jvm.pid, "--json", "--duration", "200ms", "-o", tmp_path / "b.offheap")
         result = json.loads(told.stdout)
@@ -242,7 +242,7 @@ def test_small_java_threads_may_have_the_stack_of_the_probes(
 def test_newer_jvms_warn_of_the_probe_once(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    """HotSpot warns of every agent that it has no record of."""
+    """HotSpot warns of every agent that it has not seen before."""
     with waiting_jvm(jre(version), waiting_classes) as jvm:
         for _ in range(3):
             control.start(jvm.pid, "interval=4096").live_file.unlink()
@@ -254,7 +254,7 @@ def test_newer_jvms_warn_of_the_probe_once(
 def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    """Its complaints go to the program's own output."""
+    """The warnings of -Xcheck:jni go to the program's own output."""
     with waiting_jvm(jre(version), waiting_classes, "-Xcheck:jni") as jvm:
         for _ in range(2):
             control.start(jvm.pid, "interval=4096").live_file.unlink()
@@ -267,7 +267,7 @@ def test_a_jvm_that_checks_jni_has_nothing_to_complain_of(
 
 
 def killed_as_the_probe_begins(java: Path, classes: Path) -> bool:
-    """Whether the JVM died before the probe had answered, and then left nothing."""
+    """Whether the JVM died before the probe answered; no file may remain then."""
     with waiting_jvm(java, classes) as jvm, ThreadPoolExecutor(1) as pool:
         files = f"offheap-{jvm.pid}-*.live"
 
@@ -298,7 +298,7 @@ def test_a_jvm_that_is_killed_as_the_probe_begins_leaves_nothing(jdk: Path, wait
 def test_a_jvm_that_is_killed_once_the_probe_has_answered(
     jdk: Path, waiting_classes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it wrote until then is found by our own name for it."""
+    """The file that it wrote is found by offheap's name for it."""
     asked = control.ask
 
     with waiting_jvm(jdk / "bin" / "java", waiting_classes) as jvm:
@@ -331,7 +331,7 @@ def test_a_killed_jvm_of_roots_had_the_same_pid(jdk: Path, waiting_classes: Path
 @pytest.mark.parametrize("kind", ["root's", "rootless"])
 def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: Path, tmp_path: Path) -> None:
     needs.namespaces("mount", "pid")
-    # In a rootless one, our root is nobody: it may neither connect nor make a file.
+    # In a rootless container our root is nobody, without the right to connect or create a file.
     rootless = (*NOBODY, "unshare", "--user", "--map-root-user") if kind == "rootless" else ()
     possible = subprocess.run([*rootless, "ls", library.probe_library()], capture_output=True, text=True)
     if possible.returncode != 0:
@@ -339,7 +339,7 @@ def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: P
     classes = Path("/dev/shm") / waiting_classes.name
     shutil.copytree(waiting_classes, classes)
     package = library.probe_library().parent
-    # Its /tmp and our package's folder are others (/tmp last: the package may lie in it); /dev/shm is full.
+    # The JVM has its own /tmp and package folder (/tmp last: the package may lie in it); /dev/shm is full.
     script = (
         f"mount -t tmpfs none {package} && mount -t tmpfs none /tmp && cp -r {classes} /tmp/c && "
         'mount -t tmpfs -o size=1m none /dev/shm && cd /tmp && exec "$0" "$@"'
@@ -358,7 +358,7 @@ def test_a_container_with_its_own_files(kind: str, jdk: Path, waiting_classes: P
                 found = recording.load(output)
                 assert found.info.ended == "detached"
                 assert found.info.pid == 1
-                # Neither library nor live file stays behind.
+                # Neither library nor live file remains.
                 assert not [
                     file
                     for file in Path(f"/proc/{pid}/root/tmp").iterdir()
@@ -393,7 +393,7 @@ def test_no_room_anywhere(jdk: Path, waiting_classes: Path) -> None:
 
 
 def test_a_jvm_that_ends_during_the_start(jre: Callable[[int], Path], waiting_classes: Path) -> None:
-    # At whatever moment it dies, the caller gets one sentence.
+    # For every moment of the JVM's death, the caller gets one sentence.
     for delay in (0.0, 0.01, 0.03):
         with waiting_jvm(jre(17), waiting_classes) as jvm:
             killer = subprocess.Popen(["sh", "-c", f"sleep {delay}; kill -9 {jvm.pid}"])
@@ -416,7 +416,7 @@ def test_the_environment_starts_the_probe(
     shell = f'eval "$({sys.executable} -m offheap env --interval 4k --dir {tmp_path})"\nsh {script}\n'
     subprocess.run(["sh", "-c", shell], check=True, capture_output=True, timeout=60, env=quiet_environment())
     found = [recording.load(path) for path in sorted(tmp_path.glob("*.live"))]
-    # The script's own shell is recorded because it is the next program, `ls` is not.
+    # The script's own shell is recorded because it is the next program; `ls` is not recorded.
     (jvm,) = [each for each in found if each.info.java_version]
     assert jvm.info.java_version.startswith("21.")
     assert jvm.info.entry == "preload"

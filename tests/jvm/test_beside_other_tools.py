@@ -1,4 +1,4 @@
-"""The JVM's own tools, and others, at work while the probe comes in and goes out again."""
+"""The JVM's own tools, and other tools, run while the probe is attached and detached."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from offheap.recording.model import Recording
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 
-SECONDS = 240.0  # for what takes some 10 where nobody else wants the CPUs
+SECONDS = 240.0  # the tests take some 10 s on an idle machine
 TOOLS = (
-    "-Xlog:disable",  # what JFR says at its start has the time in it
+    "-Xlog:disable",  # JFR's message at its start contains the time
     "-XX:StartFlightRecording=settings=profile,dumponexit=true,filename=flight.jfr",
     "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0,quiet=y",
     "-XX:NativeMemoryTracking=detail",
@@ -40,7 +40,7 @@ TOOLS = (
 
 
 def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subprocess.Popen[str]:
-    """The stress program, about to begin."""
+    """The stress program, started and past its "ready"."""
     process = subprocess.Popen(
         command,
         env={**os.environ, **variables},
@@ -61,7 +61,7 @@ def start(command: Sequence[str | Path], folder: Path, **variables: str) -> subp
 def attach_and_detach(
     process: subprocess.Popen[str], enough: Callable[[], object] = lambda: True
 ) -> list[Recording]:
-    """Three times, and until there is `enough`; then tells the program to end.  Each recording is read."""
+    """Attaches three times, and until `enough`; then tells the program to end.  Each recording is read."""
     found: list[Recording] = []
     deadline = time.monotonic() + SECONDS
     while (len(found) < 3 or not enough()) and time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def attach_and_detach(
 
 
 def check_allocator(name: str, found: Recording) -> None:
-    """THEN it was there, and had malloc's place."""
+    """THEN the allocator is loaded, and has malloc's place."""
     assert any(name in Path(module.path).name for module in found.modules)
     assert any("allocator" in sentence for sentence in found.info.coverage), found.info.coverage
 
@@ -101,7 +101,7 @@ def check_flight(file: Path) -> None:
 def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     allocator: str, version: int, jre: Callable[[int], Path], jdk: Path, tmp_path: Path
 ) -> None:
-    """All at once, on the JREs that have a debugger's agent (11 and 17 here have none)."""
+    """All at once, on the JREs with a debugger agent (11 and 17 here have none)."""
     library = needs.shared_library(allocator)
     java, jar = jre(version), survival_matrix.compile_stress(jdk, tmp_path)
     command: list[str | Path] = [
@@ -126,7 +126,7 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
                 reports.append(AttachedVM(process.pid).jcmd("VM.native_memory summary scale=B"))
 
     asking = threading.Thread(target=ask)
-    # Whose last may be cut: the JVM has ended.
+    # The last of each may be cut, because the JVM ends.
     many = lambda: len(dumps) > 21 and len(reports) > 21  # noqa: E731
     try:
         asking.start()
@@ -149,12 +149,12 @@ def test_jfr_a_debugger_thread_dumps_and_another_allocator(
     for report in map(nmt.parse, reports[:-1]):
         assert report
         categories = sum(category.committed for category in report.categories.values())
-        assert categories == pytest.approx(report.committed, rel=0.01)  # they change while they are written
+        assert categories == pytest.approx(report.committed, rel=0.01)  # they change meanwhile
         assert report.categories["Java Heap"].reserved == 192 << 20
 
 
 def test_a_debugger_that_is_attached(jdk: Path, tmp_path: Path) -> None:
-    """jdb stops all threads, asks where they are, and lets them go on, all the while."""
+    """jdb stops all threads, asks where they are, and resumes them, again and again."""
     if not (jdk / "bin" / "jdb").exists():
         needs.skip("jdb in the JDK", needs.apt("jdb"))
     jar = survival_matrix.compile_stress(jdk, tmp_path)
@@ -235,10 +235,10 @@ def test_async_profiler_and_mimalloc(
     jdk: Path,
     tmp_path: Path,
 ) -> None:
-    """Its signals come in the middle of a walk of ours, and ask the JVM for the same stacks."""
+    """async-profiler's signals interrupt the probe's stack walks, and ask the JVM for the same stacks."""
     mimalloc = needs.shared_library("mimalloc")
     java, jar, profile = jre(version), survival_matrix.compile_stress(jdk, tmp_path), tmp_path / "cpu.txt"
-    # A timer of the process: perf events are for root alone, and timers of threads miss short-lived ones.
+    # A process timer: perf events need root, and thread timers miss short-lived threads.
     agent = f"-agentpath:{async_profiler}=start,event=itimer,interval=1ms,quiet,collapsed,file={profile}"
     command: list[str | Path] = [
         java,

@@ -1,4 +1,4 @@
-"""What only waits for a collection is no leak once one was asked for: direct buffers on real JVMs."""
+"""Memory that waits for a collection is no leak after a requested one: direct buffers on real JVMs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.recording.capture.live_source import follow
 
-SECONDS = "15s"  # in its first seconds a process must show more to be called leaking
+SECONDS = "15s"  # a process needs stronger evidence of a leak in its first seconds
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def suspects(*arguments: str | Path) -> dict[str, dict[str, Any]]:
-    """By blamed method: of those that share one, as HotSpot's own sites may, the one that allocated most."""
+    """By blamed method: of suspects with the same one (HotSpot's sites may share), the largest allocator."""
     done = run(offheap("leaks", *arguments, "--all", "--json"))
     ranked = json.loads(done.stdout)["suspects"]
     ranked.sort(key=lambda suspect: suspect["allocated_bytes"]["estimate"])
@@ -68,7 +68,7 @@ def test_an_attach_with_gc_accuses_only_what_survives(
     version: int, jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
 ) -> None:
     output = tmp_path / "buffers.offheap"
-    # The JVM collects when it is asked from outside, whatever this flag says to System.gc().
+    # The JVM collects on an outside request; this flag only concerns System.gc().
     with buffers(jre(version), classes, "-XX:+DisableExplicitGC") as pid:
         options = ["--duration", SECONDS, "--interval", "64KiB", "--gc", "-o", str(output)]
         run(offheap("attach", str(pid), *options))
@@ -79,7 +79,7 @@ def test_an_attach_with_gc_accuses_only_what_survives(
     assert "survived a full collection" in kept["why"]
     assert dropped["verdict"] in ("steady", "freed"), dropped
     until = kept["seconds_to_limit"]
-    # 6.4 MB a second at most, into 64 GiB.
+    # At most 6.4 MB a second, into 64 GiB.
     assert 64 * 2**30 / 8e6 < until["estimate"] < until["high"]
     assert dropped["seconds_to_limit"] is None
 
@@ -113,13 +113,13 @@ def test_a_live_file_is_judged_before_and_after_a_collection(
 def test_whoever_watches_knows_whether_the_jvm_collected(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
 ) -> None:
-    """Beside one who does not know it, and says leak with a doubt."""
+    """Another follower does not know the collections, and reports a leak with a doubt."""
     with buffers(jre(21), classes) as pid:
         live_file = control.start(pid, "interval=65536").live_file
         with closing(follow(live_file, jvm_counters)) as source, closing(follow(live_file)) as blind:
             watches = Follower(source), Follower(blind)
             deadline = time.monotonic() + 90
-            # On a machine that lets nobody run evenly, the first verdict may be another.
+            # On a machine with uneven load, the first verdict may differ.
             while True:
                 for watch in watches:
                     watch.advance()
@@ -142,7 +142,7 @@ def test_whoever_watches_knows_whether_the_jvm_collected(
 
 
 def _dropped(watch: Follower) -> list[Row]:
-    """The sites of the buffers that are dropped, who allocated most first; none before there are names."""
+    """The sites of dropped buffers, the largest allocator first; empty until frames have names."""
     view = watch.view()
     rows = map(view.row, range(len(view.names.suspects)))
     found = [row for row in rows if any("Buffers.drop" in f.name for f in row.suspect.site.stack)]

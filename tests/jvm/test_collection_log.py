@@ -1,4 +1,4 @@
-"""When a JVM collects: read from its performance data, of every collector on real JVMs."""
+"""The times of a JVM's collections: read from performance data, of every collector on real JVMs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_collection_is_seen_when_it_ran(
         assert log.take() == []
         before = time.monotonic()
         collect(jvm.pid)
-        time.sleep(0.3)  # the poll comes late; the JVM knows when it was
+        time.sleep(0.3)  # the poll comes late; the JVM's own time of the collection counts
         log.poll()
         rows = log.take()
         after = time.monotonic()
@@ -109,7 +109,7 @@ def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("handles")
     source = JAVA / "Handles.java"
     command = [str(jdk / "bin" / "javac"), "-nowarn", "--release", "11", "-d", str(folder), str(source)]
-    # sun.misc.Unsafe is in no --release.
+    # No --release contains sun.misc.Unsafe.
     command[2:4] = ["-source", "11", "-target", "11"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
@@ -133,7 +133,7 @@ def handles(java: Path, classes: Path, every: int, garbage: float) -> Iterator[i
 def judged(
     java: Path, classes: Path, output: Path, every: int, garbage: float, seconds: int
 ) -> dict[str, Any]:
-    """What is said of the handles."""
+    """The suspect of the handles."""
     with handles(java, classes, every, garbage) as pid:
         options = ["--duration", f"{seconds}s", "--interval", "32KiB", "-o", str(output)]
         done = subprocess.run(
@@ -154,7 +154,7 @@ def judged(
 def test_a_finalizer_of_any_class_waits_for_a_collection(
     jre: Callable[[int], Path], classes: Path, tmp_path: Path, probe_library: Path
 ) -> None:
-    """3.2 MB/s that no collection has freed yet: the class is none of the JDK's."""
+    """3.2 MB/s that no collection has freed yet: the class is not one of the JDK."""
     output = tmp_path / "waits.offheap"
     suspect = judged(jre(21), classes, output, 0, 0, 14)
     ran = load(output).collections

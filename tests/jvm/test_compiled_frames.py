@@ -1,4 +1,4 @@
-"""The innermost Java frame made the call, also where AsyncGetCallTrace gives another frame or none."""
+"""The innermost Java frame made the call, even if AsyncGetCallTrace gives another frame or none."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from offheap.analysis.leaks.leaks import ranking
 from offheap.recording.model import Frame, Recording
 
 WAYS = ("instances", "bytes", "references", "grids", "copies", "strings", "lambdas", "reflected")
-# The first frames of other threads, and of what the VM has Java do before main.
+# The first frames of other threads, and of the Java code that the VM runs before main.
 ELSEWHERE = {"java.lang.Thread.run", *(f"java.lang.System.initPhase{n}" for n in (1, 2, 3))}
 
-pytestmark = needs.on_x86_64  # where alone debug records of compiled code are read
+pytestmark = needs.on_x86_64  # debug records of compiled code are read on x86-64 only
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def allocated_by(found: Recording, function: str) -> Iterator[tuple[int, list[Fr
 def test_a_downcall_is_made_by_its_caller(
     options: str, jre: Callable[[int], Path], classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """GIVEN methods inlined side by side WHEN one calls strdup THEN no other is said to."""
+    """GIVEN methods inlined side by side WHEN one calls strdup THEN no other is reported."""
     rounds = 20_000 if options == "-Xint" else 400_000
     command = [str(jre(25)), "-Xmx64m", options, "--enable-native-access=ALL-UNNAMED", "-cp", str(classes)]
     found = record([*command, "Downcalls", str(rounds)], probe_library, tmp_path / "recording.live")
@@ -71,7 +71,7 @@ def test_a_downcall_is_made_by_its_caller(
     for blocks, stack in allocated_by(found, "strdup"):
         of_ours = (frame.name for frame in stack if frame.name.startswith("Downcalls."))
         callers[next(of_ours, "none")] += blocks
-    # The VM calls it as it starts, and as it makes the downcalls.
+    # The VM itself calls strdup at its start, and when it makes the downcalls.
     assert set(callers) <= {"Downcalls.duplicate", "Downcalls.function", "none"}, callers
     assert callers["Downcalls.duplicate"] == rounds
     assert callers["none"] < 200
@@ -106,7 +106,7 @@ def test_what_an_agent_allocates_beside_an_object_has_java_frames(
     probe_library: Path,
     tmp_path: Path,
 ) -> None:
-    """GIVEN an agent that hears of objects WHEN it allocates THEN its stack leads to who made the object."""
+    """GIVEN an agent with object events WHEN it allocates THEN its stack leads to the object's creator."""
     command = [str(jre(version)), "-Xmx64m", options, f"-agentpath:{agent}", "-cp", str(classes)]
     found = record([*command, "Objects", "1500"], probe_library, tmp_path / "recording.live")
     whole, joined, ways = 0, 0, Counter[str]()
@@ -120,7 +120,7 @@ def test_what_an_agent_allocates_beside_an_object_has_java_frames(
     assert whole > 2000
     assert joined >= 0.995 * whole, (joined, whole)
     assert all(ways[way] > 0 for way in WAYS), ways
-    # Whatever Java code ran, the memory is the agent's: one suspect, which names it.
+    # All Java code triggers memory of the agent: one suspect, which names the agent.
     (its,) = [one for one in ranking(found) if any(frame.name == "sampled" for frame in one.site.stack)]
     assert its.blamed.name == "sampled"
     assert headline(its).startswith(

@@ -1,4 +1,4 @@
-"""Libraries that a JVM extracts, loads and deletes: their functions have names all the same."""
+"""Libraries that a JVM extracts, loads and deletes: their functions still get names."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ KEPT_BY = ["Extracted.keep", "Extracted.keepOn"]
 
 @pytest.fixture(autouse=True)
 def _built(probe_library: Path) -> None:
-    """The probe is built from the sources as they are."""
+    """Builds the probe from the current sources."""
 
 
 @pytest.fixture(scope="module")
 def folder(jdk: Path) -> Path:
-    """The program's class, and its library whole and stripped; every user may read it."""
+    """The program's class and its library, unstripped and stripped; every user may read them."""
     made = public_folders.make("extracted")
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(made), str(SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -53,7 +53,7 @@ def command(java: Path, folder: Path, which: str) -> list[str]:
 
 
 class Program:
-    """The program under whatever command starts it; nothing of it survives the block."""
+    """The program under a given command; the process ends with the block."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -107,10 +107,10 @@ def test_run(jre: Jre, folder: Path, tmp_path: Path) -> None:
         [*OFFHEAP, "run", "--exact", "-o", str(output), "--", *command(jre(17), folder, "stripped")]
     ) as it:
         it.load()
-        # On a busy machine the recorder comes by some seconds later.
+        # On a busy machine the recorder needs some seconds to open the library.
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            # Other files of the recorder come and go.
+            # The recorder opens and closes other files at the same time.
             with contextlib.suppress(FileNotFoundError):
                 if held(it.process.pid):
                     break
@@ -140,7 +140,7 @@ def test_attach_after_it_was_deleted(version: int, jre: Jre, folder: Path, tmp_p
         with attached(it.process.pid, tmp_path / "a.offheap"):
             pass
         assert not held(it.process.pid)
-        # The kernel lets root have the mapped file itself.
+        # The kernel lets root open the mapped file itself.
         check(tmp_path / "a.offheap", hold=os.geteuid() == 0)
 
 
@@ -154,7 +154,7 @@ def test_attach_before_it_is_loaded(jre: Jre, folder: Path, tmp_path: Path) -> N
 
 
 class Met(Symbolizer):
-    """Keeps what it is told, and opens nothing."""
+    """Keeps the modules that it gets, and opens no file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,7 +165,7 @@ class Met(Symbolizer):
 
 
 def test_the_probe_copies_what_was_deleted_before(jre: Jre, folder: Path) -> None:
-    """For who may neither trace the process nor follow the kernel's link to the mapped file."""
+    """The copy is for users who may neither trace the process nor follow the kernel's link to the file."""
     with Program(command(jre(17), folder, "whole")) as it:
         pid = it.process.pid
         it.load()
@@ -204,12 +204,12 @@ def test_attach_as_an_ordinary_user(early: bool, jdk: Path, folder: Path) -> Non
         with attached(it.process.pid, output, *NOBODY):
             if early:
                 it.load()
-        # The probe has opened what was loaded under it.
+        # The probe opens libraries that are loaded while it records.
         check(output, hold=early)
 
 
 def test_attach_to_another_mount_namespace(jdk: Path, folder: Path, tmp_path: Path) -> None:
-    """GIVEN a folder of its own WHEN a library was deleted there THEN it has names, not ours."""
+    """GIVEN a mount namespace WHEN its library is deleted THEN names come from that file, not ours."""
     needs.namespaces("mount")
     script = f'mount -t tmpfs none {folder} && cp -r "$0"/* {folder} && exec "$@"'
     copy = tmp_path / "copy"
@@ -223,12 +223,12 @@ def test_attach_to_another_mount_namespace(jdk: Path, folder: Path, tmp_path: Pa
 
 
 PUBLISHED = {
-    # Deletes its library at once.
+    # This library is deleted at once.
     "net.java.dev.jna:jna:5.14.0": (
         'com.sun.jna.Function.getFunction("c", "strdup").invokePointer(new Object[] {"a label"})',
         "Java_com_sun_jna_Native_invokePointer",
     ),
-    # Deletes it when the JVM ends.
+    # This library is deleted when the JVM ends.
     "com.github.luben:zstd-jni:1.5.6-3": (
         "KEPT.add(new com.github.luben.zstd.ZstdCompressCtx())",
         "Java_com_github_luben_zstd_ZstdCompressCtx_init",

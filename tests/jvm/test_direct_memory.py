@@ -1,4 +1,4 @@
-"""The JDK's counters of direct buffers, read from outside, against what a real JVM holds."""
+"""The JDK's counters of direct buffers, read from outside, against the buffers of a real JVM."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_what_a_jvm_holds(version: int, collector: str, jre: Callable[[int], Pat
     with footprint_jvm(jre(version), compile_footprint(jdk), collector) as jvm:
         deadline = time.monotonic() + 20
         while collector == "z" and direct_memory.read(jvm.pid, maps.read(jvm.pid)) is None:
-            # It has moved the counters, and nobody has loaded a reference to them since: marking does.
+            # ZGC has moved the counters, and no reference to them is loaded since: marking loads one.
             assert time.monotonic() < deadline
             AttachedVM(jvm.pid).jcmd("GC.run")
         assert direct_memory.read(jvm.pid, maps.read(jvm.pid)) == HELD
-        AttachedVM(jvm.pid).jcmd("GC.run")  # which moves them
+        AttachedVM(jvm.pid).jcmd("GC.run")  # which moves the counters
         assert direct_memory.read(jvm.pid, maps.read(jvm.pid)) == HELD
         owners = {holding.owner: holding for holding in inspect_process(jvm.pid).holdings}
         assert owners["direct-buffers"].bytes == DIRECT

@@ -1,4 +1,4 @@
-"""A child forked by a process that is recorded: its parent's recording is not its own, nor can it stop it."""
+"""A forked child of a recorded process: the parent's recording does not include it, nor can it stop it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from offheap.probe import control
 
 SOURCES = JAVA
 
-# What ctypes has asked dlsym for before a start is not the probe's.
+# A function that ctypes gets from dlsym before a start is not the probe's.
 PROGRAM = """
 import ctypes, os, sys
 probe = ctypes.CDLL(sys.argv[1])
@@ -90,7 +90,7 @@ print(begun, gone, mapping.munmap(map(), (1 << 20) - 4096), probe.offheap_stop()
 def test_a_jvm_in_the_child_of_its_launcher(
     version: int, jre: Callable[[int], Path], jdk: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """As daemons are started: it runs as without the probe, and says why it cannot be recorded."""
+    """Daemons start so: the JVM runs as without the probe, and says why it cannot be recorded."""
     subprocess.run(
         [jdk / "bin" / "javac", "--release", "11", "-nowarn", "-d", tmp_path, SOURCES / "Allocations.java"],
         check=True,

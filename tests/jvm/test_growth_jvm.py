@@ -1,4 +1,4 @@
-"""Many live blocks of a real JVM, recorded with `exact`: the recording has them all."""
+"""Many live blocks of a real JVM, recorded with `exact`: the recording contains all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offheap.recording import load
 
 SOURCE = JAVA / "ManyBlocks.java"
 COUNT = 1_200_000
-# The table begins with 1,048,576 rows then, and there is room for half as many more.
+# With these options the table begins with 1,048,576 rows, and may grow by half as many.
 OPTIONS = ("--exact", "--memory", "48MiB")
 
 pytestmark = pytest.mark.usefixtures("probe_library")

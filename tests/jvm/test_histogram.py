@@ -64,7 +64,7 @@ def test_what_grew() -> None:
 
 
 def test_native_memory_that_objects_hold() -> None:
-    """696 Deflaters in a map: the heap is small and does not grow, and a dump tells all the same."""
+    """696 Deflaters in a map: the heap is small and does not grow, yet a heap dump shows the holder."""
 
     def at(taken: float, held: int) -> Histogram:
         counts = {"java.util.zip.Deflater": ClassCount(held, 64 * held)}
@@ -76,7 +76,7 @@ def test_native_memory_that_objects_hold() -> None:
     (holder,) = found.holders
     assert (holder.name, holder.instances, holder.more_bytes) == ("java.util.zip.Deflater", 696, 0)
     assert holder.bytes == 696 * 4 * 65_536
-    # Few, as any JVM has; few that grow.
+    # 20 live Deflaters are normal for a JVM; their growth is not.
     assert not heap_growth(at(0, 20), at(10, 20), None).dump
     assert heap_growth(at(0, 20), at(10, 30), None).dump
 
@@ -105,11 +105,11 @@ def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
         found = json.loads(outcome.stdout)["histogram"]
         assert HEAP < found["live_bytes"] < HEAP + 16 * MIB
         assert abs(found["growth_bytes"]) < MIB
-        # Not for the heap, which does not grow, but for what its objects hold beside it.
+        # The advice follows from the native memory of the objects, not from the heap, which does not grow.
         assert found["heap_dump_next"] is True
         assert "60 Deflaters up to 15.0 MiB, 60 Inflaters up to 2.3 MiB" in found["why"]
         direct = found["direct_buffers"]
-        # The mapped file's buffer owns none, nor do the JDK's views of its own modules.
+        # The mapped file's buffer owns no memory, nor do the JDK's views of its own modules.
         assert 25 <= direct.pop("buffers") < 50
         assert direct == {"owning": 24, "blocks": 24, "bytes": DIRECT}
         assert jvm.answers()

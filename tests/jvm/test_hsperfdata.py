@@ -52,7 +52,7 @@ def test_a_jvm_says_what_it_is(version: int, jre: Callable[[int], Path], waiting
         assert found.text("java.property.java.home") == str(jre(version).parents[1])
         assert isinstance(found.values["java.threads.live"], int)
         assert 0 < int(found.values["java.threads.live"]) < 100
-        # A file of that name which the process does not write is not taken.
+        # A file of that name is ignored unless the process writes it.
         assert hsperfdata.read(jvm.pid, jvm.pid + 1, maps.read(jvm.pid)) is None
 
 

@@ -1,4 +1,4 @@
-"""PID|NAME for programs that run from a jar, and where a file has the name of a process."""
+"""PID|NAME for programs that run from a jar, and for files named like a process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_class_that_a_manifest_names(manifest: str, name: str, tmp_path: Pat
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         path = jar(tmp_path / f"{method}.jar", manifest, method)
         assert named(path) == name
-        # Executable jars have a script before them.
+        # An executable jar begins with a script.
         script = tmp_path / f"script-{method}.jar"
         script.write_bytes(b'#!/bin/sh\nexec java -jar "$0"\n' + path.read_bytes())
         assert named(script) == name
@@ -131,7 +131,7 @@ def test_a_program_of_a_jar_is_found_by_its_class(
         (row,) = [row for row in json.loads(outcome.stdout)["jvms"] if row["pid"] == jvm.pid]
         assert (row["main"], row["main_class"]) == ("app.jar", "com.example.JarNamed")
 
-        # A process goes before a file of that name, which a path means.
+        # A process takes precedence over a file of that name; a path means the file.
         monkeypatch.chdir(tmp_path)
         for text in ("JarNamed", str(jvm.pid)):
             (tmp_path / text).mkdir()

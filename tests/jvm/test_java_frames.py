@@ -1,4 +1,4 @@
-"""Java frames of native allocations: joined, named, with lines, whichever way the probe came in."""
+"""Java frames of native allocations: joined, named, with lines, for both starts of the probe."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OK, BAD_OPTIONS, ALREADY_RECORDING, NOT_RECORDING, PRELOADED = 0, 101, 102, 106,
 
 @pytest.fixture(scope="module")
 def probe_library(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy: if the library were built again during a test, an attach would load a second one."""
+    """A copy: a rebuilt library would make an attach load a second one during a test."""
     return Path(shutil.copy(probe_library, tmp_path_factory.mktemp("probe")))
 
 
@@ -73,8 +73,8 @@ def test_stacks_join_when_preloaded(
     assert found.info.properties["java.version"].startswith(str(version))
     assert found.info.properties["sun.java.command"] == f"Allocations {TIMES}"
     assert found.info.command_line[1:3] == ("-Xmx64m", "-cp")
-    assert "DestroyJavaVM" in found.threads  # by its Java name, longer than the kernel's
-    # Whatever began in JNI found its Java frames: only the VM's own work (deoptimization) may miss them.
+    assert "DestroyJavaVM" in found.threads  # by its Java name, which is longer than the kernel's
+    # Stacks that begin in JNI have Java frames: only the VM's own work (deoptimization) may lack them.
     for number in range(len(found.stack_kinds)):
         stack = found.stack(number)
         gaps = [i for i, frame in enumerate(stack) if frame.name.startswith("Java frames missing")]
@@ -139,7 +139,7 @@ def test_stacks_join_however_java_runs(
     command = [jre(version), "-Xmx128m", *options.split(), "-cp", classes, "Allocations", TIMES]
     outcome = run(command, preload(probe_library, live_file))
     check_allocations(recording.load(live_file))
-    assert "in native method" not in outcome.stdout + outcome.stderr  # -Xcheck:jni's complaints
+    assert "in native method" not in outcome.stdout + outcome.stderr  # these are warnings of -Xcheck:jni
 
 
 INLINED = tuple(f"Inlined.{name}" for name in ("inner", "middle", "outer", "hot"))
@@ -160,11 +160,11 @@ def test_inlined_methods_are_in_the_stack(
     probe_library: Path,
     tmp_path: Path,
 ) -> None:
-    """One compiled method is on the stack, and four are told, each with the line it was at."""
+    """The stack has one compiled method, and the recording four, each with its line."""
     live_file = tmp_path / "recording.live"
     command = [jre(version), "-Xmx64m", compiler, *INLINING, "-cp", classes, "Inlined", 20_000, TIMES]
     said = run(command, preload(probe_library, live_file)).stdout
-    # What the compiler says of hot(): a line with its size, and below it the three, each in the one before.
+    # The compiler's output for hot(): a line with its size, and below three methods, each in the previous.
     whole = r" Inlined::hot \(\d+ bytes\)\n" + "".join(
         rf" +@ \d+ +Inlined::{name} \(\d+ bytes\) +force inline by \w+\n"
         for name in ("outer", "middle", "inner")
@@ -202,7 +202,7 @@ def test_stacks_of_virtual_threads(
 
 
 def unnamed(live_file: LiveFile) -> list[int]:
-    """The ids of methods that were seen and have no name, or were unloaded before they got one."""
+    """The ids of methods without a name: seen and not yet named, or unloaded before they got one."""
     return [int(row["id"]) for row in live_file.methods(np.arange(1 << 16)) if row["state"] in (1, 3)]
 
 
@@ -213,7 +213,7 @@ def test_names_outlive_their_classes(
     live_file = tmp_path / "recording.live"
     copies, round_ = 500, 25
     command = [jre(version), "-Xmx64m", "-XX:+UseSerialGC", "-cp", classes, "Unloading", copies, round_]
-    beats = [0.0]  # of the agent thread, one each time it has woken and named
+    beats = [0.0]  # heartbeats of the agent thread, one for each time that it has woken and named methods
     with started(command, preload(probe_library, live_file)) as process:
         assert process.stdin
         assert process.stdout
@@ -229,7 +229,7 @@ def test_names_outlive_their_classes(
             process.stdin.flush()
         assert process.stdout.read() == f"{copies} unloaded\n"
         assert process.wait(60) == 0
-    # It is woken at once: left to its ticks, it would never come sooner than a second after it came before.
+    # An event wakes the agent thread at once; its ticks alone are a second apart.
     # A busy machine may take as long for a round.
     assert np.quantile(np.diff(beats[1:]), 0.25) < 1, beats
     found = recording.load(live_file)
@@ -251,7 +251,7 @@ def test_jvm_created_without_a_launcher(
     probe_library: Path,
     tmp_path: Path,
 ) -> None:
-    """GIVEN a program linked with libjvm WHEN it creates a JVM THEN that is met once complete."""
+    """GIVEN a program linked with libjvm WHEN it creates a JVM THEN the probe meets the complete JVM."""
     server = jre(version).parent.parent / "lib" / "server"
     embedder = compile_c(
         [SOURCES / "embedder.c"],
@@ -292,7 +292,7 @@ def test_stopping_a_preloaded_probe_and_starting_it_again(
         assert control.ask(vm, str(probe_library), "stop") == PRELOADED
         assert control.ask(vm, str(probe_library), f"start,interval=0,file={second}") == OK
         assert ask(process) == "done\n"
-        # Only then every method has its name: a JVM that is killed at once may leave some without.
+        # Every method has its name after the stop: a JVM that is killed at once may leave some without.
         assert control.ask(vm, str(probe_library), "stop") == PRELOADED
     check_allocations(recording.load(second))
 
@@ -327,7 +327,7 @@ def test_attach_hardly_stops_the_program(
 def test_a_recording_that_stops_at_once_is_whole_and_harms_no_other(
     jre: Callable[[int], Path], zoo: zoo_programs.Zoo, probe_library: Path, tmp_path: Path
 ) -> None:
-    """WHEN a stop comes before the agent thread has attached itself, as one of ten does here."""
+    """WHEN a stop comes before the agent thread has attached itself, as in one of ten here."""
     command = zoo.command(zoo_programs.programs()["churn"], jre(17))
     with zoo_programs.Running(command) as running:
         running.truths(1)
@@ -355,7 +355,7 @@ def test_a_recording_that_stops_at_once_is_whole_and_harms_no_other(
 def test_methods_of_the_very_first_samples_are_named(
     jre: Callable[[int], Path], zoo: zoo_programs.Zoo, probe_library: Path, tmp_path: Path
 ) -> None:
-    """GIVEN churn WHEN attached THEN what is sampled before the agent thread runs has names."""
+    """GIVEN churn WHEN attached THEN samples before the agent thread's start have names."""
     command = zoo.command(zoo_programs.programs()["churn"], jre(11))
     with zoo_programs.Running(command) as running:
         running.truths(1)

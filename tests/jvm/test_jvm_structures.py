@@ -64,11 +64,11 @@ JAVA = (
 
 @pytest.mark.parametrize("seed", range(8))
 def test_jni_references_are_a_leak_of_who_asked_for_them(seed: int) -> None:
-    """6 KB/s, as sampled by default: 16 samples in 90 s."""
+    """6 KB/s, sampled with the default interval: 16 samples in 90 s."""
     found = ranking(recorded(global_references(*JAVA), seed=seed).record(interval=32 << 10))
     (suspect,) = [one for one in found if "jni_NewGlobalRef" in str(one.site.stack)]
     assert suspect.verdict in ("leak", "growing")
-    # A native method is the library's: who called it forgot the references.
+    # The native method belongs to the library; its caller forgot the references.
     assert suspect.blamed.name == "com.example.Feed.open"
     said = "of JNI global references through com.example.Feed.listen, called by com.example.Feed.open"
     assert said in answer(found)
@@ -84,7 +84,7 @@ def test_a_library_without_java_below_it_counts_as_well() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_method_interns_at_one_rate_is_no_start_up(seed: int) -> None:
-    """A third that grew less than the one before by chance is no slowing down."""
+    """Chance makes one third grow less than the third before: that is no slowing down."""
     found = ranking(
         recorded(interned("com.example.Names.keep"), rate=8.0, seed=seed).record(interval=8 << 10)
     )
@@ -121,7 +121,7 @@ def test_a_real_library_that_never_deletes_its_references(
     assert suspect["verdict"] in ("leak", "growing"), suspect["why"]
     assert suspect["called"]["name"] == "leaks.NativeCodec.addListener"
     assert suspect["blamed"]["name"] == "leaks.NativeCodec.listenAgain"
-    # 650 references of some 9 bytes each, whatever the machine made of the rate.
+    # 650 references a second of some 9 bytes each, with a margin for the rate that the machine reaches.
     assert 2_000 < suspect["growth_bytes_per_second"]["estimate"] < 12_000
     assert value["power"]["conclusion"] in ("leak", "growing")
     assert "JNI global references" in value["answer"]

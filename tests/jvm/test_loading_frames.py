@@ -1,4 +1,4 @@
-"""Java frames of what the VM allocates while Java waits for a class, whoever asked for it."""
+"""Java frames of the VM's allocations while Java waits for a class, for every requester of the class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_NAME = (*DEFINED, "Loading.byName", "Loading.all")
 # Java, the VM and Java again: HotSpot keeps no frame of the VM in between.
 NEEDING = ("Loading$Plugin.run", "Loading.byNeed")
 BY_NEED = (*DEFINED, "java.lang.ClassLoader.loadClass", *NEEDING)
-# Blocks of the VM for a class that it needs, beside those of the definition.
+# Blocks of the VM for a class that it needs, besides those of the definition.
 THE_VMS_OWN = {11: 1, 17: 2, 21: 3, 25: 3}
 
 
@@ -44,7 +44,7 @@ def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def allocated(found: Recording) -> list[tuple[int, list[Frame]]]:
-    """Every stack with the blocks that it ever allocated, of a live file, which has one snapshot."""
+    """Every stack with its blocks ever allocated, of a live file, which has one snapshot."""
     return [(int(row["allocated_blocks"]), found.stack(int(row["stack"]))) for row in found.series]
 
 
@@ -54,12 +54,12 @@ def contains(stack: list[Frame], chain: tuple[str, ...]) -> bool:
 
 
 def counted(stacks: list[tuple[int, list[Frame]]], chain: tuple[str, ...]) -> int:
-    """The blocks of those that contain the chain."""
+    """The blocks of the stacks that contain the chain."""
     return sum(blocks for blocks, stack in stacks if contains(stack, chain))
 
 
 def allocated_by_the_vm(stack: list[Frame], callers: tuple[str, ...]) -> bool:
-    """Whether the VM allocated, these called it, and no other Java was in between."""
+    """Whether the VM allocated, with these callers as the innermost Java frames."""
     at = next((at for at, frame in enumerate(stack) if frame.kind == "java"), 0)
     names = tuple(frame.name for frame in stack[at : at + len(callers)])
     return at > 0 and stack[at - 1].kind == "jvm" and names == callers
@@ -67,7 +67,7 @@ def allocated_by_the_vm(stack: list[Frame], callers: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize(
     ("version", "options"),
-    # All of it compiled by C2 would take a minute of CPU on JDK 11.
+    # C2 alone would take a minute of CPU on JDK 11.
     one_a_row((11, 17, 21, 25), ("-XX:+TieredCompilation", "-Xint", "-Xcomp -XX:TieredStopAtLevel=1")),
 )
 def test_what_the_vm_allocates_for_a_class_has_java_frames(
@@ -87,7 +87,7 @@ def test_what_the_vm_allocates_for_a_class_has_java_frames(
 
     defining = [(blocks, stack) for blocks, stack in stacks if any(f.name == DEFINING for f in stack)]
     loading = [(blocks, stack) for blocks, stack in defining if any(f.name == LOADER for f in stack)]
-    # A few of C1's end at the VM and do not say so: AsyncGetCallTrace does not pass the stubs that call it.
+    # A few stacks of C1 code end at the VM without a mark: AsyncGetCallTrace does not pass the calling stubs.
     assert counted(defining, DEFINED[:2]) >= 0.95 * sum(blocks for blocks, _ in defining)
     by_name, by_need = counted(loading, BY_NAME), counted(loading, BY_NEED)
     assert by_name + by_need >= 0.95 * sum(blocks for blocks, _ in loading)

@@ -1,4 +1,4 @@
-"""malloc's chunks walked from outside: a program and JVMs that hold known blocks, and glibc's own count."""
+"""malloc's chunks walked from outside: a program and JVMs with known blocks, and glibc's own count."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_block_of_a_known_program(known_blocks: Path) -> None:
         assert heap.coverage == 1.0
         assert not heap.told_apart
         assert not heap.tags
-        # 20,000 in either arena without every other one of the first half and 2,000 more.
+        # 20,000 in each arena, minus every other one of the first half and 2,000 more.
         assert sizes(heap)[1008].blocks == 2 * (20_000 - 5_000 - 2_000)
         assert sizes(heap)[1008].resident == sizes(heap)[1008].bytes
         assert (sizes(heap)[1008].least, sizes(heap)[1008].most) == (985, 1000)
@@ -82,7 +82,7 @@ def test_every_block_of_a_known_program(known_blocks: Path) -> None:
         main, other = sorted(heap.arenas, key=lambda arena: arena.address)
         assert (main.address, main.heaps, other.heaps) == (0, 1, 1)
         for arena in (main, other):
-            # In what was free lie the block of 3,000 bytes, and the buffers of standard input and output.
+            # The block of 3,000 bytes and the buffers of stdin and stdout lie in the free memory.
             assert 7_000 * 1008 - 3008 - 8192 <= arena.free_resident < 7_000 * 1008 + MIB
 
 
@@ -96,7 +96,7 @@ def test_trimming_gives_back_what_was_foretold(known_blocks: Path) -> None:
         process.stdin.flush()
         assert read_line(process, 30) == b"trimmed\n"
         given_back = before - smaps.total(smaps.read(process.pid)).rss
-        # It gives back neither more nor less; a few pages are malloc_trim's own stack and code.
+        # malloc_trim gives back exactly that; a few pages are its own stack and code.
         assert given_back == pytest.approx(foretold, abs=64 << 10)
         assert heap_of(process.pid).trimmable < 64 << 10
 
@@ -106,8 +106,8 @@ def test_what_would_give_it_back(known_blocks: Path) -> None:
         heap = heap_of(process.pid)
         trim, arena_max, threshold = heap.remedies
         assert (trim.bytes, trim.at_most) == (heap.trimmable, False)
-        assert (arena_max.bytes, arena_max.at_most) == (0, True)  # it has no more than two
-        assert threshold.bytes == 0  # the main arena's top is small, the other's was never touched
+        assert (arena_max.bytes, arena_max.at_most) == (0, True)  # the program has no more than two arenas
+        assert threshold.bytes == 0  # the main arena's top is small, and the other arena's top is untouched
     settings = {"MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}
     with running(known_blocks, **settings) as process:
         assert [remedy.name for remedy in heap_of(process.pid).remedies] == ["offheap trim"]
@@ -162,7 +162,7 @@ def test_more_blocks_than_are_walked(tmp_path: Path) -> None:
 
 
 def test_heads_are_told_by_their_words(known_blocks: Path) -> None:
-    """glibc 2.43 needs it, whose arenas have no flag; with an older one it agrees with the flag."""
+    """glibc 2.43 has no flag in its arenas; with an older one the words agree with the flag."""
     with running(known_blocks) as process:
         rows = smaps.read(process.pid)
         starts = [start for start, _ in accounting.heaps(rows, mapping_shapes.unflagged(rows))[1]]
@@ -176,19 +176,19 @@ def test_heads_are_told_by_their_words(known_blocks: Path) -> None:
 
 
 def test_old_glibc_keeps_plain_links(known_blocks: Path) -> None:
-    """Without knowing that links are scrambled, chunks in caches count as in use: never the other way."""
+    """With the wrong link format chunks in caches count as in use: never the other way."""
     with running(known_blocks) as process:
         rows = smaps.read(process.pid)
         ranges = accounting.heaps(rows, glibc_heap.heads(process.pid, mapping_shapes.unflagged(rows)))
         plain = native_heap(glibc_heap.walk(process.pid, *ranges, scrambled=False), [], None)
         told = native_heap(glibc_heap.walk(process.pid, *ranges), [], None)
-        # Seven wait in the cache of the first thread; the other one's cache went with it.
+        # Seven chunks wait in the first thread's cache; the other thread's cache ended with its thread.
         assert sizes(plain)[1008].blocks - sizes(told)[1008].blocks == 7
 
 
 @pytest.mark.parametrize("version", one_of(JRE_VERSIONS))
 def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo: Zoo) -> None:
-    """External malloc is within 2 % of the truth: what grew over the same program before it leaked."""
+    """External malloc is within 2 % of the truth: the growth over the same program without its leak."""
     program = programs()["jni-malloc"]
     found = []
     for rate in (1e-3, 8000.0):
@@ -206,7 +206,7 @@ def test_external_blocks_of_a_leak(version: int, jre: Callable[[int], Path], zoo
     assert truth.bytes > 20 * MIB
     assert after.external.bytes - before.external.bytes == pytest.approx(truth.bytes, rel=0.02)
     assert after.sizes[0].size == 2016
-    # At the first rate, too, the program has taken one step.
+    # The first run, at the low rate, has taken one step, too.
     assert after.sizes[0].blocks == pytest.approx(truth.blocks, abs=20)
     assert after.coverage > 0.99
 
@@ -224,12 +224,12 @@ def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: 
         tags = {tagged.name: tagged for tagged in heap.tags}
         assert tags["Other"].asked == DIRECT
         assert tags["Other"].use.blocks == 24
-        # Nobody asks for these any more.
+        # These have no new blocks between the walk and the report.
         for name in ("Other", "Symbol", "Class", "Module", "Metaspace"):
             if name in report.categories and report.categories[name].malloc_count:
                 assert tags[name].use.blocks == pytest.approx(report.categories[name].malloc_count, rel=0.01)
                 assert tags[name].asked == pytest.approx(report.categories[name].malloc, rel=0.02)
-        # A compiler's arena may come and go between the look and the report, which then lacks its name.
+        # A compiler's arena may end between the walk and the report, which then lacks its name.
         unnamed = sum(tagged.asked for name, tagged in tags.items() if name.startswith("tag "))
         assert unnamed <= 0.01 * sum(tagged.asked for tagged in heap.tags)
         # 60 deflate streams have four tables each, the JVM's own jars at most a few.
@@ -243,7 +243,7 @@ def test_the_jvm_s_blocks_by_tag(version: int, jre: Callable[[int], Path], jdk: 
             assert info
             assert heap.size == pytest.approx(info.system + info.mapped, rel=0.02)
             in_use = heap.size - sum(arena.free for arena in heap.arenas)
-            # The command's own output is a block of 1 MiB, and the compilers' blocks come and go.
+            # The command's own output is a block of 1 MiB, and the compilers' blocks change.
             arenas = abs(report.categories["Arena Chunk"].malloc - tags["Arena Chunk"].asked) + 2 * MIB
             assert in_use == pytest.approx(info.in_use, rel=0.02, abs=arenas)
 
@@ -255,7 +255,7 @@ def test_without_tracking_nobody_is_told_apart(jre: Callable[[int], Path], jdk: 
         assert not heap.tags
         assert heap.external.blocks > 20_000
     with footprint_jvm(jre(17), compile_footprint(jdk), "serial", "-XX:NativeMemoryTracking=summary") as jvm:
-        heap = heap_of(jvm.pid)  # not asked: the headers alone tell, though not the tags' names
+        heap = heap_of(jvm.pid)  # without a question to the JVM the headers tell, but not the tags' names
         assert heap.told_apart
         assert {tagged.asked for tagged in heap.tags} >= {DIRECT}
 
@@ -268,10 +268,10 @@ def test_a_program_that_allocates_all_the_time(jre: Callable[[int], Path], zoo: 
             before = jvm.truths(1)[-1]
             heap = heap_of(jvm.pid)
             assert heap.coverage > 0.98
-            # More than the program had counted a moment ago: 7,152 bytes for each Inflater's state.
+            # At least the program's count of a moment ago: 7,152 bytes for each Inflater's state.
             states = sizes(heap)[7168].blocks
             assert states >= before.blocks
-    # It holds nothing that is larger than the process.
+    # External is not larger than the process.
     assert heap.external.resident < 200 * MIB
 
 
@@ -300,7 +300,7 @@ WORDS = st.integers(0, (1 << 64) - 1) | st.integers(0, 4096) | st.sampled_from([
 
 @given(st.lists(WORDS, min_size=8, max_size=200), st.integers(0, 3))
 def test_a_window_of_any_content(words: list[int], first: int) -> None:
-    """Whatever is there, each chunk lies behind the one before it and within the heap."""
+    """For any content, each chunk lies behind the one before it and within the heap."""
     base = 0x7F0000000000
     content = bytearray(np.array(words, np.uint64).tobytes())
     end = base + len(content)

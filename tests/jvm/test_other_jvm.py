@@ -1,4 +1,4 @@
-"""A JVM without AsyncGetCallTrace (another vendor's; here HotSpot with the entry's name taken away)."""
+"""A JVM without AsyncGetCallTrace, like another vendor's: a HotSpot whose symbol is renamed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY = b"\0AsyncGetCallTrace\0"
 
 @pytest.fixture(scope="module")
 def java_without_the_entry(jre: Callable[[int], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A JRE 17 in which no symbol has that name: same length, so that no table moves."""
+    """A JRE 17 without a symbol of that name: the new name has the same length, so that no table moves."""
     home = jre(17).parent.parent
     copy = tmp_path_factory.mktemp("other-jvm") / "jre"
     shutil.copytree(home, copy, symlinks=True)

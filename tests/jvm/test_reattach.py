@@ -1,4 +1,4 @@
-"""In and out of one JVM again and again while another thread loads and closes a library."""
+"""Repeated attach and detach in one JVM while another thread loads and closes a library."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nothing_stays_behind(
     assert outcome.reloads > cycles
     assert outcome.modules > 6
     assert not outcome.changed
-    # A live file that stayed mapped, or a thread of the probe, would be some with each cycle.
+    # A live file that stays mapped, or a thread that stays, would add mappings with each cycle.
     assert outcome.last.mappings - outcome.warm.mappings < max(20, cycles // 20)
     assert outcome.external_growth < outcome.external_limit
     if cycles >= 100:

@@ -1,4 +1,4 @@
-"""The recorder on real JVMs: what it writes, and what is left when either side is killed."""
+"""The recorder on real JVMs: the recording, and the files that remain when either side is killed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_recording_of_a_jvm(start: Start, tmp_path: Path) -> None:
         (recording.live["size"] / recording.live["probability"]).sum()
     )
     assert recording.info.live_time == recording.info.duration_seconds
-    last = {int(row["stack"]): row for row in recording.series}  # of each stack the latest
+    last = {int(row["stack"]): row for row in recording.series}  # the latest row of each stack
     assert sum(row["live_bytes"] for row in last.values()) == pytest.approx(outcome.live_bytes)
     leak = int(np.bincount(recording.live["stack"][recording.live["size"] < 100_000]).argmax())
     names = [frame.name for frame in recording.stack(leak)]
@@ -98,7 +98,7 @@ def test_a_recording_of_a_jvm(start: Start, tmp_path: Path) -> None:
 
 
 def test_no_more_of_the_jvm_than_asked(start: Start, tmp_path: Path) -> None:
-    """The program ends on its own: ended "exited", and the live file is no more use."""
+    """The program ends on its own: ended "exited", and the live file is removed."""
     with start() as program:
         file = live_file(tmp_path)
         thread = threading.Timer(0.5, program.exit)
@@ -112,7 +112,7 @@ def test_no_more_of_the_jvm_than_asked(start: Start, tmp_path: Path) -> None:
 
 
 def test_names_come_with_the_recording(start: Start, tmp_path: Path, jre: Callable[[int], Path]) -> None:
-    """Portable: the JRE that was recorded is gone, the recording is elsewhere, every name is there."""
+    """A recording is portable: without its JRE and at another path, it has every name."""
     runtime = jre(17).parent.parent
     copy = Path(shutil.copytree(runtime, tmp_path / "jre", symlinks=True))
     with start(java=copy / "bin" / "java"):
@@ -127,7 +127,7 @@ def test_names_come_with_the_recording(start: Start, tmp_path: Path, jre: Callab
     named = {frame.name for frame in after.frames if frame.kind == "jvm"}
     assert "JNI_CreateJavaVM" in named
     assert [after.stack(n) for n in range(50)] == [before.stack(n) for n in range(50)]
-    # The same file without the JRE: addresses instead.  What was compared above can fail.
+    # The live file without the JRE gives addresses: the comparison above can fail.
     bare = {frame.name for frame in load(file.path).frames}
     assert "JNI_CreateJavaVM" not in bare
 
@@ -135,7 +135,7 @@ def test_names_come_with_the_recording(start: Start, tmp_path: Path, jre: Callab
 @pytest.mark.parametrize("round", range(5))
 @pytest.mark.parametrize("version", java_homes.JRE_VERSIONS)
 def test_the_jvm_is_killed(start: Start, tmp_path: Path, version: int, round: int) -> None:
-    """kill -9 at a random moment: the recording holds exactly what the live file held then."""
+    """kill -9 at a random moment: the recording holds exactly the content of the live file at that moment."""
     with start(version, "exact" if round % 2 else "interval=64k") as program:
         file = live_file(tmp_path)
         kept = tmp_path / "kept.live"
@@ -160,7 +160,7 @@ def test_the_jvm_is_killed(start: Start, tmp_path: Path, version: int, round: in
 
 
 def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
-    """kill -9 at 20 random moments: every snapshot it had reported is in the recording, whole."""
+    """kill -9 at 20 random moments: every reported snapshot is in the recording, whole."""
     moments = random.Random(20)
     with start(options="exact"):
         file = live_file(tmp_path)
@@ -185,12 +185,12 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
                 server.stdin.flush()
                 pid = int(server.stdout.readline().split()[1])
                 reported: list[dict[str, float]] = [json.loads(server.stdout.readline())]
-                # Some must live to see a second snapshot.
+                # Some recorders must live until a second snapshot.
                 window = max(0.4, 2 * (time.monotonic() - began))
                 thread = threading.Timer(moments.uniform(0, window), os.kill, (pid, signal.SIGKILL))
                 thread.start()
                 while (line := server.stdout.readline()) != "ended\n":
-                    # The last line may be torn as well: it was killed.
+                    # The kill may tear the last line.
                     with contextlib.suppress(json.JSONDecodeError):
                         reported.append(json.loads(line.removesuffix("ended\n")))
                     if line.endswith("ended\n"):
@@ -204,7 +204,7 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
                 assert live[: len(reported)] == [progress["live_blocks"] for progress in reported]
                 assert all(recording.stack(stack) for stack in np.unique(recording.series["stack"]) if stack)
                 assert len(recording.live) > 0
-                # Nobody has named native frames in there: who reads them does.
+                # The recorder does not name native frames; the reader does.
                 native = [frame for frame in recording.frames if frame.kind in ("native", "jvm")]
                 named = [frame for frame in native if "+0x" not in frame.name]
                 assert len(named) > len(native) / 2
@@ -219,7 +219,7 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
 
 
 def test_methods_named_late(tmp_path: Path) -> None:
-    """A Java frame whose name comes after the first snapshot has it in the recording all the same."""
+    """A Java frame that gets its name after the first snapshot has the name in the recording."""
     writer = LiveFileWriter()
     slot = writer.method("Lcom/example/Late;", "load", "Late.java", ((0, 5),), state=MethodState.SEEN)
     never = writer.method("", "", state=MethodState.SEEN)
@@ -260,7 +260,7 @@ def test_a_detached_probe_ends_the_recording(tmp_path: Path) -> None:
 def test_what_the_probe_took_does_not_look_like_memory_given_back(
     jre: Callable[[int], Path], waiting_classes: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """The last snapshot is taken when the probe is out, with the 50 MiB of its tables of every block."""
+    """The last snapshot comes after the probe and its 50 MiB of tables (of every block) are gone."""
     assert probe_library
     output = tmp_path / "a.offheap"
     with waiting_jvm(jre(17), waiting_classes) as jvm:
@@ -289,14 +289,14 @@ def test_a_dead_process_leaves_one_snapshot(tmp_path: Path) -> None:
 
 
 def test_what_was_waited_for_is_no_cost(tmp_path: Path) -> None:
-    """A snapshot that took a second because the machine was busy is not followed by twenty without one."""
+    """A snapshot that takes a second on a busy machine does not delay the next one by twenty."""
     writer = LiveFileWriter()
     writer.block(0x1000, 100, writer.stack(hook("malloc")))
     waited: list[float] = []
     seen: list[Progress] = []
 
     def wait() -> bool:
-        if len(waited) < 3:  # as the file is made, and in two snapshots
+        if len(waited) < 3:  # at the creation of the file, and in two snapshots
             time.sleep(1)
             waited.append(time.monotonic())
         return False
@@ -345,7 +345,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk(start: Start, tmp_path: Path, small_disk: Path) -> None:
-    """One line, the JVM goes on, and what was written before is a recording."""
+    """One line; the JVM goes on, and all earlier data are a recording."""
     with start(options="exact") as program:
         file = live_file(tmp_path)
         seen: list[Progress] = []

@@ -1,4 +1,4 @@
-"""A few cells of the matrix of survival, others with another OFFHEAP_SEED; all of it is `make soak`."""
+"""A few cells of the matrix of survival, chosen by OFFHEAP_SEED; `make soak` runs all of them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from harness.survival import kept_outcomes, survival_matrix
 
 
 def chosen(seed: int) -> list[survival_matrix.Cell]:
-    """One cell a JDK: the seed decides collector, flags, end, and how the probe comes in.
+    """One cell a JDK: the seed decides collector, flags, end, and how the probe is started.
 
-    A cell's name says all of it: `python -m benchmarks.survival.soak --only NAME` runs any.
+    A cell's name has all of these: `python -m benchmarks.survival.soak --only NAME` runs any cell.
     """
     cells = []
     for turn, jdk in enumerate(survival_matrix.JDKS):
         machines = [machine for machine in survival_matrix.machines() if machine.jdk == jdk]
         # 11 and 40 machines have no common factor, and neither have 4 cells and the seeds that choose one
-        # machine: seeds in turn choose every cell.
+        # machine: consecutive seeds choose every cell.
         machine = machines[(seed * 11 + turn * 7) % len(machines)]
         of_machine = survival_matrix.cells([machine])
         cells.append(of_machine[(seed + turn) % len(of_machine)])
@@ -61,7 +61,7 @@ def test_the_matrix_is_whole() -> None:
 def test_a_difference_is_a_failure(
     stress: survival_matrix.Stress, jres: dict[int, Path], tmp_path: Path
 ) -> None:
-    """Under something that is not the probe: the JVM runs well, and no live file comes of it."""
+    """With a library that does not exist: the JVM runs well, and creates no live file."""
     needs.jre(17, 17 in jres)
     machine = survival_matrix.Machine(17, "Serial", "default", "exit")
     other = survival_matrix.Stress(

@@ -1,4 +1,4 @@
-"""A stack recognised without walking it anew is the stack that a walk finds, whatever the JVM does."""
+"""A stack recognised by a memo equals the stack of a new walk, whatever the JVM does."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from offheap.probe import checkout
 SOURCE = JAVA / "Restacks.java"
 RESERVED = 2816  # offset of struct offheap_header's `reserved`, 160 words
 
-pytestmark = needs.on_x86_64  # where alone Java stacks are recognised
+pytestmark = needs.on_x86_64  # Java stacks are recognised on x86-64 only
 
 
-# What is hard on a memo: collectors that mend stacks while threads run (ZGC, Shenandoah), classes redefined
-# and frames of code that is thrown away, little room for code, only one kind of it, and stacks that move.
+# Hard cases for memos: collectors that mend stacks while threads run (ZGC, Shenandoah), redefined classes,
+# frames of discarded code, a small code cache, one kind of code only, and stacks that move.
 QUICK = [
     (11, "-XX:+UseSerialGC", False),
     (17, "-XX:+UseZGC", True),
@@ -57,7 +57,7 @@ LONG = [
 
 @pytest.fixture(scope="session")
 def verifying_probe() -> Path:
-    """A build that walks each stack all the same, and counts what differs (sampling/stack_capture.c)."""
+    """A build that walks each stack despite its memo, and counts differences (sampling/stack_capture.c)."""
     script = checkout.build_script()
     output = PROBE.parent / "build" / "verify" / "liboffheap.so"
     library: Path = script.build_if_changed(output, flags=[*script.FLAGS, "-DVERIFY_MEMOS"])
@@ -82,7 +82,7 @@ def test_memos_agree_with_walks(
     verifying_probe: Path,
     tmp_path: Path,
 ) -> None:
-    """GIVEN every block recorded WHEN stacks change all the time THEN no memo says another than the walk."""
+    """GIVEN every block recorded WHEN stacks change all the time THEN each memo agrees with the walk."""
     live_file = tmp_path / "recording.live"
     command = [
         str(jre(version)),

@@ -1,4 +1,4 @@
-"""Whose blocks are they: the JVM's own threads by name, on every JDK and with every collector."""
+"""The JVM's own threads and their blocks, by name, on every JDK and with every collector."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from harness.survival import survival_matrix
 from offheap import recording
 from offheap.recording.model import Recording
 
-# Threads that have live blocks at the end of any run; the kernel keeps 15 characters of a name.  The X is of
-# JDK 21, whose ZGC has one generation by default; the serial collector is the VM thread's own work.
+# Threads that have live blocks at the end of any run; the kernel keeps 15 characters of a name.  JDK 21's ZGC
+# has one generation by default and an X in its names; the VM thread does the serial collector's work.
 COLLECTING: dict[str, tuple[str, ...]] = {
     "G1": (r"GC Thread#\d+",),
     "Serial": (),
@@ -27,7 +27,7 @@ COLLECTING: dict[str, tuple[str, ...]] = {
     "ZGC": (r"[XZ](Driver|Worker).*",),
     "Shenandoah": (r"Shenandoah ?Cont.*", "Shenandoah GC T"),
 }
-# Functions below which only threads of one name allocate.
+# Only threads of one name allocate below each of these functions.
 WORK = {
     "Compiler::compile_method(": ("C1 CompilerThre", "C1 Comp..hread0"),  # JDK 26 cuts names in the middle
     "C2Compiler::compile_method(": ("C2 CompilerThre", "C2 Comp..hread0"),
@@ -79,7 +79,7 @@ def test_the_jvms_own_threads_have_names(
     found = record_stress(java, jar, probe_library, tmp_path, *options, "-XX:+AlwaysPreTouch")
     names = Counter(found.threads[number] for number in found.live["thread"])
     assert names["main"], names
-    # From JDK 26 on Shenandoah's threads allocate nothing themselves.
+    # From JDK 26 on, Shenandoah's threads do not allocate.
     own = COLLECTING[collector] if version < 26 or collector != "Shenandoah" else ()
     for pattern in own:
         assert any(re.fullmatch(pattern, name) for name in names), names
@@ -90,5 +90,5 @@ def test_the_jvms_own_threads_have_names(
     for work, threads in WORK.items():
         named = sum(blocks[work][thread] for thread in threads)
         assert named >= 10, blocks
-        # Its very first ones are filed under the name of whoever had started it.
+        # The first blocks of a thread have the name of the thread that started it.
         assert blocks[work].total() - named <= 3, blocks

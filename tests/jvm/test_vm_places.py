@@ -1,4 +1,4 @@
-"""What HotSpot exports for debuggers, followed from outside, against what the JVM says when it is asked."""
+"""HotSpot's exports for debuggers, followed from outside, against the JVM's own answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_places_are_those_the_jvm_tells(
             assert set(nodes) <= set(classes)
             assert all(any(low <= start < end <= high for low, high in nodes) for start, end in classes)
         if collector == "z":
-            return  # its heap is told by the name of its file
+            return  # ZGC's heap is known by the name of its file
         ((start, end),) = borders(found, "heap")
         assert end - start == 192 << 20
         assert all(start <= place.start < place.end <= end for place in told if place.part == "heap")
@@ -64,7 +64,7 @@ def test_the_places_are_those_the_jvm_tells(
 
 @needs.tracing
 def test_many_nodes_of_metaspace(jre: Callable[[int], Path], zoo: Zoo) -> None:
-    """Class loaders that stay make JDK 11 reserve node after node, which looks like anybody's memory."""
+    """Class loaders that stay make JDK 11 reserve node after node, which looks like any anonymous memory."""
     command = zoo.command(zoo_programs.programs()["class-loaders"], jre(11))
     with Running(command) as running:
         deadline = time.monotonic() + 60
@@ -80,7 +80,7 @@ def test_many_nodes_of_metaspace(jre: Callable[[int], Path], zoo: Zoo) -> None:
         assert usage
         assert owners["metaspace"] == pytest.approx(usage.non_class.committed, rel=0.05)
         assert accounts.unattributed_bytes <= 0.005 * accounts.memory.rss, accounts.unattributed
-        # Without asking the JVM, too.
+        # The same without a question to the JVM.
         quiet = {
             holding.owner: holding.bytes for holding in inspect_process(running.pid, attach=False).holdings
         }
