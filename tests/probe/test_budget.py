@@ -1,4 +1,4 @@
-"""The CPU budget: the mean interval moves, and what is estimated stays right."""
+"""The CPU budget: the mean interval moves, and the estimates stay right."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def changing_load(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_estimates_stay_unbiased_while_the_interval_moves(
     runs: int, least_covered: int, changing_load: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """Two threads whose load changes tenfold; looks at the clock make every run its own.
+    """Two threads whose load changes tenfold; the probe's clock readings make every run different.
 
-    Under a fifth of a per cent: the default would grant so short a load nearly all that it takes at 256 KiB.
+    0.2 % is the budget here: the default grants so short a load nearly all that it takes at 256 KiB.
 
-    A thread adds its number to the seed: neighbouring seeds would give runs that share streams.
+    A thread adds its number to the seed: runs with neighbouring seeds would share random streams.
     """
 
     def once(seed: int) -> Outcome:
@@ -56,8 +56,8 @@ def test_estimates_stay_unbiased_while_the_interval_moves(
 
     errors = pooled(outcomes)
     print(errors)
-    # What each run samples depends on the clock, so these bounds are those that a true 95 % misses less
-    # than once in a thousand; a bias shows in the pooled errors long before.
+    # The samples of each run depend on the clock.  With a true coverage of 95 % these bounds fail less than
+    # once in a thousand runs; a bias shows in the pooled errors long before.
     assert errors.bytes_covered >= least_covered
     assert abs(errors.live_bytes.z) < 4
     assert abs(errors.live_blocks.z) < 4
@@ -82,7 +82,7 @@ def test_a_bad_budget_or_interval_records_nothing_and_says_so(
 
 
 def budgeted(**header: int | float) -> LiveFileWriter:
-    """A recording of 100 s: 60 s every 512 KiB, 30 s every 8 MiB, then no look for 10 s."""
+    """A recording of 100 s: 60 s every 512 KiB, 30 s every 8 MiB, then 10 s without a look."""
     start = time.monotonic_ns() - 100 * 10**9
     fields: dict[str, int | float] = {
         "budget_ppm": 10_000,
@@ -110,7 +110,7 @@ def test_a_recording_says_its_budget(tmp_path: Path) -> None:
     found = recording.load(writer.write(tmp_path / "offheap-1-0.live"))
     assert found.info.budget == Budget(0.01, 50.0, 0.4, 512 << 10, 32 << 20, 8 << 20)
     assert found.info.budget.spent_share == 0.008
-    # A path that allocated evenly would have escaped as under this interval.
+    # This interval gives a path with even allocation the same chance to escape.
     assert found.info.interval_bytes == round(100 / (60 / (512 << 10) + 40 / (8 << 20)))
     assert np.allclose(found.live["probability"], [-math.expm1(-x) for x in (2, 1 / 8, 1 / 32)])
     told = report_json.recording(found.info)
@@ -176,7 +176,7 @@ def test_one_percent_is_the_default(
 
 
 def test_stacks_that_are_new_do_not_make_samples_rarer(probe_library: Path, tmp_path: Path) -> None:
-    """512 in three seconds, each some 20 us: three times what an idle process is granted."""
+    """512 new stacks in three seconds, each some 20 us: three times the grant of an idle process."""
     program = compile_c([PROBE / "tests" / "new_stacks.c"], tmp_path / "new_stacks", flags=["-fno-builtin"])
     environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"dir={tmp_path}"}
     subprocess.run([program, "9", "6000"], env=environment, check=True, timeout=60)
@@ -201,17 +201,17 @@ def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path,
     assert budget
     assert budget.cpu_seconds > 5
     due = share * budget.cpu_seconds
-    # 50 ms are granted beside the share (docs/budget.md), and the first look comes after the first samples.
+    # 50 ms are granted beside the share (docs/budget.md), and the first look follows the first samples.
     assert due / 2 < budget.spent_seconds < 1.1 * due + 0.05
 
 
-@pytest.mark.slow  # by the clock, to a fifth: for a machine that is not full
+@pytest.mark.slow  # the tolerance of a fifth, by the real clock, needs an idle machine
 def test_once_started_the_share_itself_is_kept(probe_library: Path, tmp_path: Path) -> None:
-    """By the real clock, after the 50 ms that are granted at the start, which would hide half as much again.
+    """By the real clock, after the 50 ms that are granted at the start and would hide an excess of half.
 
-    Looks come every 0.1 s and correct what the last one missed either way, so what is spent stays near the
-    share: 0.95 to 0.98 of it, measured before the probe aimed at 0.95.  Beside busy loops a thread may be
-    preempted in a sample, which counts with up to 64 us: 1.1 was seen.
+    Looks come every 0.1 s and correct the error of the last one, so that the spent share stays near the
+    granted one: 0.95 to 0.98 of it, measured without the probe's aim of 0.95.  Beside busy loops a sample
+    may include a preemption, which counts with up to 64 us: the largest measured ratio is 1.1.
     """
     source = BENCHMARKS / "cost" / "malloc_pair.c"
     program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
@@ -275,7 +275,7 @@ MOVES: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 @pytest.mark.parametrize("move", MOVES)
 def test_verdicts_stay_right_while_the_interval_moves(move: str) -> None:
-    """More samples are no more births: what stays is a leak, what lives for ten seconds is none."""
+    """More samples are no more births: blocks that stay are a leak, blocks of ten seconds are none."""
     for seed in range(8):
         process = Process(duration=60, seed=seed)
         leaking = process.add(inflater("com.example.Feed.open"), Leak(rate=50, size=20_000))

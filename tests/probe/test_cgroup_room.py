@@ -1,4 +1,4 @@
-"""What is left below a memory limit: Python and the probe read it from the same files, of cgroups 1 and 2."""
+"""The room below a memory limit: Python and the probe read it from the same files, of cgroups 1 and 2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Files = Mapping[str, Mapping[str, int | str]]
 
 
 def v1(limit: int, usage: int, *, memsw: tuple[int, int] = (NONE_V1, 0), **stat: int) -> dict[str, int | str]:
-    """A group of version 1; what `stat` does not name is there with the figures of the group alone."""
+    """A group of version 1; fields that `stat` does not name have the figures of the group alone."""
     lines = [f"{name} 1" for name in ("cache", "inactive_file", "active_file", "dirty")]
     lines += [f"total_{name} {value}" for name, value in stat.items()]
     return {
@@ -42,7 +42,7 @@ def v2(limit: int | str, usage: int, *, high: int | str = "max", **stat: int) ->
     }
 
 
-# /proc/self/cgroup, the files, and what must come of them: (limit, left) in MiB, or None.
+# /proc/self/cgroup, the files, and the expected result: (limit, left) in MiB, or None.
 CASES: dict[str, tuple[str, Files, tuple[float, float] | None]] = {
     "version 1": (
         "9:name=systemd:/x\n4:memory:/app\n0::/\n",
@@ -144,7 +144,7 @@ CASES: dict[str, tuple[str, Files, tuple[float, float] | None]] = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prints what probe/platform/cgroup.c reads in the working directory."""
+    """Prints the result of probe/platform/cgroup.c for the working directory."""
     return compile_c(
         [PROBE / "tests" / "cgroup_room.c"],
         tmp_path_factory.mktemp("cgroup") / "program",

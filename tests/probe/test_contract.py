@@ -69,7 +69,7 @@ def without_comments(text: str) -> str:
 
 
 def members(struct: str) -> list[str]:
-    """Names of the members of a struct, as the header's text declares them."""
+    """Names of the members of a struct, in the order of the header's text."""
     body = re.search(rf"struct offheap_{struct} \{{(.*?)\n?\}};", without_comments(HEADER), re.DOTALL)
     assert body, f"no struct offheap_{struct}"
     return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
@@ -83,7 +83,7 @@ def constants(enum: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def in_c(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, int]:
-    """What the C compiler says: sizes, offsets, values."""
+    """The C compiler's values: sizes, offsets, constants."""
     lines = []
     for struct in STRUCTS:
         name = f"struct offheap_{struct}"
@@ -122,7 +122,7 @@ def test_struct(struct: str, in_c: Mapping[str, int]) -> None:
 @pytest.mark.parametrize("enum", ENUMS)
 def test_enum(enum: str, in_c: Mapping[str, int]) -> None:
     prefix, mirror = ENUMS[enum]
-    # Counts, which close some enums, are compared as constants.
+    # A count, which ends some enums, is compared as a constant.
     names = [name for name in constants(enum) if name not in CONSTANTS]
     assert {f"{prefix}{value.name}": int(value) for value in mirror} == {name: in_c[name] for name in names}
 
@@ -149,7 +149,7 @@ def test_rows_of_sections() -> None:
 
 
 def test_the_first_bytes_are_where_the_contract_has_them() -> None:
-    """peek.py reads a few fields with a struct of its own, which must not drift from the header."""
+    """peek.py reads a few fields with its own struct, which must not drift from the header."""
     fields = ("magic", "version", "header_bytes", "file_bytes", "state", "mode", "entry", "coverage")
     row = np.zeros(1, contract.HEADER)
     row["magic"] = peek.MAGIC

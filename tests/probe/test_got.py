@@ -1,4 +1,4 @@
-"""GOT patching on real modules: every slot and every page afterwards as it was before."""
+"""GOT patching on real modules: every slot and every page is restored afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
 PROGRAMS = PROBE / "tests"
-# One source, linked as differently as libraries are.
+# One source, linked in each of the ways that real libraries use.
 MODULES = {
     "lazy.so": ["-Wl,-z,lazy", "-Wl,-z,norelro"],
     "now.so": ["-Wl,-z,now", "-Wl,-z,relro"],

@@ -1,4 +1,4 @@
-"""The live table grows while blocks come: none is lost, and a reader meanwhile misses none that stays."""
+"""The live table grows during allocations: no block is lost, and a reader misses no lasting block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from offheap.probe.live_files.live_file import LiveFile
 from offheap.recording import allowance
 
 MIB = 1 << 20
-FIRST = 1 << 21  # blocks that an exact recording begins with
+FIRST = 1 << 21  # blocks of an exact recording's first table
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def go(process: subprocess.Popen[str]) -> None:
 
 
 def small(live_file: LiveFile) -> np.ndarray:
-    """Sizes of the program's own blocks; the sixteen bytes and more that it asked for."""
+    """Sizes of the program's own blocks, which are 16 to 79 bytes large."""
     sizes = live_file.live()["size"]
     return sizes[(sizes >= 16) & (sizes < 80)]
 
@@ -91,7 +91,7 @@ def test_no_block_is_lost_while_it_grows(many_blocks: Path, probe_library: Path,
             sizes = small(live_file)
             expected = np.bincount(16 + np.arange(count) % 64, minlength=80)
             found = np.bincount(sizes, minlength=80)
-            # The program, its threads and libraries have some, too.
+            # The program, its threads and libraries have such blocks, too.
             assert (found >= expected).all()
             assert found.sum() - expected.sum() < 100
             go(process)
@@ -103,14 +103,14 @@ def test_no_block_is_lost_while_it_grows(many_blocks: Path, probe_library: Path,
 def test_a_reader_meanwhile_misses_nothing_that_stays(
     many_blocks: Path, probe_library: Path, folder: Path
 ) -> None:
-    """It looks again and again: there are never fewer than before, and at the end all."""
+    """The reader repeats: no count is smaller than the one before, and the last one is complete."""
     count = 400_000
     with holding(many_blocks, probe_library, folder, "exact,room=2300k", count, 1) as process:
         deadline = time.monotonic() + 60
         seen: list[int] = []
         while (not seen or seen[-1] < count) and time.monotonic() < deadline:
             time.sleep(0.02)
-            with suppress(UserError, ValueError):  # it is only being made
+            with suppress(UserError, ValueError):  # the file is not complete yet
                 (path,) = folder.iterdir()
                 with LiveFile(path) as live_file:
                     seen.append(len(small(live_file)))
@@ -120,7 +120,7 @@ def test_a_reader_meanwhile_misses_nothing_that_stays(
 
 
 def test_it_grows_from_small_tables(many_blocks: Path, probe_library: Path, folder: Path) -> None:
-    """As near a memory limit: first 4,096 or 8,192 blocks, and then as many as there is room for."""
+    """Like near a memory limit: 4,096 or 8,192 blocks at first, then as many as the room allows."""
     count = 400_000
     with holding(many_blocks, probe_library, folder, "exact,room=2300k", count, 2) as process:
         assert said(process).startswith(f"held {count}")
@@ -149,7 +149,7 @@ def test_the_memory_bound_that_was_stated(
 
 
 def test_the_memory_limit_of_its_container(many_blocks: Path, probe_library: Path, folder: Path) -> None:
-    """It stops growing, counts what is lost, and the program is not killed."""
+    """The table stops growing, the losses are counted, and the program is not killed."""
     count = 400_000
     with memory_cgroup() as group:
         with holding(
@@ -187,7 +187,7 @@ def test_threads_with_small_stacks_let_it_grow(many_blocks: Path, probe_library:
 
 
 def test_what_was_freed_is_used_again(many_blocks: Path, probe_library: Path, folder: Path) -> None:
-    """The table is as large as what lives at once, not as what has ever lived."""
+    """The table is as large as the number of blocks that live at once, not that ever lived."""
     source = """
 #include <stdlib.h>
 static void *held[100000];
@@ -207,13 +207,13 @@ int main(void) {
     with LiveFile(path) as live_file:
         rows = sum(capacity for _, capacity in live_file.header.segments)
         assert "lost_blocks" not in live_file.header.losses
-    # A segment of four times the rows comes when the last is five eighths full, and those before have a third
-    # of its rows at most: 8.5 rows a block.  Where nothing was used again, there would be 2.8 million.
+    # A segment of four times the rows comes when the last is five eighths full, and the earlier ones have
+    # at most a third of its rows: 8.5 rows a block.  Without reuse there would be 2.8 million.
     assert rows < 100_000 * 8.5
 
 
 def test_a_command_reads_what_it_lets_the_probe_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """120 bytes a block, of which the probe takes 24; OFFHEAP_READ_MEMORY says otherwise."""
+    """120 bytes a block, of which the probe takes 24; OFFHEAP_READ_MEMORY overrides the limit."""
     monkeypatch.setattr(allowance, "_probe_memory", 0)
     monkeypatch.delenv(allowance.VARIABLE, raising=False)
     for words, most in (
@@ -230,7 +230,7 @@ def test_a_command_reads_what_it_lets_the_probe_hold(monkeypatch: pytest.MonkeyP
 
 
 def test_no_malloc_waits_for_a_millisecond(many_blocks: Path, probe_library: Path, folder: Path) -> None:
-    """What takes longer each time is the probe's doing, and not a hypervisor's that has the CPU meanwhile."""
+    """Only a delay in every run is the probe's; a single one may be a hypervisor that takes the CPU."""
     lines = []
     for number in range(3):
         its = folder / str(number)

@@ -1,4 +1,4 @@
-"""The 95 % intervals against the truth through the real probe: 100 seeded runs of a program that knows it."""
+"""The 95 % intervals of the real probe against the truth: 100 seeded runs of a program that knows it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known_leak(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def site_of(program: Path, library: Path, folder: Path, blocks: int, seed: int) -> tuple[Site, int, int, int]:
-    """The leaking site, how many of its allocators were sampled, the true blocks of each, its true bytes."""
+    """The leaking site, the number of its sampled allocators, the true blocks of each, its true bytes."""
     environment = {
         **os.environ,
         "LD_PRELOAD": str(library),
@@ -52,7 +52,7 @@ def site_of(program: Path, library: Path, folder: Path, blocks: int, seed: int) 
 def test_the_interval_covers_the_truth_as_often_as_it_says(
     blocks: int, known_leak: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """Blocks of 64 bytes to 300,000 in one site: the bytes, and the blocks of all paths that were sampled."""
+    """Blocks of 64 bytes to 300,000 in one site: the bytes, and the blocks of all sampled paths."""
     in_bytes = in_blocks = 0
     by_path: Counter[str] = Counter()
     for seed in range(1, RUNS + 1):

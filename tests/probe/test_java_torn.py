@@ -1,4 +1,4 @@
-"""A Java walk reads nothing that is not there, whatever a stack holds; each check is needed for that."""
+"""A Java walk reads only mapped memory, whatever a stack contains; each check is necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.hostile.seccomp import WISHES, forbid
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
-pytestmark = needs.on_x86_64  # where alone Java stacks are walked
+pytestmark = needs.on_x86_64  # Java stacks are walked on x86-64 only
 
 TESTS = PROBE / "tests"
 WALK = [
@@ -31,7 +31,7 @@ WALK = [
     )
 ]
 
-# The source with the check, what stands there, and what without it.
+# The source with the check, its text, and the text without the check.
 CHECKS = {
     "a word lies below the stack": ("jvm/java_walk", "at < walk->low || ", ""),
     "a word lies above the stack": ("jvm/java_walk", " || at > walk->high - WORD", ""),
@@ -77,7 +77,7 @@ CHECKS = {
         "__builtin_memcpy(address, (const void *)field, WORD)",
     ),
 }
-# Where the kernel makes no copies.
+# For kernels that forbid process_vm_readv.
 SECCOMP_CHECKS = {
     "the beginning of a name": ("jvm/code_cache", "!word_readable(first)", "!first"),
     "the end of a name": ("jvm/code_cache", "!word_readable(last)", "!last"),
@@ -94,7 +94,7 @@ def build(folder: Path, sources: Sequence[Path] = WALK, *, sanitizer: str = "") 
 def build_without(check: tuple[str, str, str], folder: Path) -> Path:
     name, right, wrong = check
     text = (PROBE / f"{name}.c").read_text()
-    # x86-64's part of java_walk.c is the first.
+    # The first occurrence in java_walk.c is x86-64's.
     assert right in text, "the walk has changed: so must what is left out"
     changed = folder / Path(f"{name}.c").name
     changed.write_text(text.replace(right, wrong, 1))
@@ -119,19 +119,19 @@ def judge(outcome: subprocess.CompletedProcess[str], rounds: int) -> None:
     assert outcome.returncode == 0, (outcome.returncode, outcome.stdout, outcome.stderr)
     words = outcome.stdout.split()
     told = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    # A quarter is sound; a few of them depend on more than there is room for.
+    # A quarter is sound; a few of them need more checks than there is room for.
     assert told["understood"] > rounds // 5
     assert told["spoiled"] > rounds // 30
     assert told["refused"] > rounds // 3
-    assert told["torn-understood"] > rounds // 30  # what was torn is often not looked at
+    assert told["torn-understood"] > rounds // 30  # the walk reads few of the torn words
 
 
-# By the seed's bits: whether there are native nmethods, and how an nmethod tells where it is deoptimized.
+# The seed's bits choose whether there are native nmethods, and how an nmethod marks its deoptimization.
 @pytest.mark.parametrize(
     ("sanitizer", "seed"), [*(("", seed) for seed in range(4)), *(("address,undefined", n) for n in (1, 2))]
 )
 def test_a_torn_java_stack_is_harmless(sanitizer: str, seed: int, tmp_path: Path) -> None:
-    """GIVEN torn stacks, torn parts of a VM WHEN walked THEN no fault, and sound ones are understood."""
+    """GIVEN torn stacks, torn parts of a VM WHEN walked THEN no fault, and sound stacks are understood."""
     rounds = 100_000 if sanitizer else 500_000
     judge(walk(build(tmp_path, sanitizer=sanitizer), rounds, seed), rounds)
 
@@ -141,7 +141,7 @@ def test_a_torn_java_stack_is_harmless_where_the_kernel_makes_no_copies(tmp_path
 
 
 def assert_ends(outcome: subprocess.CompletedProcess[str]) -> None:
-    # SIGALRM: a walk that does not end.  Checks too many are first written over others, and noticed by that.
+    # SIGALRM: an endless walk.  Too many checks overwrite others before the program notices.
     died = outcome.returncode in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGALRM)
     noticed = any(told in outcome.stdout for told in ("more checks than there is room for", "does not hold"))
     assert died or noticed, outcome.stdout

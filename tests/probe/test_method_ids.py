@@ -1,4 +1,4 @@
-"""What AsyncGetCallTrace returns for a jmethodID is looked into before JVMTI is asked about it."""
+"""The probe checks a jmethodID of AsyncGetCallTrace before it asks JVMTI about the method."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_c([source, *SOURCES], output, flags=["-shared", "-fPIC", "-fvisibility=hidden"])
 
 
-# From JDK 26 on an id is a number that the JVM looks up itself, and refuses.
+# From JDK 26 on, an id is a number that the JVM itself checks.
 @pytest.mark.parametrize("version", [11, 17, 21, 25])
 def test_ids_are_told_from_other_words(version: int, jre: Callable[[int], Path], agent: Path) -> None:
     command = [str(jre(version)), f"-agentpath:{agent}", "-version"]

@@ -1,4 +1,4 @@
-"""Why names are missing: a stripped program under the probe, its live file and its recording."""
+"""The reason for missing names: a stripped program under the probe, its live file and its recording."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_stripped_program_is_named_in_the_coverage(tmp_path: Path, probe_libra
         assert process.wait(10) == 0
     stored = load(tmp_path / "a.offheap")
     for which in (recording, stored):
-        # libc shares the sentence where its debug symbols are not installed.
+        # libc is in the same sentence if its debug symbols are not installed.
         sentences = [sentence.partition(": ") for sentence in which.info.coverage]
         said = [what for modules, _, what in sentences if "nameless" in modules.split(", ")]
         assert said == ["stripped: only exported functions have names, install its debug symbols"]

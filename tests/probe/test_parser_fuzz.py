@@ -1,4 +1,4 @@
-"""The probe's own parsers of text, damaged, under the sanitizers; `make fuzz` does it for long."""
+"""The probe's own text parsers with damaged input, under the sanitizers; `make fuzz` runs them for longer."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_damaged_options_and_mappings_are_harmless(seed: int, program: Path) -> 
     outcome = subprocess.run([program, "50000", str(seed)], capture_output=True, text=True, timeout=120)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     _, options, _, mappings = outcome.stdout.split()
-    assert int(options) > 12_500  # a quarter is not damaged at all
+    assert int(options) > 12_500  # a quarter of the inputs is undamaged
     assert int(mappings) > 1000

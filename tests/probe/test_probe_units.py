@@ -10,7 +10,7 @@ import pytest
 from harness.native.compiler import SANITIZERS, compile_c
 from harness.paths import PROBE
 
-# A program, the word that it is given if any; the sources that it tries out.
+# A program with its argument, if any; the sources that it tests.
 UNITS = {
     "table_stress": ["store/table.c", "platform/system.c"],
     "table_stress exact": ["store/table.c", "platform/system.c"],

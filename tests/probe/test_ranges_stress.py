@@ -1,6 +1,6 @@
-"""The set of mappings under threads and an outside reader: ranges_stress.c notices what it is to notice.
+"""The set of mappings under threads and an outside reader: ranges_stress.c detects each planted mistake.
 
-That the set passes is in test_probe_units.py, under each sanitizer.
+test_probe_units.py checks that the set passes under each sanitizer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
-# As a thread that is preempted in the middle of writing a row, which happens too rarely to wait for.
+# Simulates a thread that is preempted while it writes a row, which happens too rarely to wait for.
 PAUSE = (
     "__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);",
     "{ __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED); if (i == 2) sched_yield(); }",
 )
 
-# A change of probe/store/ranges.c: the text, what stands there instead, the sanitizer, what is then said.
+# A change of probe/store/ranges.c: the text, its replacement, the sanitizer, the expected message.
 MISTAKES = {
     "a start that comes before the rest": (
         "__atomic_store_n(&to[0], 0, __ATOMIC_RELAXED);",
@@ -39,7 +39,7 @@ MISTAKES = {
         "if (!atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)) return true;",
         "return true;",
         "",
-        "",  # whatever comes first
+        "",  # any message
     ),
     "a lock that orders nothing": (
         "atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)",
@@ -70,7 +70,7 @@ def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subproces
         libraries=["pthread"],
     )
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
-    # A few seconds; on a busy machine each of the yields in PAUSE may cost a time slice of another process.
+    # This takes a few seconds; on a busy machine each yield in PAUSE may cost another process's time slice.
     return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=540)
 
 

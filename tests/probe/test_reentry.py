@@ -1,4 +1,4 @@
-"""Allocations inside the probe: a signal handler's are lost and counted, its own doing is neither."""
+"""Allocations inside the probe: a signal handler's are lost and counted, the probe's own are neither."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.native.compiler import compile_c
 from offheap import recording
 from offheap.recording.model import Recording
 
-# The thread is never in malloc, and often in the probe, which walks a different stack for each mapping.
+# The thread never allocates, and is often in the probe, which walks a different stack for each mapping.
 HANDLER = r"""
 #include <signal.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ public class Loaders {
 
 
 def recorded_exactly(command: Sequence[str | Path], library: Path, folder: Path) -> tuple[Recording, str]:
-    """What was recorded, and what the program printed."""
+    """The recording, and the program's output."""
     outcome = subprocess.run(
         command,
         env={**os.environ, "LD_PRELOAD": str(library), "OFFHEAP": f"exact,dir={folder}"},
@@ -83,7 +83,7 @@ def test_what_a_signal_handler_allocates(probe_library: Path, tmp_path: Path) ->
 def test_ids_of_methods_are_not_the_jvms_leak(
     version: int, jre: Callable[[int], Path], jdk: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """HotSpot never gives back what it keeps of a class loader's methods that JVMTI was asked for."""
+    """HotSpot never frees the data that a JVMTI query for a class loader's methods leaves."""
     (tmp_path / "Loaders.java").write_text(LOADERS)
     subprocess.run(
         [jdk / "bin" / "javac", "--release", "11", "-d", tmp_path, tmp_path / "Loaders.java"],

@@ -1,4 +1,4 @@
-"""What a recording holds at its first moment and at its last, and in a probe that recorded before."""
+"""The content of a recording at its first and last moment, and in a probe that records again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = "#include <stdlib.h>\nvoid *other(void *block) { return realloc(block, 2
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of give.so, take.so and twenty that are patched in between, so that it takes a while."""
+    """A folder of give.so, take.so and twenty modules that are patched between them, which takes time."""
     folder = tmp_path_factory.mktemp("modules")
     for name, text in (("give", GIVE), ("take", TAKE), ("other", OTHER)):
         (folder / f"{name}.c").write_text(text)
@@ -43,7 +43,7 @@ def two_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_module_allocates_and_another_frees(
     order: tuple[str, str], modules: Path, two_modules: Path, probe_library: Path, tmp_path: Path
 ) -> None:
-    """GIVEN as many blocks at any time THEN as many are live at the end, whichever is patched first."""
+    """GIVEN a constant number of live blocks THEN as many are live at the end, in both orders of patching."""
     first, last = (modules / f"{name}.so" for name in order)
     for turn in range(4):
         folder = tmp_path / str(turn)
@@ -55,7 +55,7 @@ def test_one_module_allocates_and_another_frees(
         (file,) = folder.iterdir()
         found = recording.load(file)
         assert found.info.ended == "detached"
-        # The one that the program has freed and not yet replaced, or the other way round.
+        # The block that the program is replacing at the end may count or not.
         assert abs(int((found.live["size"] == SIZE).sum()) - ALIVE) <= 2
 
 
@@ -77,7 +77,7 @@ def recorded_anew(restart: Path, library: Path, folder: Path, *libjvm: Path) -> 
 
 
 def test_a_preloaded_probe_records_again(restart: Path, probe_library: Path, tmp_path: Path) -> None:
-    """A thread looks again only when it has allocated 256 KiB, which the recording says."""
+    """A thread notices the new start only after it has allocated 256 KiB, which the recording says."""
     found = recorded_anew(restart, probe_library, tmp_path)
     assert int((found.live["size"] == 777).sum()) == 2000
     assert int((found.live["size"] == 1000).sum()) < 1000

@@ -1,4 +1,4 @@
-"""The live table's protocol, tried out in every order of its steps; and that a wrong order is noticed."""
+"""The live table's protocol in every order of its steps; a wrong order is detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
-# What a change of probe/store/table.c breaks: the text, what stands there instead, what the model then says.
+# The effect of a change of probe/store/table.c: the text, its replacement, the model's message.
 MISTAKES = {
     "the key before the value": (
         "slot, &empty, key | 1, memory_order_acquire",
@@ -89,7 +89,7 @@ def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     scenarios = dict(re.findall(r"(.+): (\d+) states", outcome.stdout))
     assert len(scenarios) == 9
-    # One thread after the other would be some dozens.
+    # Threads that run one after the other would have some dozens.
     assert all(int(states) > 1000 for states in scenarios.values())
 
 

@@ -16,7 +16,7 @@ from harness.native.unwinder_programs import LIBRARY_FLAGS, PROGRAM_FLAGS, PROGR
 from harness.paths import PROBE
 from offheap.probe import checkout
 
-# As if glibc were older than 2.35, which brought _dl_find_object: dl_iterate_phdr then.
+# Simulates a glibc older than 2.35, without _dl_find_object: the unwinder uses dl_iterate_phdr.
 OLD_GLIBC = [PROGRAMS / "unwind_old_glibc.c"]
 PROCESS_VM_READV = 310
 
@@ -56,7 +56,7 @@ def test_frames_are_those_of_backtrace(programs: Programs, case: str) -> None:
 def test_after_every_single_instruction(programs: Programs) -> None:
     count, rootless = map(int, programs.run("cases", "single-step").split()[1::2])
     assert count > 3000
-    # lld describes no PLT stub, so from inside one nobody, libgcc neither, finds a caller.
+    # lld describes no PLT stub, so that no unwinder (libgcc included) finds a caller from inside one.
     assert rootless < count / 20
 
 
@@ -67,7 +67,7 @@ def test_reloaded_modules(programs: Programs) -> None:
 
 @needs.on_x86_64  # system call numbers
 def test_where_the_kernel_makes_no_copies(programs: Programs) -> None:
-    """Then rules are read where they stand, and every stack is found all the same."""
+    """The unwinder reads rules in place, and still finds every stack."""
     plugin = programs.folder / "unwind_plugin.so"
     found = programs.run("cases", "reload", str(plugin), before=lambda: forbid([PROCESS_VM_READV]))
     assert compared(found) == 101
@@ -79,7 +79,7 @@ def torn(programs: Programs, *arguments: str) -> dict[str, int]:
 
 
 def test_a_torn_stack_is_harmless(programs: Programs) -> None:
-    """A read outside the stack, or of what a lying rule says, would end the program."""
+    """A read outside the stack, or at the address of a false rule, would end the program."""
     for seed in range(2):
         told = torn(programs, "300000", str(seed))
         assert told["frames"] > 150_000
@@ -87,7 +87,7 @@ def test_a_torn_stack_is_harmless(programs: Programs) -> None:
 
 
 def test_a_torn_stack_that_leads_into_a_library_on_its_way_out(programs: Programs) -> None:
-    """Rules that are read while another thread unmaps them would end the program, at once as a rule."""
+    """A read of rules that another thread unmaps would end the program, mostly at once."""
     told = torn(programs, "60000", "1", str(programs.folder / "unwind_plugin.so"))
     assert told["reloads"] > 20
     assert told["frames"] > 10_000
@@ -138,7 +138,7 @@ def test_damaged_eh_frame_is_harmless(
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     _, sections, _, rules, _, callers, _, gone = outcome.stdout.split()
     assert int(sections) >= 3
-    assert int(rules) > 100_000  # damage as slight as this leaves many entries readable
+    assert int(rules) > 100_000  # such slight damage leaves many entries readable
     assert int(callers) > 10_000
     assert int(gone) > 10_000
 
@@ -150,7 +150,7 @@ def test_threads_and_reloads_at_once(tmp_path: Path) -> None:
     plugin = compile_c(
         [PROGRAMS / "unwind_plugin.c"], tmp_path / "unwind_plugin.so", flags=["-shared", "-fPIC"]
     )
-    # gcc 12's TSan does not start where the kernel randomises more address bits than it knows.
+    # gcc 12's TSan does not start with more random address bits in the kernel than it knows.
     command = ["setarch", "-R", str(program), "2", str(plugin)]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "WARNING: ThreadSanitizer" not in outcome.stderr, outcome.stderr

@@ -1,4 +1,4 @@
-"""Each check that keeps the unwinder from faulting is needed: without it, torn stacks end the program."""
+"""Each check that keeps the unwinder from faulting is necessary: without it, torn stacks end the program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness import needs
 from harness.native.unwinder_programs import UNWINDER, build
 from harness.paths import PROBE
 
-pytestmark = needs.on_x86_64  # the lying rules are its
+pytestmark = needs.on_x86_64  # the false rules are for x86-64
 
-# The source with the check, what stands there, and what without it: [low, high) is what may be read.
+# The source with the check, its text, and the text without the check: [low, high) may be read.
 CHECKS = {
     "a frame ends above the stack": ("unwind/packed_rules.h", "cfa > high || cfa <= r->sp", "cfa <= r->sp"),
     "a frame's words lie below it": ("unwind/packed_rules.h", " || cfa - low < deepest", ""),
@@ -33,12 +33,12 @@ CHECKS = {
 def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Path) -> None:
     name, right, wrong = CHECKS[check]
     text = (PROBE / name).read_text()
-    # x86-64's part of packed_rules.h is the first.
+    # The first occurrence in packed_rules.h is x86-64's.
     assert right in text, "the unwinder has changed: so must what is left out"
     changed = tmp_path / name
     changed.parent.mkdir()
     changed.write_text(text.replace(right, wrong, 1))
-    # A header is found below the folder of the source that asks for it.
+    # The compiler finds a header below the folder of the including source.
     source = Path(shutil.copy(PROBE / "unwind/unwind.c", tmp_path)) if name.endswith(".h") else changed
     programs = build(tmp_path, unwinder=[source if one.name == source.name else one for one in UNWINDER])
     plugin = [str(tmp_path / "unwind_plugin.so")] if name == "unwind/cfi.c" else []
@@ -46,4 +46,4 @@ def test_without_a_check_a_torn_stack_ends_the_program(check: str, tmp_path: Pat
         [tmp_path / "torn", "3000000", "1", *plugin], capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode in (-signal.SIGSEGV, -signal.SIGBUS), outcome.stdout
-    assert programs.run("cases", "recursion")  # it is no other mistake
+    assert programs.run("cases", "recursion")  # the program has no other fault
