@@ -1,6 +1,6 @@
-"""The benchmarks run, and say so where a peer is missing; what they measure is not judged here.
+"""The benchmarks run, and report a missing peer; these tests do not judge the measurements.
 
-Each runs in its short form; of those that take half a minute and more, the seed chooses one.
+Each runs in its short form; the seed chooses one of those that take half a minute or more.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_every_churn_is_measured_under_offheap() -> None:
 
 
 def memory_and_files() -> None:
-    # What it shows while it runs comes before.
+    # The output of the running benchmark comes before the table.
     _, _, output = bench("cost.footprint", "--only", "offheap").partition(
         "`python -m benchmarks.cost.footprint"
     )
@@ -91,7 +91,7 @@ def requests_of_a_server() -> None:
     assert [name for name, *_ in rows] == ["offheap 512 KiB", "offheap budget 1%"]
     for name, requests, samples in rows:
         assert int(requests.replace(",", "")) > 0, name
-        # A Deflater of 268 KB a request is in half of them a sample each 512 KiB.
+        # A Deflater of 268 KB a request: half of the requests give a sample at 512 KiB.
         assert float(samples) > 0.1, name
 
 
@@ -178,16 +178,16 @@ def test_a_line_that_all_threads_share_is_measured() -> None:
 
 
 def program(name: str) -> ModuleType:
-    """A benchmark in this process, where its peers can be taken away."""
+    """A benchmark in this process, so that a test can hide its peers."""
     return importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture
 def no_peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine that has none of them, and where none can be had."""
+    """A machine without peers and without a way to fetch them."""
     monkeypatch.setattr(variants, "DEBIAN_LIBRARIES", tmp_path)
     monkeypatch.setattr(maven, "fetch", lambda artifact, folder: tmp_path / "absent.jar")
-    monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # what other runs have fetched is not there either
+    monkeypatch.setattr(variants, "ASYNC_PROFILER", "0")  # hides the downloads of other runs, too
 
 
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)

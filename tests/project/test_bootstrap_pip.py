@@ -1,4 +1,4 @@
-"""bootstrap_pip.py, which sets up a virtual environment where Python has no ensurepip."""
+"""bootstrap_pip.py, which creates a virtual environment for a Python without ensurepip."""
 
 from __future__ import annotations
 

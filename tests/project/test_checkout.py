@@ -1,4 +1,4 @@
-"""Only the checkout that was installed as editable builds its probe; nobody else's code runs."""
+"""Only the checkout that is installed as editable builds its probe; no other folder's code runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFRESH = "from offheap.probe import checkout; print(checkout.__file__); checkou
 
 
 def test_an_installation_runs_no_build_script_beside_it(tmp_path: Path) -> None:
-    """GIVEN `pip --target TMP/tool` WHEN it wants its probe THEN it does not run TMP/probe/build.py."""
+    """GIVEN `pip --target TMP/tool` WHEN it needs its probe THEN it does not run TMP/probe/build.py."""
     tool, planted = tmp_path / "tool", tmp_path / "probe"
     shutil.copytree(PACKAGE, tool / "offheap", ignore=shutil.ignore_patterns("__pycache__"))
     planted.mkdir()
@@ -50,7 +50,7 @@ def test_a_checkout_that_others_may_write_to_does_not_build(
 
 
 def test_the_repository_has_no_links() -> None:
-    """A link to a folder of one machine breaks every clone, and git lays it over an ignored folder."""
+    """A link to a folder of one machine breaks every clone, and git puts it over an ignored folder."""
     needs.program("git")
     command = ["git", "-C", str(ROOT), "ls-files", "--stage"]
     listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

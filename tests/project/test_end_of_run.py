@@ -1,4 +1,4 @@
-"""What a test run says and checks at its end, by small runs of pytest with the two plugins."""
+"""The report and the checks at the end of a test run, by small runs of pytest with the two plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.plugins.skip_summary import summary
 
 
 def pytest_run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs one test file.  Only its own folder for temporary files and its own work tree are looked at."""
+    """Runs one test file.  The plugins check only its own temporary folder and work tree."""
     (folder / "test_it.py").write_text(source)
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -132,7 +132,7 @@ def test_a_changed_work_tree_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_tidies_up_passes(tmp_path: Path) -> None:
-    """What HotSpot leaves of a killed JVM is removed for the tests."""
+    """The plugin removes the files that HotSpot leaves for a killed JVM."""
     source = """
 import os, pathlib, tempfile
 def test_leaves(tmp_path):

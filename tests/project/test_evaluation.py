@@ -1,4 +1,4 @@
-"""The evaluation of the verdicts in its shortest form: `make evaluate` has the figures."""
+"""The evaluation of the verdicts in its shortest form; `make evaluate` prints the figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_healthy_programs_raise_no_alarm(mode: str, seconds: float) -> None:
 
 
 def test_what_hotspot_compiles_in_bursts_is_no_leak() -> None:
-    """A process's first minutes; recorded exactly, as by sampling none of it is seen."""
+    """A process's first minutes; recorded exactly, because sampling would catch none of it."""
     for seed in range(20):
         scenario = scenarios.healthy(np.random.default_rng(seed))[-1]
         assert scenario.stack == scenarios.COMPILED
@@ -63,7 +63,7 @@ def test_what_hotspot_leaks_on_a_thread_of_its_own_is_found() -> None:
 
 
 def test_what_compiled_code_may_need_on_a_thread_of_hotspots_own_is_no_leak_yet() -> None:
-    """However straight: bursts look so by chance, as they did on real JVMs after two to four minutes."""
+    """Even straight growth: bursts look straight by chance, on real JVMs after two to four minutes."""
     scenario = scenarios.Scenario("of a compiler", (scenarios.leak(1e3),), 1e3, stack=scenarios.COMPILED)
     for seed in range(3):
         early, late = simulated_verdicts.judge(scenario, "exact", seed, [240.0, 900.0])
@@ -90,8 +90,8 @@ def test_a_missed_leak_and_a_false_alarm_count_as_such() -> None:
 
 
 def test_a_real_jvm_is_judged_while_it_is_recorded(jres: dict[int, Path], zoo: Zoo, tmp_path: Path) -> None:
-    """A tenth of what it takes goes unreturned by the same call path; the harness has to tell that leak from
-    the JVM's own sites, and knows its rate."""
+    """The same call path leaks a tenth of its allocation; the harness must tell that leak from the JVM's own
+    sites, and knows its rate."""
     needs.jre(17, 17 in jres)
     classes = churn_jvm.compile_java("LeakUnderChurn.java", tmp_path / "classes")
     case = real_jvms.Case("exact", 17, "LeakUnderChurn", "unsafe", 1e6, 1e7)

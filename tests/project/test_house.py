@@ -1,4 +1,4 @@
-"""The house stands as docs/architecture.md draws it: its table of rooms is compared with every import."""
+"""docs/architecture.md describes the code: its table of rooms is compared with every import."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.paths import ROOT
 PAGE = ROOT / "docs" / "architecture.md"
 PYTHON = "src/offheap/"
 WEB = "web/src/"
-# What every room may know.
+# Every room may know these.
 FOR_EVERYBODY = {PYTHON + "errors.py", PYTHON + "quantities.py"}
 
-# Modules of Python's own by which a pure function would see the clock, chance, files or processes.
+# Python's modules that give access to the clock, chance, files or processes.
 IMPURE = {"datetime", "os", "pathlib", "random", "signal", "socket", "subprocess", "threading", "time"}
 
 Edges = Mapping[str, set[str]]
@@ -26,7 +26,7 @@ Edges = Mapping[str, set[str]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A room, or a loose file, of the page's tables.  `everything`: it may know every room."""
+    """A room, or a single file, in the page's tables.  `everything`: it may know every room."""
 
     name: str
     known: tuple[str, ...]
@@ -34,7 +34,7 @@ class Row:
 
 
 def rows(page: str, house: str) -> dict[str, Row]:
-    """The rows about `house`, by name; what they may know as paths below the repository."""
+    """The rows about `house`, by name; the rooms that they may know as paths below the repository."""
     found: dict[str, Row] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -48,7 +48,7 @@ def rows(page: str, house: str) -> dict[str, Row]:
 
 
 def room_of(file: str, table: Mapping[str, Row]) -> str | None:
-    """The row that a file belongs to: its own, or that of the folder it lies in."""
+    """The row of a file: its own, or that of its folder."""
     folder = file.rpartition("/")[0] + "/"
     return file if file in table else folder if folder in table else None
 
@@ -64,7 +64,7 @@ def allows(row: Row, file: str) -> bool:
 
 
 def broken(edges: Edges, table: Mapping[str, Row], for_everybody: set[str]) -> list[str]:
-    """Imports that no row allows, and files that no row lists."""
+    """Imports that no row allows, and files without a row."""
     wrong = [f"{file} has no row" for file in sorted(edges) if room_of(file, table) is None]
     for file, targets in sorted(edges.items()):
         room = room_of(file, table)
@@ -77,7 +77,7 @@ def broken(edges: Edges, table: Mapping[str, Row], for_everybody: set[str]) -> l
 
 
 def circle(edges: Edges) -> list[str]:
-    """Files that know each other in a circle; [] if there is none."""
+    """Files that import each other in a circle; [] without one."""
     done: set[str] = set()
     for start in sorted(edges):
         path: list[tuple[str, Iterator[str]]] = [(start, iter(sorted(edges[start])))]
@@ -99,7 +99,7 @@ def circle(edges: Edges) -> list[str]:
 
 
 def python_imports(source: Path) -> dict[str, set[str]]:
-    """By file: the files of the package that it imports, be it lazily or for types alone."""
+    """By file: the files of the package that it imports, including lazy imports and imports for types."""
     modules = {
         ".".join(path.relative_to(source.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for path in source.rglob("*.py")
@@ -180,13 +180,13 @@ def test_no_module_knows_itself_by_way_of_others(of_python: Edges, of_web: Edges
 
 
 def test_analysis_has_no_clock_and_no_process() -> None:
-    """What analysis says follows from the recording alone: told twice, it is the same."""
+    """The result of analysis depends on the recording alone: a second run gives the same."""
     for path in (ROOT / "src" / "offheap" / "analysis").rglob("*.py"):
         assert standard_modules(path) & IMPURE == set(), path
 
 
 def test_commands_do_not_wait() -> None:
-    """A command parses, calls and renders: what waits or tries again is in a room below."""
+    """A command parses, calls and renders: waits and retries belong in a room below."""
     for path in (ROOT / "src" / "offheap" / "cli").rglob("*.py"):
         calls = {
             node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
@@ -196,7 +196,7 @@ def test_commands_do_not_wait() -> None:
 
 @pytest.mark.parametrize("house", [PYTHON, WEB])
 def test_every_row_is_about_something(house: str) -> None:
-    """GIVEN a renamed room WHEN the page is read THEN no row has the old name, nor what others may know."""
+    """GIVEN a renamed room WHEN the page is read THEN neither its own row nor another has the old name."""
     for row in rows(PAGE.read_text(), house).values():
         assert (ROOT / row.name).exists(), f"{row.name} is gone"
         for known in row.known:

@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def rooms() -> dict[str, set[str]]:
-    """Each room with those that it may know, as the document has them."""
+    """The rooms that each room may know, from the document."""
     section = TABLE.read_text().partition("## The rooms of the probe\n")[2].partition("\n## ")[0]
     known = {}
     for room, may_know in ROW.findall(section):
@@ -33,7 +33,7 @@ def room_of(name: str) -> str:
 
 
 def includes(probe: Path) -> dict[str, list[str]]:
-    """Every file of the library with what it includes of the probe's own."""
+    """Every file of the library with its includes of the probe's own files."""
     found = {}
     for path in sorted(probe.rglob("*.[ch]")):
         name = path.relative_to(probe).as_posix()
@@ -43,7 +43,7 @@ def includes(probe: Path) -> dict[str, list[str]]:
 
 
 def strangers(probe: Path) -> list[str]:
-    """Includes of a file that its room may not know, or that is named otherwise than from probe/ on."""
+    """Includes that the room of a file does not allow, or that are not written from probe/ on."""
     known = rooms()
     return [
         f"{name} includes {other}"
@@ -54,7 +54,7 @@ def strangers(probe: Path) -> list[str]:
 
 
 def cycle(probe: Path) -> list[str]:
-    """Units (a source and its header) that include each other in a ring; empty: there are none."""
+    """Units (a source and its header) that include each other in a ring; empty without one."""
     units: dict[str, set[str]] = {}
     for name, others in includes(probe).items():
         unit = name.rpartition(".")[0]

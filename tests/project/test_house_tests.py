@@ -1,4 +1,4 @@
-"""What tests, benchmarks and the harness may know of one another, and where they may look for modules."""
+"""The imports that tests, benchmarks and the harness may have of one another, and their module paths."""
 
 from __future__ import annotations
 

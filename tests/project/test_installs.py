@@ -1,4 +1,4 @@
-"""What `make test-pythons` and `make test-jdks` find to work on."""
+"""The installations that `make test-pythons` and `make test-jdks` find."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_nothing_of_a_command_in_sid_survives_it() -> None:
     assert Path("/proc/mounts").read_text() == before
     assert not (sid.FOLDER / "tmp" / "there").exists()
     assert not Path("/dev/shm/there").exists()
-    # This machine's certificates are there to be read only.
+    # This machine's certificates are read-only there.
     spoiled = subprocess.run(
         sid.command("touch", "/etc/ssl/certs/there"), capture_output=True, text=True, timeout=60
     )
@@ -106,7 +106,7 @@ def test_every_dependency_has_a_lower_bound() -> None:
 
 
 def test_a_warning_fails_a_test_and_the_offheap_that_it_starts() -> None:
-    """What numpy or Python will refuse, it warns of in the release before."""
+    """numpy and Python warn one release before they refuse a call."""
     with pytest.raises(DeprecationWarning):
         warnings.warn("will be refused", DeprecationWarning, stacklevel=1)
     program = "import warnings; warnings.warn('will be refused', DeprecationWarning)"

@@ -1,4 +1,4 @@
-"""What the Java frames benchmark takes for a call that was made: bytecode, native methods, the VM."""
+"""The calls that the Java frames benchmark accepts as real: bytecode, native methods, the VM."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def bytecode(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> java_calls.
     [
         ("sample.Calls.open", "sample.Calls.<init>", "java", True),
         ("sample.Calls.open", "sample.Calls.array", "java", False),
-        ("sample.Calls.open", "sample.Calls.text", "java", False),  # though it has an invokedynamic
+        ("sample.Calls.open", "sample.Calls.text", "java", False),  # although it has an invokedynamic
         ("sample.Calls$$Lambda.run", "sample.Calls.text", "java", None),
         ("java.lang.invoke.LambdaForm$MH.invoke", "sample.Calls.array", "java", None),
         ("sample.Calls.array", "sample.Calls$Inner.same", "java", True),
         ("sample.Calls.<init>", "sample.Calls$Inner.same", "java", False),
-        ("sample.Calls.pop", "sample.Calls$Inner.same", "java", False),  # though it has the opcode
+        ("sample.Calls.pop", "sample.Calls$Inner.same", "java", False),  # although it has the opcode
         ("sample.Calls.<clinit>", "sample.Calls$Inner.same", "java", None),
         ("sample.Calls.array", "sample.Calls.open", "java", None),
         ("sample.Calls.array", "sample.Hidden.same", "java", None),
@@ -77,7 +77,7 @@ def seen(*calls: Call) -> java_calls.Seen:
 
 
 def test_what_no_run_confirms_is_wrong_or_not_told(bytecode: java_calls.Bytecode) -> None:
-    """GIVEN calls that bytecode tells, denies or not WHEN some are seen again THEN the rest is judged."""
+    """GIVEN calls that bytecode confirms, denies or not WHEN a run repeats some THEN the rest is judged."""
     told = Call("sample.Calls.open", "sample.Calls.<init>", "java")
     denied = [Call("strdup", "sample.Calls.array", "native"), Call("strdup", "sample.Calls.text", "native")]
     left_open = [

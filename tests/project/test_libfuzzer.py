@@ -1,4 +1,4 @@
-"""What `make fuzz` has libFuzzer do for long: it builds, runs, and says where it cannot."""
+"""libFuzzer's part of `make fuzz`: it builds, runs, and reports where it cannot run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.survival import fuzzing
 
 @pytest.mark.parametrize("sanitizer", ["", "address,undefined"])
 def test_the_unwinder_without_libfuzzer(sanitizer: str, tmp_path: Path) -> None:
-    """Its program and the inputs that it begins with, on machines without Clang too."""
+    """The libFuzzer program and its initial inputs, on machines without Clang too."""
     names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "unwind/cfi.c", "unwind/cfi_step.c")
     program = compile_c([PROBE / name for name in names], tmp_path / "replay", sanitizer=sanitizer)
     corpus = tmp_path / "rules"
@@ -42,7 +42,7 @@ def test_libfuzzer_on_the_reader(tmp_path: Path) -> None:
 
 
 def fuzz_for_a_moment(path: Path) -> subprocess.CompletedProcess[str]:
-    """With the commands in `path` only, and without Atheris."""
+    """With only the commands in `path`, and without Atheris."""
     hidden = (
         "import sys; sys.modules['atheris'] = None\n"
         "from benchmarks.survival import fuzz; sys.exit(fuzz.main())"
@@ -58,7 +58,7 @@ def fuzz_for_a_moment(path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
-    """Where Clang and Atheris are missing; the machine's compiler stays, under another name."""
+    """Clang and Atheris are missing; the machine's compiler stays, under another name."""
     compiler = needs.program("cc", "with its sanitizers")
     (tmp_path / "cc").symlink_to(compiler)
     for tool in ("as", "ld"):
@@ -74,7 +74,7 @@ def test_nothing_that_could_run_is_not_nothing_found(tmp_path: Path) -> None:
 
 
 def test_nothing_at_all_that_could_run_is_no_find(tmp_path: Path) -> None:
-    """Exit status 1 and a traceback would look like one."""
+    """Exit status 1 and a traceback would look like a find."""
     outcome = fuzz_for_a_moment(tmp_path)
     assert outcome.returncode == 2, outcome.stdout + outcome.stderr
     assert "by chance: not run, needs cc" in outcome.stdout

@@ -1,4 +1,4 @@
-"""The wheel, the sdist, the editable rebuild: built for real, in a copy of the tree."""
+"""The wheel, the sdist, the editable rebuild: real builds in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANYLINUX2014_GLIBC = (2, 17)
 
 
 def copy_tree(target: Path) -> Path:
-    """What git would commit of the tree, without the machine's own leftovers."""
+    """The files that git would commit, without build results of this machine."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -45,7 +45,7 @@ def pip(*arguments: str | Path, python: str = sys.executable, **environment: str
         [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONWARNINGS": "default", **environment},  # what pip warns of is pip's own
+        env={**os.environ, "PYTHONWARNINGS": "default", **environment},  # pip's warnings are not offheap's
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ def test_wheel_has_the_tag_and_the_parts(wheel: Path) -> None:
 def test_installed_wheel_starts(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     python = tmp_path / "env" / "bin" / "python"
-    # The dependencies are the ones this interpreter has: what is tested is the wheel, not an index.
+    # The dependencies come from this interpreter: the test covers the wheel, not an index.
     site = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
     pip("install", "--no-deps", "--target", site, wheel)
     dependencies = Path(pytest.__file__).parent.parent
@@ -149,7 +149,7 @@ def test_changed_source_rebuilds_the_probe_and_unchanged_does_not(tree: Path, tm
     checkout_tree = tmp_path / "checkout"
     shutil.copytree(tree / "probe", checkout_tree / "probe")
     shutil.copytree(tree / "src", checkout_tree / "src")
-    # As pip records an editable install (PEP 610); no other checkout is built.
+    # The same record as pip's for an editable install (PEP 610); no other checkout is built.
     record = checkout_tree / "src" / "offheap-0.dist-info"
     record.mkdir()
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: offheap\nVersion: 0\n")
@@ -190,7 +190,7 @@ def test_compiler_works_where_no_cache_folder_can_be_made(tmp_path: Path) -> Non
         "build.compile_native(['-c', sys.argv[2], '-o', sys.argv[3]])"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ZIG_")}
-    # /dev/null is no folder, for root neither.
+    # /dev/null is no folder, not even for root.
     environment["XDG_CACHE_HOME"] = "/dev/null"
     outcome = subprocess.run(
         [sys.executable, "-c", program, ROOT / "probe", source, tmp_path / "empty.o"],

@@ -1,4 +1,4 @@
-"""What the recorder takes beside the probe: memory while it records, and how it shares the budget."""
+"""The recorder's cost beside the probe's: memory while it records, and its share of the budget."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.command_line import offheap
 from harness.jvms.waiting_jvm import waiting_jvm
 from offheap.recording import load
 
-# What the recorder may have while it records (docs/recording-format.md).
+# The recorder's limit while it records (docs/recording-format.md).
 MOST_RSS = 50 << 20
-# Seconds from which on a budget bounds the recorder, too.
+# The budget bounds the recorder, too, after so many seconds.
 SETTLED = 10.0
-# Seconds of CPU by which two readings of /proc/PID/stat may be off, user and system time apart.
+# The error in seconds of CPU of two readings of /proc/PID/stat, for user and system time each.
 TICKS = 4 / os.sysconf("SC_CLK_TCK")
 
 
@@ -28,7 +28,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def test_a_recorder_beside_a_jvm(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
-    """The budget is a share of one CPU where the JVM is idle: the recorder keeps within it."""
+    """For an idle JVM the budget is a share of one CPU: the recorder keeps within it."""
     output = tmp_path / "a.offheap"
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         recorder = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The seed chooses the cells of a run: one a row, every cell in turn, and always the same without a seed."""
+"""The seed chooses the cells of a run: one a row, every cell in turn; without a seed the choice is fixed."""
 
 from __future__ import annotations
 
