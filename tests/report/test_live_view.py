@@ -1,4 +1,4 @@
-"""`offheap live`'s screens, by their keys, over simulated processes."""
+"""The screens of `offheap live`, driven by keys, over simulated processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_keys_filter_sort_and_drill(tmp_path: Path) -> None:
         assert "native  inflateInit2_  libz.so.1" in text
         assert "> java    com.example.Foo.leak" in text
         assert all(len(line) <= 80 for line in text.splitlines())
-        # The end of a stack that is longer than the screen.
+        # A key leads to the end of a stack that is longer than the screen.
         assert "java.lang.Thread.run" not in text or "by age" in text
         await app.press("end")
         assert "java.lang.Thread.run" in app.app.screen.query_one(Pager).text
@@ -141,7 +141,7 @@ def test_every_size_is_filled_and_not_exceeded(size: tuple[int, int], tmp_path: 
         assert isinstance(app.app.screen, SiteScreen)
         pager = app.app.screen.query_one(Pager)
         assert all(len(line) <= width for line in pager.text.splitlines())
-        # What does not fit is left out whole.
+        # An entry that does not fit is left out whole.
         keys = app.app.screen.query_one("#keys", Lines).text
         assert len(keys) <= width
         assert set(keys.split("  ")) <= {"Esc back", "e export", "up down pgup pgdn scroll"}
@@ -179,7 +179,7 @@ def test_a_hostile_name_is_no_formula(start: str, tmp_path: Path) -> None:
             rows = list(csv.DictReader(file))
         site = rows[0]["site"]
         assert site.endswith('HYPERLINK("http://evil","a,b")')
-        # What is no blank any more begins no formula: a tab reads \\x09.
+        # No formula begins after an escaped blank: a tab is written as \\x09.
         assert site.startswith(("'", "\\"))
         assert site.startswith("'") == (start.strip("\t\r\n\u3000") == start)
         assert not [
@@ -201,7 +201,7 @@ def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -
         await app.press("o")
         pager = app.app.screen.query_one(Pager)
         await app.see(lambda: "RSS by owner, 40 looks in 39.0 s" in pager.text)
-        # Wrapped sentences apart, this is what a person sees at 80 columns.
+        # Without the wrapped sentences, this is the view of a user at 80 columns.
         table = pager.text[pager.text.index("owner  ") :].splitlines()
         assert table[1].split()[:4] == ["Java", "heap", "64", "MiB"]
         malloc = next(line for line in table if "49 MiB" in line)

@@ -1,4 +1,4 @@
-"""The first screen of the HTML report: what it says in words, of whom, and of hostile names."""
+"""The first screen of the HTML report: its words, the process it names, and hostile names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_answer_says_when_memory_is_full(open_report: Open, leaking: Recordi
 def test_a_suspect_opens_to_its_whole_stack_and_copies_it(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking, permissions=["clipboard-read", "clipboard-write"])
     rows = page.locator("tr.suspect")
-    assert rows.count() == 1  # what does not leak is a click away
+    assert rows.count() == 1  # healthy sites are a click away
     assert "steady" in page.inner_text("#more")
     page.click("#more")
     assert rows.count() == len(suspects(leaking))
@@ -77,7 +77,7 @@ def test_ages_and_courses_are_drawn_for_a_suspect(open_report: Open, leaking: Re
     tall = [float(bar.get_attribute("height") or 0) for bar in bars.all()]
     births = np.histogram(leaking.live["birth"][leaking.live["stack"] == 1], 24, (0, 30))[0]
     assert np.argmax(tall) == np.argmax(births)
-    assert min(tall) > 0  # born all along
+    assert min(tall) > 0  # births continue all the time
     assert page.locator("tr.suspect svg.sparkline").count() == 1
 
 
@@ -147,7 +147,7 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     assert page.inner_text("header .name") == program.main
     assert page.inner_text("#answer h1") == "Yes, it leaks native memory."
     names = iter(page.locator("#suspect-1 .stack .name").all_inner_texts())
-    assert all(name in names for name in program.stack)  # in this order
+    assert all(name in names for name in program.stack)  # all in this order
     offheap("diff", "app.offheap", "--from", "5s", "-o", "diff.html")
     compared = open_report(tmp_path / "diff.html")
     names = iter(compared.locator("tr.detail").first.locator(".stack .name").all_inner_texts())

@@ -41,8 +41,8 @@ def test_a_diff_says_what_changed_and_lists_the_certain_first(
     row = plain(page.locator("tr.suspect", has_text=LEAK).inner_text())
     site = next(site for site in grown.sites if site.blamed.name == LEAK)
     assert f"+{site.live_bytes.change.estimate / 2**20:.1f} MiB" in row
-    assert page.locator("img, main script").count() == 0  # of the hostile name
-    # A page of a diff is replaced by another, a foreign file is not.
+    assert page.locator("img, main script").count() == 0  # the hostile name adds none
+    # A page of a diff may be overwritten, a foreign file may not.
     html.write_diff(grown, path)
     path.write_text("mine")
     with pytest.raises(UserError, match="not an offheap report"):
@@ -56,7 +56,7 @@ def test_a_differential_flame_graph_colours_growth_red_and_novelty_blue(
     page = open_report(tmp_path / "diff.html")
 
     def colour(function: str) -> tuple[int, int, int]:
-        """The colour of the frame, when it is zoomed to; at most its caller and itself have neighbours."""
+        """The colour of the zoomed frame; at most the frame and its caller have neighbours."""
         page.keyboard.press("Escape")
         page.focus(GRAPH)
         for first, second in itertools.product(range(2), range(3)):

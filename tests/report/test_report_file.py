@@ -1,4 +1,4 @@
-"""The HTML report as a file: its policy, what it embeds, how it is written, its scripts' own tests."""
+"""The HTML report as a file: its policy, its embedded data, its writing, the tests of its scripts."""
 
 from __future__ import annotations
 

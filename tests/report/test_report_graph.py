@@ -43,7 +43,7 @@ def test_the_flame_graph_answers_to_the_mouse(open_report: Open, leaking: Record
     canvas.click(position={"x": 20, "y": 50})
     assert page.locator("#reset").is_enabled()
     assert page.inner_text(".tooltip .name") == LEAK
-    canvas.click(position={"x": 20, "y": 10})  # the root, above what is zoomed
+    canvas.click(position={"x": 20, "y": 10})  # the root, above the zoomed frame
     assert page.locator("#reset").is_disabled()
     assert canvas.bounding_box()["height"] == height  # type: ignore[index]
 
@@ -70,7 +70,7 @@ def test_a_source_without_a_stack_weighs_nothing(open_report: Open, leaking: Rec
     page = open_report(leaking)
     page.locator(GRAPH).click(position={"x": 20, "y": 50})
     page.select_option("#source", "mmap")
-    assert page.locator("#reset").is_disabled()  # what was zoomed holds none of it
+    assert page.locator("#reset").is_disabled()  # the zoomed frame has no mmap memory
     page.focus(GRAPH)
     page.keyboard.press("Home")
     assert "0 B" in plain(page.inner_text(".tooltip"))
@@ -106,7 +106,7 @@ def test_the_flame_graph_opens_on_what_leaks_not_on_reservations(
     ofkind = recording.stack_kinds[recording.live["stack"]] == (1 if leak == "malloc" else 2)
     held = format_size(recording.live["size"][ofkind].sum())
     assert graph().startswith(f"all live bytes by {leak}\n\n{held}")
-    # The rest of the page is about both.
+    # The rest of the page covers both sources.
     assert page.locator("#clear").is_hidden()
     assert plain(page.inner_text("#not-drawn")).startswith("Not drawn: ")
     malloc, mapped = (
@@ -169,7 +169,7 @@ def test_find_in_the_flame_graph_shows_the_name_and_finds_no_longer_ones(open_re
     page.click("text=Find in the flame graph")
     assert page.input_value("#search") == f'"{LEAK}"'
     assert "1 function)" in page.inner_text("#matched")
-    # "Only stacks with it" of a zoomed frame filters by the name, too.
+    # "Only stacks with it" of a zoomed frame also filters by the name.
     page.focus(GRAPH)
     for key in ("Home", "ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
@@ -183,7 +183,7 @@ def test_the_sandwich_begins_without_the_dimming_of_a_search(open_report: Open, 
     page.click("text=Its callers and callees")
     undimmed = page.evaluate(pictures)
     page.fill("#search", "nothing")
-    assert page.evaluate(pictures) != undimmed  # what is searched for in the sandwich shows there
+    assert page.evaluate(pictures) != undimmed  # the sandwich shows the matches of a search made in it
     for enter in ("text=Its callers and callees", "key", "select"):
         page.keyboard.press("Escape")
         page.keyboard.press("Escape")
@@ -195,7 +195,7 @@ def test_the_sandwich_begins_without_the_dimming_of_a_search(open_report: Open, 
                 page.keyboard.press(key)
         elif enter == "select":
             page.select_option("#view", "sandwich")
-            page.fill("#search", "thumbnail")  # among the functions to choose from
+            page.fill("#search", "thumbnail")  # the list of functions is filtered
             assert page.locator(".functions li").count() == 1
             page.click(".functions button")
         else:

@@ -50,7 +50,7 @@ def test_keys_are_listed_and_act(open_report: Open, leaking: Recording) -> None:
     page = open_report(leaking)
     page.keyboard.press("?")
     assert page.locator("#help").is_visible()
-    page.keyboard.press("m")  # not through the dialog
+    page.keyboard.press("m")  # the dialog blocks this key
     page.keyboard.press("Escape")
     assert page.locator("#help").is_hidden()
     assert page.input_value("#measure") == "live"
@@ -63,7 +63,7 @@ def test_keys_are_listed_and_act(open_report: Open, leaking: Recording) -> None:
     page.keyboard.type("mib")
     assert page.input_value("#search") == "mib"
     assert page.input_value("#unit") == "blocks"
-    page.keyboard.press("Escape")  # undoes the search and leaves it
+    page.keyboard.press("Escape")  # clears the search and leaves its field
     page.keyboard.press("b")
     assert (page.input_value("#search"), page.input_value("#unit")) == ("", "bytes")
 
@@ -87,7 +87,7 @@ def test_twenty_thousand_stacks_open_in_two_seconds_and_take_less_than_five_mega
     assert html.write(recording, ranked, path) < 5_000_000
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     metrics = page.context.new_cdp_session(page)
-    # The time of the page's own thread: others use this machine too.
+    # The page's own thread time: other processes use this machine too.
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def cpu_seconds() -> float:

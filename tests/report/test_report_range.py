@@ -37,21 +37,21 @@ def test_owners_of_rss_are_stacked_and_follow_the_range(open_report: Open, leaki
     names = ["java-heap", *(f"<b>{number}" for number in range(10)), "unattributed"]
     owners = OwnersOverTime(times, names, held, held.sum(axis=1))
     page = open_report(dataclasses.replace(leaking, owners=owners))
-    assert page.locator("#time canvas").count() == 2  # RSS is the owners' upper edge
+    assert page.locator("#time canvas").count() == 2  # RSS is the upper edge of the owners
     rows = page.locator(".owners li")
     assert plain(rows.first.inner_text()).split("\n") == ["unattributed", "330 MiB", "+319 MiB"]
-    assert "4 others" in plain(rows.last.inner_text())  # the smallest, Java's heap among them
+    assert "4 others" in plain(rows.last.inner_text())  # the smallest owners, with Java's heap among them
     shown = plain(page.inner_text(".owners"))
     assert "<b>9" in shown
     page.click("text=Last half")
     assert plain(rows.first.inner_text()).split("\n") == ["unattributed", "330 MiB", "+165 MiB"]
     page.click("#theme")
-    page.wait_for_timeout(100)  # a chart draws itself a moment after it is made
+    page.wait_for_timeout(100)  # a chart draws itself a moment after its creation
     colours = page.locator("#chart-owners canvas").evaluate(
         "canvas => new Set(new Uint32Array(canvas.getContext('2d')"
         ".getImageData(canvas.width / 2, 0, 1, canvas.height).data.buffer)).size"
     )
-    assert colours > 8  # one an owner
+    assert colours > 8  # one for each owner
     page.locator("#chart-owners .u-over").hover(position={"x": 200, "y": 30})
     assert "unattributed" in page.inner_text("#chart-owners output")
 
@@ -66,7 +66,7 @@ def test_a_range_recomputes_totals_table_and_graph(open_report: Open, leaking: R
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 2 / 3, y, steps=4)
     page.mouse.up()
-    # The leak is the first stack: what it held at the snapshots nearest to 10 s and 20 s.
+    # The leak is the first stack: its bytes at the snapshots nearest to 10 s and 20 s.
     snapshots = {
         round(float(row["time"])): row["live_bytes"] for row in leaking.series if int(row["stack"]) == 1
     }
@@ -97,7 +97,7 @@ def test_what_comes_and_goes_is_temporary_and_does_not_grow(open_report: Open, l
         shares[measure] = float(page.inner_text("#matched").split()[0])
     assert shares["temporary"] > 99
     assert shares["grown"] < 10 < shares["allocated"]
-    page.click("h1")  # out of the search field, where m is a letter
+    page.click("h1")  # leaves the search field, where m is a letter
     page.keyboard.press("m")
     assert page.input_value("#measure") == "live"
 
@@ -118,7 +118,7 @@ def test_filters_leave_the_stacks_of_a_thread_a_module_or_a_function(
 
     assert total(module="libzip").startswith(size([1, 2]))
     assert total(module="libjvm").startswith(size([3]))
-    assert page.locator("tr.suspect >> visible=true").count() == 0  # of the leak nothing is left
+    assert page.locator("tr.suspect >> visible=true").count() == 0  # this filter leaves nothing of the leak
     assert total(only="/^com.*index$/").startswith(size([2]))
     assert total(thread="worker", only="thumbnail").startswith(size([1]))
     assert total(thread="nobody").startswith("What the filters leave: 0 B live")
@@ -166,7 +166,7 @@ def test_an_address_opens_the_same_view(open_report: Open, leaking: Recording) -
     page.keyboard.press("Escape")  # search and zoom
     page.keyboard.press("Escape")  # range and filters
     assert plain(page.inner_text("#totals")).startswith("Whole recording")
-    # An address that somebody mistyped still opens the report.
+    # A mistyped address still opens the report.
     page.goto("about:blank")
     page.goto(
         address.partition("#")[0]

@@ -1,4 +1,4 @@
-"""The HTML report's table of sites by the page, sites of one name, and figures that must not contradict."""
+"""The HTML report's table of sites: its pages, sites of one name, and figures that must agree."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_more_than_thirty_sites_are_paged(open_report: Open, many: Recording) ->
         assert page.inner_text(".pager .place") == f"{first}–{last} of 83 sites"
         seen += [int(rank) for rank in rows.locator(".rank").all_inner_texts()]
         page.focus("[aria-label='Next page']")
-        page.keyboard.press("Enter")  # on the last page nothing
+        page.keyboard.press("Enter")  # this has no effect on the last page
     assert seen == list(range(1, 84))
     assert page.evaluate("document.activeElement.ariaLabel") == "Next page"
     page.locator("tr.suspect button.open").last.focus()
     page.keyboard.press("Enter")
     assert page.locator("#suspect-83").is_visible()
-    # The address brings the page and the open site back; an older one, without a page, finds the site.
+    # The address restores the page and the open site; an older address without a page finds the site.
     address = page.url
     assert "page=3" in address
     for again in (address, re.sub("&?page=3", "", address)):
@@ -119,7 +119,7 @@ def test_two_sites_of_one_name_show_their_callers(open_report: Open, many: Recor
 def test_all_rates_of_a_page_have_one_unit(open_report: Open, blocks: int, unit: str) -> None:
     process = simulation.Process(duration=30, seed=3)
     process.add(simulation.inflater(LEAK), simulation.Leak(rate=blocks, size=7160))
-    # Alone these would be told by the minute and by the hour.
+    # Alone these sites would have rates by the minute and by the hour.
     process.add(simulation.native_stack("slow_leak"), simulation.Leak(rate=10, size=900))
     process.add(simulation.native_stack("slower_leak"), simulation.Leak(rate=2, size=50))
     recording = process.record(exact=True)
@@ -156,7 +156,7 @@ def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> No
 
 
 def test_the_axis_of_bytes_begins_at_zero(open_report: Open) -> None:
-    """RSS that goes from 100 to 108 MiB is a full chart with a slight slope."""
+    """RSS from 100 to 108 MiB fills the chart and has a slight slope."""
     process = simulation.Process(duration=30, seed=3)
     process.add(simulation.inflater(LEAK), simulation.Leak(rate=40, size=7160))
     recording = process.record(exact=True)

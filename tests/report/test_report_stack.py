@@ -1,4 +1,4 @@
-"""The HTML report's stack of a suspect: what is folded, whole at a button; and an agent's callback."""
+"""The HTML report's stack of a suspect: a button unfolds it; and an agent's callback."""
 
 from __future__ import annotations
 

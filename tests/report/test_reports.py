@@ -1,4 +1,4 @@
-"""Text and JSON reports: what they show, that docs/json.md is true, that no name steers a terminal."""
+"""Text and JSON reports: their content equals docs/json.md, and no name steers a terminal."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def shop() -> Recording:
 def written(
     recording: Recording, report: str, *, top: int = 10, everything: bool = False, **options: Any
 ) -> str:
-    """What a report prints on a pipe."""
+    """The output of a report on a pipe."""
     out = Console(file=io.StringIO(), soft_wrap=True, highlight=False, markup=False, emoji=False)
     figures = stats(recording)
     match report:
@@ -107,7 +107,7 @@ def written(
 
 
 def leaks(recording: Recording) -> dict[str, Any]:
-    """What `offheap leaks --json --all` prints."""
+    """The output of `offheap leaks --json --all`."""
     found = ranking(recording)
     head = schemas.leaks(
         recording.info, answer(found), conclude(found), found.counts(), live_by_kind(recording)
@@ -162,7 +162,7 @@ def test_summary_shows_sites_and_their_sum(shop: Recording) -> None:
 
 @pytest.fixture(scope="module")
 def twins() -> Recording:
-    """Two leaks that blame one method, by different callers."""
+    """Two leaks with the same blamed method and different callers."""
     process = Process(30, 4)
     for caller in ("com.example.Nightly.importAll", "com.example.Admin.importOne"):
         process.add(inflater("com.example.Feed.open", "com.example.Retry.again", caller), Leak(200, 9000))
@@ -254,7 +254,7 @@ def documented(schema: str) -> dict[str, Any]:
 
 
 def shape(value: Any) -> Any:
-    """Keys in order and types; of a list the shape of its first element; any number is a number."""
+    """Keys in order and types; for a list the shape of its first element; int and float are one type."""
     if isinstance(value, dict):
         return {key: shape(item) for key, item in value.items() if key not in ("recording", "lost")}
     if isinstance(value, list):
@@ -309,7 +309,7 @@ def test_docs_name_every_schema_that_is_printed() -> None:
         for schema in re.findall(r'(?:"schema": |SCHEMA = )"(offheap\.\w+/\d)"', path.read_text())
     }
     assert len(printed) >= 9
-    # meta.json of a recording is described in docs/recording-format.md.
+    # docs/recording-format.md describes meta.json of a recording.
     missing = {schema for schema in printed if schema not in DOCUMENT.read_text()} - {"offheap.recording/1"}
     assert not missing
 
@@ -342,7 +342,7 @@ def test_notable_are_what_matters_and_the_largest_others() -> None:
 
 
 def test_mappings_are_told_apart_from_blocks(shop: Recording) -> None:
-    """A JVM's reserved heap, in full, beside a smaller RSS: nobody shall take the sum for what is used."""
+    """A JVM's reserved heap, in full, beside a smaller RSS: no report may show the sum as memory in use."""
     live = live_by_kind(shop)
     mapped = shop.stack_kinds[shop.live["stack"]] == 2
     weights = shop.live["size"] / shop.live["probability"]
@@ -388,7 +388,7 @@ def test_colours_change_no_character(shop: Recording) -> None:
     coloured = text(force_terminal=True, color_system="standard")
     assert "\x1b[1;31mLEAK\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
-    # NO_COLOR leaves bold and dim, as rich does.
+    # NO_COLOR leaves bold and dim, as in rich.
     monochrome = text(force_terminal=True, color_system="standard", no_color=True)
     assert set(re.findall(r"\x1b\[([\d;]*)m", monochrome)) == {"0", "1", "2", "1;2"}
 
@@ -412,5 +412,5 @@ def test_a_long_list_costs_little_more_than_finding_it() -> None:
         )
         for _ in range(3)
     )
-    # CPU time of both in turn; rich's own printing took 25 times as long as finding them.
+    # CPU time of both in turn; rich's own printing takes 25 times as long as finding the suspects.
     assert printing < 6 * finding

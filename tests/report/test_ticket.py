@@ -1,4 +1,4 @@
-"""`offheap report --format md|txt|json`: a summary fit for a ticket, whatever the names in it."""
+"""`offheap report --format md|txt|json`: a summary fit for a ticket, for any names in it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shop() -> Recording:
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_ticket_has_all_that_a_reader_asks_for(shop: Recording, writer: str) -> None:
     found = ticket(shop)
-    # Names have characters that Markdown and HTML escape.
+    # The names contain characters that Markdown and HTML escape.
     text = unescape(" ".join(WRITERS[writer](report.document(found)).replace("\\", "").split()))
     assert found.answer.startswith("Leaking: ")
     for wanted in (
@@ -65,7 +65,7 @@ def test_a_ticket_has_all_that_a_reader_asks_for(shop: Recording, writer: str) -
         "offheap leaks simulated.offheap --full",
     ):
         assert wanted in text, wanted
-    # The first suspect's growth and live bytes, with intervals that hold what the program did.
+    # The first suspect's growth and live bytes, with intervals that contain the truth.
     for number, truth in ((r"([\d.]+) MiB/s", LEAKED / MIB), (r"([\d.]+) MiB", 20 * LEAKED / MIB)):
         (_, low, high), *_ = re.findall(rf"{number} \(([\d.]+) to ([\d.]+)\)", text)
         assert float(low) < truth < float(high)
@@ -148,7 +148,7 @@ def test_an_empty_recording_is_written_too() -> None:
 
 
 class _Page(HTMLParser):
-    """What a page shows: its elements, and the text of its paragraphs and cells."""
+    """The visible content of a page: its elements, and the text of its paragraphs and cells."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ def offheap(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def live_file(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a real program left: every block of an interpreter that keeps what it allocates."""
+    """The live file of a real program: every block of an interpreter that keeps all allocations."""
     folder = tmp_path_factory.mktemp("live")
     program = "import os\nkept = [bytearray(300_000) for _ in range(60)]\nos._exit(0)"
     environment = {**os.environ, "LD_PRELOAD": str(probe_library), "OFFHEAP": f"exact,dir={folder}"}

@@ -1,4 +1,4 @@
-"""Words that once stood in messages, help or the README and made a reader stumble do not come back."""
+"""Unclear wordings that have been removed from messages, help and the README do not come back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES = [
     *sorted((ROOT / "web" / "src").glob("*.ts")),
 ]
 
-# What is wrong with each is in house style: subject, verb, object; the fact; one term for one state.
+# The rule for a replacement: subject, verb, object; the fact; one term for one state.
 STUMBLES = (
     "find it, open the report",
     "told from chance",
@@ -42,7 +42,7 @@ STUMBLES = (
 )
 
 
-# Python joins string literals that stand beside each other, and long sentences are written so.
+# Python joins adjacent string literals, and long sentences are split into such literals.
 _JOINT = re.compile(r'" f?"')
 
 ENDS: dict[Literal["recording", "detached", "exited", "killed"], str] = {
@@ -54,7 +54,7 @@ ENDS: dict[Literal["recording", "detached", "exited", "killed"], str] = {
 
 
 def sentences(text: str) -> str:
-    """On one line, whatever line and literal they go on in."""
+    """One line, without the breaks between lines and literals."""
     return _JOINT.sub("", " ".join(text.split()))
 
 
@@ -72,7 +72,7 @@ def test_nobody_stumbles(words: str) -> None:
 
 
 def test_a_recording_says_how_it_ended() -> None:
-    """One of `attach --duration` is over, although its process is not."""
+    """A recording of `attach --duration` is over, although its process still runs."""
     process = Process(5.0, 1)
     said = {ended: mode(replace(process.record(exact=True).info, ended=ended)) for ended in ENDS}
     assert said == {ended: f"every block, 5.0 s {words}" for ended, words in ENDS.items()}
