@@ -1,4 +1,4 @@
-"""Closing the books: claims, cuts, shapes, and sums that must be exact."""
+"""The attribution of RSS: claims, cuts, shapes, and sums that must be exact."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def test_shares_follow_the_pages() -> None:
 @pytest.mark.parametrize(
     ("left", "right", "expected"),
     [
-        (Present(256, 0), Present(0, 768), [MIB, 0]),  # zeros: the row has no more than those of the left
-        (Present(0, 256), Present(0, 768), [MIB // 4, 3 * MIB // 4]),  # nobody can tell: by their numbers
-        (Present(128, 0), Present(0, 128), [MIB // 2, MIB // 2]),  # a forked child's, which count
+        (Present(256, 0), Present(0, 768), [MIB, 0]),  # zeros: the row has no more pages than the left piece
+        (Present(0, 256), Present(0, 768), [MIB // 4, 3 * MIB // 4]),  # no evidence decides: by their numbers
+        (Present(128, 0), Present(0, 128), [MIB // 2, MIB // 2]),  # a forked child's zeros, which count
         (Present(128, 128), Present(64, 384), [MIB // 2 + MIB // 16, MIB // 2 - MIB // 16]),
-        (Present(300, 0), Present(100, 9), [3 * MIB // 4, MIB // 4]),  # more since RSS was read
+        (Present(300, 0), Present(100, 9), [3 * MIB // 4, MIB // 4]),  # more pages since RSS was read
     ],
 )
 def test_zeros_that_were_only_read_are_nobodys(left: Present, right: Present, expected: list[int]) -> None:
@@ -244,7 +244,7 @@ def tracked(**malloc: int) -> nmt.Report:
     [
         (10, 5, {"direct-buffers": 10, "jvm-malloc": 5, "malloc": 85}),
         (0, 0, {"malloc": 100}),
-        (90, 30, {"direct-buffers": 90, "jvm-malloc": 10}),  # counted, but not all of it touched
+        (90, 30, {"direct-buffers": 90, "jvm-malloc": 10}),  # counted, but partly untouched
         (130, 30, {"direct-buffers": 100}),
     ],
 )
@@ -305,7 +305,7 @@ def test_a_tag_beside_an_exact_range_means_the_rest() -> None:
     ("jvm", "with_nmt"), [("11-parallel", False), ("11-parallel", True), ("25-z", False), ("25-z", True)]
 )
 def test_a_real_jvm(jvm: str, with_nmt: bool) -> None:
-    """From recorded evidence alone: no stack pointers, no page table, no look into malloc's headers."""
+    """With recorded evidence alone: no stack pointers, no page table, no malloc headers."""
     texts = [
         (DATA / "vm" / f"{jvm}-{command}.txt").read_text()
         for command in ("GC.heap_info", "Compiler.codecache", "VM.metaspace-basic")
@@ -325,7 +325,7 @@ def test_a_real_jvm(jvm: str, with_nmt: bool) -> None:
     held: dict[str, Holding] = {holding.owner: holding for holding in holdings}
     assert sum(h.bytes for h in holdings) + sum(p.bytes for p in unattributed) == smaps.total(rows).rss
     assert 40 * MIB < held["java-heap"].bytes < 192 * MIB
-    # Merged with malloc's blocks on 11: without the page table, shared out by length.
+    # On 11 these are merged with malloc's blocks: without the page table, they are shared out by length.
     assert 2 * MIB < held["metaspace"].bytes < 8 * MIB
     assert 300 * KIB < held["class-space"].bytes < 2 * MIB
     assert 500 * KIB < held["code-cache"].bytes < 4 * MIB

@@ -1,4 +1,4 @@
-"""Which frame a person should look at, what it called, and what a short stack leaves out."""
+"""The blamed frame, the function that it called, and the frames that a short stack leaves out."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_an_agents_callback_is_the_agents(inner: tuple[Frame, ...], event: str, 
 @pytest.mark.parametrize(
     "stack",
     [
-        # A native method, a library's initialization, what HotSpot wants for itself, another agent's start.
+        # A native method, a library's initialization, HotSpot's own memory, another agent's start.
         (MALLOC, native("work", "libfoo.so"), java("com.acme.Codec.decode")),
         (
             MALLOC,

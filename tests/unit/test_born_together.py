@@ -27,7 +27,7 @@ CALLERS = (java("com.example.Feed.open", 10), java("com.example.Main.main", 20))
 
 
 def codec(method: str, line: int = 5) -> tuple[Frame, ...]:
-    """What one method of a library's object allocates while the application opens it."""
+    """The blocks of one method of a library's object, when the application opens it."""
     return (
         MALLOC,
         native(f"Java_org_codec_{method}", "libcodec.so"),
@@ -152,7 +152,7 @@ def test_the_ways_by_which_a_framework_calls_are_one_suspect(other: Behaviour) -
 
 
 def test_whatever_native_function_java_called_is_one_site() -> None:
-    # Foreign functions: malloc and calloc of one method, at lines of their own.
+    # Foreign functions: malloc and calloc of one method, each with its own line.
     def downcall(function: str, line: int) -> tuple[Frame, ...]:
         return (
             native(function, "libc.so.6"),

@@ -1,4 +1,4 @@
-"""What collections tell of memory that Java objects may own, of any class: simulated, healthy and leaking."""
+"""The evidence of collections on memory that Java objects of any class may own, healthy and leaking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATE = 6.65  # blocks a second: 436 KB/s, of which a quarter stays
 
 
 def times(period: float, duration: float, seed: int) -> list[float]:
-    """Collections about so far apart, as garbage fills a young generation."""
+    """Collections with this mean interval, as garbage fills a young generation."""
     random = np.random.default_rng((seed, 5))
     gaps = period * random.gamma(16, 1 / 16, int(2 * duration / period) + 3)
     return [time for time in np.cumsum(gaps).tolist() if time < duration]
@@ -79,7 +79,7 @@ def test_its_healthy_twin_is_steady(period: float, used: float) -> None:
 
 
 def test_what_no_collection_could_have_freed_grows_at_most() -> None:
-    """Whatever the class: it may have a finalizer."""
+    """The class may be any: it may have a finalizer."""
     for seed in range(RUNS):
         suspect = worst(recorded(Owned(20, SIZE), duration=60, seed=seed, ran=[]))
         assert suspect.verdict == "growing"
@@ -110,7 +110,7 @@ def test_what_survived_collections_and_frees_nothing_leaks() -> None:
 
 @pytest.mark.parametrize("duration", [20.0, 30.0, 45.0, 60.0, 90.0, 120.0])
 def test_garbage_that_waits_for_a_collection_is_never_a_leak(duration: float) -> None:
-    """At whatever time after the last collection the recording ends."""
+    """The recording ends at any time after the last collection."""
     for seed in range(RUNS):
         ran = times(25, duration, seed)
         suspect = worst(recorded(Owned(20, SIZE, tuple(ran)), duration=duration, seed=seed, ran=ran))
@@ -118,7 +118,7 @@ def test_garbage_that_waits_for_a_collection_is_never_a_leak(duration: float) ->
 
 
 def test_garbage_that_waits_for_longer_than_ever_grows() -> None:
-    """One that ran every few seconds, and then not for a minute: what waits is more than it ever was."""
+    """Collections every few seconds, then none for a minute: more waits than ever before."""
     ran = [4.0, 8.0, 12.0, 16.0]
     suspect = worst(recorded(Owned(20, SIZE, tuple(ran)), duration=80, seed=1, ran=ran))
     assert suspect.verdict == "growing"
@@ -143,7 +143,7 @@ def test_where_nobody_counted_collections_the_confidence_is_less() -> None:
 
 
 def test_frees_between_collections_are_not_of_the_collector() -> None:
-    """Churn of its own that the program frees itself, under a leak: collections do not hide it."""
+    """The program frees churn itself, beside a leak: collections do not hide the leak."""
     found = 0
     for seed in range(RUNS):
         ran = times(15, 120, seed)

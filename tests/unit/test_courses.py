@@ -1,4 +1,4 @@
-"""What every stack held over time, and how the HTML report packs it."""
+"""The bytes of every stack over time, and their packed form in the HTML report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sampled() -> Recording:
 
 
 def table(recording: Recording, name: str) -> np.ndarray:
-    """The values of every stack and time, by carrying each cell on to the next."""
+    """The values of every stack and time: each cell continues until the next one."""
     found = downsampled_series(recording)
     result = np.zeros((len(recording.stack_offsets) - 1, len(found.times)))
     for stack, time, value in zip(found.stack, found.time, getattr(found, name), strict=True):

@@ -1,4 +1,4 @@
-"""C++ names made short, and those of the standard library recognised."""
+"""Short forms of C++ names, and recognition of the standard library's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose file has the symbols: debug information kept apart, and files that are not those that were mapped."""
+"""The file with the symbols: separate debug information, and files that differ from the mapped ones."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ def test_build_id_folder(inlined: Path, tmp_path: Path) -> None:
     stripped = split(inlined, tmp_path, debug, linked=False)
     symbolizer = Symbolizer(debug_directories=[tmp_path / "debug"])
     check(symbolizer, stripped, inlined, build)
-    # The library itself may be gone, or another one by now.
+    # The library itself may be missing or replaced.
     for path in (tmp_path / "gone.so", Path(f"{stripped} (deleted)"), Path("/bin/sh")):
         check(symbolizer, path, inlined, build)
-    # A debug file in the wrong place is not believed.
+    # A debug file in the wrong place is rejected.
     shutil.copy(debug, debug.with_name("0" * 38 + ".debug"))
     assert symbolizer.resolve("/gone.so", build[:2] + "0" * 38, [0x1000]) == [()]
     assert symbolizer.problems == {"/gone.so": "the file is gone"}
 
 
 def test_mini_debug_information(aliases: Path, tmp_path: Path) -> None:
-    """As Fedora's packages have it: an xz-compressed image with a .symtab of local functions."""
+    """Like Fedora's packages: an xz-compressed image with a .symtab of local functions."""
     objcopy = program("objcopy")
     mini, packed, path = tmp_path / "mini", tmp_path / "mini.xz", tmp_path / "libmini.so"
     run([objcopy, "--strip-all", "--keep-symbol=only_local", aliases, mini])
@@ -160,7 +160,7 @@ def test_file_that_is_not_the_one_that_was_mapped(inlined: Path, tmp_path: Path)
 
 
 def test_deleted_file_that_is_back(inlined: Path) -> None:
-    """A package manager replaces a file by the same one; the kernel still calls the old one deleted."""
+    """A package manager replaces a file by an equal one; the kernel still calls the old one deleted."""
     address = symbols(inlined)["allocation_site"][0]
     symbolizer = Symbolizer(debug_directories=NOWHERE, dwarf=False)
     chains = symbolizer.resolve(f"{inlined} (deleted)", build_id(inlined), [address])
@@ -183,7 +183,7 @@ def test_memory_without_a_file(path: str) -> None:
 
 
 def test_root_of_another_mount_namespace(inlined: Path, tmp_path: Path) -> None:
-    """Absolute links are the target's, and must not lead out of its root."""
+    """Absolute links belong to the target, and must not lead out of its root."""
     root = tmp_path / "root"
     (root / "opt/real").mkdir(parents=True)
     shutil.copy(inlined, root / "opt/real/libinlined.so")
@@ -196,7 +196,7 @@ def test_root_of_another_mount_namespace(inlined: Path, tmp_path: Path) -> None:
         (chain,) = symbolizer.resolve(path, build_id(inlined), [address])
         assert chain == (Symbol("deep::outer(unsigned long)"),)
     symbolizer = Symbolizer(root=root, debug_directories=NOWHERE)
-    assert symbolizer.resolve("/bin/sh", "", [address]) == [()]  # ours, not the target's
+    assert symbolizer.resolve("/bin/sh", "", [address]) == [()]  # this root has no /bin/sh
     assert symbolizer.resolve("/opt/loop/x.so", "", [address]) == [()]
     assert set(symbolizer.problems) == {"/bin/sh", "/opt/loop/x.so"}
 

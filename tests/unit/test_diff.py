@@ -1,4 +1,4 @@
-"""Differences between recordings: what is found, what chance explains, and which names are the same."""
+"""Differences between recordings: real ones, those that chance explains, and equal names."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_exact_recording_has_exact_differences() -> None:
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Leaks that differ, sampled anew 100 times: 95 % are covered, within what a binomial of 100 allows."""
+    """Two leaks, sampled anew 100 times: 95 % are covered, within the range of a binomial of 100."""
     old, new = Process(20, 1), Process(20, 2)
     old.add(stack("leak"), Leak(200, 7160))
     new.add(stack("leak"), Leak(300, 7160))
@@ -119,7 +119,7 @@ def test_intervals_cover_the_truth() -> None:
 
 
 def test_two_runs_of_one_program_hardly_differ() -> None:
-    """10 pairs of runs with 40 sites each: false discoveries are rare, however many sites there are."""
+    """10 pairs of runs with 40 sites each: false discoveries are rare for any number of sites."""
     wrong = 0
     for seed in range(10):
         recordings = []
@@ -243,7 +243,7 @@ def test_of_functions_in_the_same_stacks_the_applications_stands_for_all() -> No
     process = Process(20, 1)
     process.add(inflater("org.other.Codec.decode", "com.example.Feed.open"), Leak(100, 7160))
     recording = process.record(exact=True)
-    # Its main class is com.example.Main; the reader knows better.
+    # Its main class is com.example.Main; the user's option overrides it.
     for said, wanted in ((), "com.example.Feed.open"), (("org.other",), "org.other.Codec.decode"):
         result = diff_in_time(with_application(recording, said), 5.0)
         assert [one.function.name for one in result.functions] == [wanted]

@@ -1,4 +1,4 @@
-"""ELF images: what binutils reads in them, and that no broken file gets past ElfError."""
+"""ELF images: the same content as in binutils, and an ElfError for every broken file."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_is_no_image(tmp_path: Path, content: bytes, said: str) -> None:
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ElfError, match="regular file"):  # and it returns at all
+    with pytest.raises(ElfError, match="regular file"):  # without the check, open(2) would block
         ElfImage.open(tmp_path / "pipe")
     with pytest.raises(ElfError, match="regular file"):
         ElfImage.open(Path("/dev/zero"))
@@ -114,7 +114,7 @@ def test_size_that_the_file_does_not_have(library: Path) -> None:
     data = bytearray(library.read_bytes())
     (table,) = struct.unpack_from("<Q", data, 40)
     (count,) = struct.unpack_from("<H", data, 60)
-    for index in range(1, count):  # a header is 64 bytes, its size field stands at 32
+    for index in range(1, count):  # a header is 64 bytes, with its size field at 32
         struct.pack_into("<Q", data, table + 64 * index + 32, 1 << 40)
     tracemalloc.start()
     try:
@@ -158,13 +158,13 @@ def test_whole_image_reads(library: Path) -> None:
 @settings(max_examples=150)
 def test_truncated(library: Path, cut: int) -> None:
     data = library.read_bytes()
-    # The section headers come last: whatever is cut off takes some of them.
+    # The section headers come last: every cut removes some of them.
     assert readable_or_error(data[:cut]) == (cut >= len(data))
 
 
 @st.composite
 def _damage(draw: st.DrawFn) -> list[tuple[float, int]]:
-    """(place as a fraction of a region chosen by its sign and size, new byte)."""
+    """(place as a fraction of a region chosen by its sign and size, new byte)"""
     places = st.one_of(st.floats(0, 1), st.floats(1, 2), st.floats(2, 3))
     return draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=24))
 

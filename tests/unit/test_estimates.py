@@ -1,4 +1,4 @@
-"""Do 95 % intervals cover the truth in 95 % of cases?  Simulated as the probe samples, seeded."""
+"""Do 95 % intervals cover the truth in 95 % of cases?  Simulated sampling like the probe's, seeded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS = 400
 
 
 def coverage(sizes: NDArray[np.float64], runs: int = RUNS, seed: int = 1) -> tuple[float, float, float]:
-    """How often the interval covers the true bytes and the true count; and the mean number of samples."""
+    """The coverage of the true bytes and of the true count; and the mean number of samples."""
     random = np.random.default_rng(seed)
     probabilities = -np.expm1(-sizes / INTERVAL)
     truth_bytes, truth_blocks = float(sizes.sum()), len(sizes)
@@ -54,14 +54,14 @@ def mixture(name: str, blocks: int) -> NDArray[np.float64]:
     raise ValueError(name)
 
 
-# 400 runs: the standard error of a coverage of 95 % is 1.1 %, so 91.5 % is three of them below.
+# 400 runs: the standard error of a coverage of 95 % is 1.1 %, so that 91.5 % is three of them lower.
 @pytest.mark.parametrize(
     ("size", "blocks"),
     [
         (size, blocks)
         for size in (16, 1_000, 7_160, 40_000, 300_000)
         for blocks in (10, 100, 1_000, 10_000, 100_000)
-        # Next to nothing is ever sampled of less than half an interval: nothing to learn here.
+        # Less than half an interval of bytes has almost no samples, so that a run shows nothing.
         if INTERVAL / 2 <= size * blocks <= 1e10
     ],
 )
@@ -71,7 +71,7 @@ def test_equal_blocks_are_covered(size: int, blocks: int) -> None:
     least = 0.90 if runs == RUNS else 0.87
     assert in_bytes >= least
     assert in_blocks >= least
-    # The other way to be wrong is to be so wide as to say nothing.
+    # An interval must not be so wide that it covers every run.
     assert min(in_bytes, in_blocks) < 1 or size * blocks < 3 * INTERVAL
 
 
@@ -108,7 +108,7 @@ def test_counts_of_moderate_mixtures_are_covered(name: str) -> None:
 
 
 def test_counts_are_covered_while_the_interval_moves() -> None:
-    """Hardly one small block is met where the interval is coarse, and many large ones."""
+    """With a coarse interval the small blocks have almost no sample, and the large ones many."""
     random = np.random.default_rng(4)
     sizes = np.tile([4_099.0, 65_552.0], 4_000)
     probabilities = -np.expm1(-sizes / np.where(np.arange(len(sizes)) < 2_000, INTERVAL, 128 * INTERVAL))
@@ -123,7 +123,7 @@ def test_counts_are_covered_while_the_interval_moves() -> None:
 
 
 def test_counts_of_extreme_mixtures_are_covered_less() -> None:
-    """The documented limit: if this fails upwards, the documentation is to be corrected."""
+    """The documented limit: if the coverage is higher, correct the documentation."""
     _, in_blocks, _ = coverage(mixture("log-uniform 16 B to 10 MB", 10_000), 200)
     assert 0.5 < in_blocks < 0.9
 
@@ -157,7 +157,7 @@ def test_an_exact_recording_has_no_interval() -> None:
 
 
 def test_the_limits_of_a_poisson_count() -> None:
-    """Against the exact ones of Garwood's table."""
+    """Against the exact limits of Garwood's table."""
     low, high = estimates.poisson_limits(np.array([2.0, 5.0, 10.0, 100.0]))
     assert low == pytest.approx([0.242, 1.623, 4.795, 81.36], abs=0.02)
     assert high == pytest.approx([7.225, 11.67, 18.39, 121.63], abs=0.02)

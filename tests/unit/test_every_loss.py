@@ -1,4 +1,4 @@
-"""Every report on a recording with every kind of loss: what is missing is said, and nothing breaks on it."""
+"""Every report on a recording with every kind of loss: the report states the loss and does not fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offheap.probe.contract import Coverage, Loss, MethodState, Mode, Section, S
 
 TICKS = 3000  # of 10 ms: half a minute
 BLOCKS = 3000
-COUNT = 1234  # of what was lost
+COUNT = 1234  # of lost records
 
 Fault = Callable[[LiveFileWriter], Sequence[int]]
 
@@ -31,7 +31,7 @@ def _no_stack(writer: LiveFileWriter) -> list[int]:
 
 def _no_method(writer: LiveFileWriter) -> list[int]:
     writer.method("Lcom/example/Shop;", "open")
-    return [hook("malloc"), java(70_000, 3)]  # its slot is beyond the table
+    return [hook("malloc"), java(70_000, 3)]  # the slot is beyond the table
 
 
 def _unnamed_method(writer: LiveFileWriter) -> list[int]:
@@ -62,7 +62,7 @@ def _unknown(writer: LiveFileWriter) -> list[int]:
     return [3 << 60 | 999, 7 << 60 | 5, gap(77)]
 
 
-# What the leak's stack looks like under each loss.
+# The leak's stack under each loss.
 FAULTS: dict[Loss, Sequence[Fault]] = {
     Loss.LOST_BLOCKS: (_whole,),
     Loss.LOST_RANGES: (_whole,),
@@ -92,7 +92,7 @@ def test_no_loss_is_left_out() -> None:
 
 
 def leak(writer: LiveFileWriter, frames: Sequence[int], kind: StackKind) -> None:
-    """As many blocks in each second, none of which is freed, all at one stack; "no stack" without frames."""
+    """An equal number of blocks each second, never freed, at one stack; "no stack" without frames."""
     stack = writer.stack(*frames, kind=kind) if frames else 0
     numbers = np.arange(BLOCKS)
     births = 1 + numbers * TICKS // BLOCKS
@@ -113,7 +113,7 @@ def live_file(
 ) -> Path:
     writer = LiveFileWriter(
         mode=mode,
-        pid=1 << 22,  # of nobody that lives
+        pid=1 << 22,  # no process has this PID
         process_start=1,
         losses=dict.fromkeys(losses, COUNT),
         coverage=Coverage(sum(Coverage)) if len(losses) > 1 else Coverage(0),
@@ -128,7 +128,7 @@ def live_file(
 
 
 def every_report(path: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What each says; none may fail otherwise than by its gate."""
+    """The output of each report; only a gate may return a failure."""
     told = {}
     reports: list[tuple[str, ...]] = [
         ("leaks", "FILE", "--all", "--full"),

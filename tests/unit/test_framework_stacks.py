@@ -1,4 +1,4 @@
-"""Stacks of real frameworks: what is named, and what a short view keeps."""
+"""Stacks of real frameworks: the names in the headline, and the frames that a short view keeps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from offheap.report.text.site_lines import site_lines
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui.live_text import stack_lines
 
-MOST_LINES = 20  # with its figures a suspect fits a screen
+MOST_LINES = 20  # a suspect with its figures fits a screen
 
-# By recording: the headline, and what a short view of the stack has to keep beside it.
+# By recording: the headline, and the other frames that a short view of the stack must keep.
 TRUTH: dict[str, tuple[str, tuple[str, ...]]] = {
     "netty": (
         "io.netty.buffer.AbstractByteBufAllocator.directBuffer, called by "
@@ -66,7 +66,7 @@ def matches(shown: str, name: str) -> bool:
 @pytest.mark.parametrize("launched_by", ["its main class", "a jar"])
 def test_the_headline_names_the_library_and_the_application(name: str, launched_by: str) -> None:
     stack, main = recorded(name)
-    # The main class of a jar is not known: the table of frameworks and the stack have to tell.
+    # The main class of a jar is unknown: only the table of frameworks and the stack tell the application.
     its = application(main if launched_by == "its main class" else "/opt/shop.jar")
     assert through(stack, blamed(stack, its)) == TRUTH[name][0]
     assert nobody_called(stack, its) == ""

@@ -1,4 +1,4 @@
-"""The journal of a recording that is not finished: what is there is read, and nothing of it is believed."""
+"""The journal of an unfinished recording: its whole blocks are read, and none of it is trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from offheap.recording.storage.journal import Journal, JournalTables, in_writing
 from offheap.recording.storage.layout import APPENDED, JOURNALED, REPLACED
 from offheap.recording.storage.writer import writer
 
-HEAD = struct.Struct("<4sIQQ")  # journal.py draws it
+HEAD = struct.Struct("<4sIQQ")  # the format that journal.py documents
 MIB = 1 << 20
 # The interpreter, numpy and DuckDB take some 150 MiB.
 MOST = allowance.DEFAULT + 400 * MIB
@@ -46,7 +46,7 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def recording(unfinished: Path, tmp_path: Path) -> Path:
-    """The same to spoil."""
+    """A copy for tests that damage it."""
     return Path(shutil.copytree(unfinished, tmp_path / "a.offheap"))
 
 
@@ -73,7 +73,7 @@ def test_every_column_comes_back(tmp_path: Path) -> None:
     }
     texts = ["", "Größe\0\n", "long " * 10_000]
     tables = {**APPENDED, **REPLACED, **JOURNALED}
-    del tables["stacks"]  # `heads` and `members` in a journal
+    del tables["stacks"]  # a journal has `heads` and `members` instead
     for table, types in tables.items():
         columns = {name: texts if kind == "VARCHAR" else numbers[kind] for name, kind in types.items()}
         for _ in range(2):
@@ -214,7 +214,7 @@ def test_a_table_that_is_a_fifo(recording: Path) -> None:
 
 
 def test_read_while_it_is_written_and_finished(tmp_path: Path) -> None:
-    """A reader meets each state on the way: it never fails, and no snapshot is ever gone again."""
+    """The reader meets each state: it never fails, and the number of snapshots never falls."""
     target = writer(tmp_path / "a.offheap")
     fill(target)
     written = threading.Event()
@@ -242,7 +242,7 @@ def test_read_while_it_is_written_and_finished(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_at_the_end(
     unfinished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables do not fit beside the journal: the journal stays, and is the recording."""
+    """The tables do not fit beside the journal: the journal remains, and is the recording."""
     target = writer(tmp_path / "a.offheap")
     fill(target)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -257,7 +257,7 @@ def test_a_disk_that_is_full_at_the_end(
 
 @contextlib.contextmanager
 def _files_of_at_most(size: int) -> Iterator[None]:
-    """Writes beyond fail (EFBIG), as on a full disk."""
+    """Writes beyond the size fail (EFBIG), as on a full disk."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -269,7 +269,7 @@ def _files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_writing_needs_neither_duckdb_nor_symbolic() -> None:
-    """They take 60 MB of memory, and the recorder runs beside a JVM near its limit."""
+    """DuckDB and symbolic take 60 MB of memory, and the recorder runs beside a JVM near its limit."""
     code = (
         "import sys\n"
         "import offheap.cli.attach, offheap.cli.run\n"
@@ -281,7 +281,7 @@ def test_writing_needs_neither_duckdb_nor_symbolic() -> None:
 
 
 def test_too_little_memory_to_finish(unfinished: Path, tmp_path: Path) -> None:
-    """DuckDB does not fit into what is left: one line, and the recording is what it was."""
+    """DuckDB does not fit into the remaining memory: one line, and the recording is unchanged."""
     script = """
 import re, resource, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Recordings of a million blocks: what reading them takes in time and memory."""
+"""Recordings of a million blocks: the time and memory that readers take."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
-    """So many stacks of 40 frames, the same whatever the seed; an hour of snapshots."""
+    """`count` stacks of 40 frames, the same for every seed; an hour of snapshots."""
     random, frames, depth = np.random.default_rng(1), 20_000, 40
     target = writer(path)
     chains: dict[int, Chain] = {}
@@ -34,7 +34,7 @@ def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
         else:
             chains[n] = (Frame(f"std::vector<Part{n}>::grow(unsigned long)", "native", f"lib{n % 9}.so"),)
     target.append_frames(chains, {n: n for n in chains})
-    # Callers are shared: the outer a frame, the fewer there are of it.
+    # Stacks share callers: the farther out a frame, the fewer different ones there are.
     widths = np.geomspace(frames, 1, depth)
     members = (random.random((count, depth)) * widths).astype(np.int64)
     target.append_stacks(
@@ -62,7 +62,7 @@ def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
     return target.path
 
 
-# Run in an interpreter of its own.  Peak memory from VmHWM: ru_maxrss is inherited from whoever spawned it.
+# Runs in an interpreter of its own.  Peak memory is VmHWM, because a child inherits ru_maxrss.
 READING = """
 import resource, sys
 from offheap.cli.main import main
@@ -93,7 +93,7 @@ def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, mega
     assert outcome.returncode == 0, outcome.stderr
     seconds, peak = map(float, outcome.stderr.split())
     assert peak < megabytes
-    # The promise is 3 s on a quiet machine; CPU seconds, and half as many again for a busy one.
+    # The promise is 3 s on a quiet machine; in CPU seconds, with a margin of half for a busy one.
     assert seconds < (4.5 if "--all" not in command else 9.0), "writing 60 MB of JSON is not promised"
 
 
@@ -103,5 +103,5 @@ def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
         [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode == 0, outcome.stderr
-    # The promise is 2 s on a quiet machine; CPU seconds, and half as many again for a busy one.
+    # The promise is 2 s on a quiet machine; in CPU seconds, with a margin of half for a busy one.
     assert float(outcome.stderr.split()[0]) < 3

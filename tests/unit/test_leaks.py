@@ -58,7 +58,7 @@ LEAKS: dict[str, tuple[Sequence[Frame], tuple[Behaviour, ...]]] = {
     "that starts late": (APPLICATION, (Leak(200, 7160, start=6),)),
     "after a start-up": (APPLICATION, (WarmUp(50, 40_000, 0.5), Leak(200, 7160, start=4))),
     "of mappings": (native_stack("map_segment"), (Leak(2, 1 << 20),)),
-    # HotSpot grows by itself: it takes more samples to call that a leak.
+    # HotSpot's own memory grows without a leak, so that a leak verdict needs more samples.
     "of the JVM's own, straight": (compiler(), (Leak(400, 32_768),)),
 }
 HEALTHY: dict[str, tuple[Sequence[Frame], tuple[Behaviour, ...]]] = {
@@ -116,7 +116,7 @@ def test_a_leak_is_called_a_leak(name: str) -> None:
 
 
 def test_what_grows_as_a_process_starts_is_doubted() -> None:
-    """A start-up of a few blocks cannot be told from a leak yet, and most start-ups are none."""
+    """A start-up of a few blocks looks like a leak, and most start-ups are none."""
     young, old = [], []
     for seed in range(200):
         process = Process(10, seed)
@@ -168,13 +168,13 @@ def test_births_alone_accuse_no_healthy_site(name: str) -> None:
 
 
 def test_births_alone_may_take_long_lived_blocks_for_a_leak() -> None:
-    """The documented limit of a bare live file: how much was freed is known, when is not."""
+    """The documented limit of a bare live file: it has the number of frees, but not their times."""
     counts = verdicts(HEALTHY["long-lived churn"], snapshots=1)
     assert counts["leak"] <= 0.25 * RUNS, counts
 
 
 def test_births_alone_of_blocks_that_die_come_ever_faster() -> None:
-    """More of the young ones live: sampled finely enough, a live file tells that from a leak."""
+    """More of the young blocks are alive: with a fine interval, a live file tells that from a leak."""
     accused = 0
     for seed in range(RUNS):
         process = Process(30, seed)
@@ -185,7 +185,7 @@ def test_births_alone_of_blocks_that_die_come_ever_faster() -> None:
 
 @pytest.mark.parametrize("name", ["under churn of its own site", "that starts late", "of mappings"])
 def test_a_leak_is_found_with_few_snapshots(name: str) -> None:
-    """A recorder on a busy machine takes fewer than it wants."""
+    """A recorder on a busy machine takes fewer snapshots than it should."""
     stack, (leak, *_) = LEAKS[name]
     assert verdicts((stack, (leak,)), snapshots=7)["leak"] >= 0.8 * RUNS
 
@@ -235,7 +235,7 @@ def test_a_short_recording_with_few_snapshots_shows_the_leak_first(snapshots: in
 
 
 def test_a_site_that_frees_a_fifth_at_once_leaks_the_rest_and_sessions_do_not() -> None:
-    """The leak's blocks that were alive after the first third stay; as many sessions are alive by then."""
+    """The leak's blocks that are alive after the first third stay; as many sessions are alive then."""
     leaks = sessions = 0
     for seed in range(40):
         process = Process(20, seed)
@@ -249,7 +249,7 @@ def test_a_site_that_frees_a_fifth_at_once_leaks_the_rest_and_sessions_do_not() 
 
 
 def test_many_births_at_first_are_no_startup_while_others_follow() -> None:
-    """17 of 25 in the first third, by chance: nothing was freed, and more keep coming."""
+    """17 of 25 are in the first third, by chance: none is freed, and more births follow."""
     for seed in range(30):
         random = np.random.default_rng(seed)
         early, middle, late = (
@@ -264,7 +264,7 @@ def test_many_births_at_first_are_no_startup_while_others_follow() -> None:
 
 
 def test_few_births_at_first_are_no_blocks_that_were_freed() -> None:
-    """An attach may hold a busy program up: what little was born in the first third is all still there."""
+    """An attach may delay a busy program: the few blocks born in the first third are all alive."""
     for seed in range(20):
         process = Process(20, seed)
         process.add(APPLICATION, Leak(0.3, 4 << 20), Leak(12, 4 << 20, start=6.7))
@@ -347,25 +347,25 @@ def test_the_jvms_own_growth_ranks_below_the_applications() -> None:
 
 
 def test_a_leak_older_than_the_attach_is_a_leak_all_the_same() -> None:
-    """Only blocks born since the attach are visible: that is a leak that begins at 0."""
+    """Only blocks born since the attach are visible: the leak begins at 0."""
     suspect = judge(APPLICATION, (Leak(200, 40_000, start=0),), 1, duration=10)
     assert suspect is not None
     assert suspect.verdict == "leak"
 
 
 def test_a_live_set_older_than_the_last_snapshot_hides_no_leak() -> None:
-    """A recorder that was killed wrote a large live set last some seconds before its last snapshot."""
+    """A killed recorder writes a large live set last some seconds before its last snapshot."""
     for seed in range(10):
         process = Process(20, seed)
         process.add(APPLICATION, Leak(200, 40_000), Churn(100, 40_000, 0.5))
         whole = process.record()
-        # Blocks that lived then and are freed by now would be in it as well: a few, left out here.
+        # Blocks that lived at that time and are freed later would be in it as well: a few, left out here.
         old = whole.live[whole.live["birth"] <= 15]
         (suspect,) = suspects(replace(whole, live=old, info=replace(whole.info, live_time=15.0)))
         assert suspect.verdict == "leak"
         growth = suspect.growth_bytes_per_second
         assert growth.low <= 200 * 40_000 <= growth.high
-        # What makes the time necessary: without it, no site looks as if it grew to the end.
+        # The time is necessary: without it, no site seems to grow until the end.
         (unaware,) = suspects(replace(whole, live=old))
         assert unaware.growth_bytes_per_second.estimate < 0.75 * growth.estimate
 
@@ -428,9 +428,9 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
         "    found = suspects(recording)\n"
         "    seconds = time.process_time() - start\n"
         "    return seconds / (before + baseline()) * 2, len(found)\n"
-        # Whoever shares the caches only adds to it.
+        # Processes that share the caches only add to the time.
         "ratio, found = min(measured() for _ in range(3))\n"
-        # Not ru_maxrss: that is inherited from the process that spawned this one.
+        # A child inherits ru_maxrss from the process that spawns it; VmHWM is its own.
         "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
         "print(found, ratio, peak)\n"
     )
@@ -451,7 +451,7 @@ def test_a_million_blocks_of_ten_thousand_stacks(tmp_path: Path) -> None:
 def test_all_reasons_have_one_unit_of_time() -> None:
     process = Process(30, 5)
     process.add(APPLICATION, Leak(200, 7160))  # 1.4 MiB/s
-    process.add(native_stack("slow"), Leak(8, 1500))  # 12 KiB/s: alone it would be told by the minute
+    process.add(native_stack("slow"), Leak(8, 1500))  # 12 KiB/s: alone its rate would be by the minute
     ranked = ranking(process.record(exact=True))
     reasons = [suspect.why for suspect in ranked if suspect.verdict in ("leak", "growing")]
     assert len(reasons) == 2

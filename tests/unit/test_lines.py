@@ -82,7 +82,7 @@ def test_addr2line_agrees(images: Path) -> None:
     for answer, chain in zip(answers, ours, strict=True):
         rows = answer.splitlines()[1:]
         functions, spots = rows[::2], [row.partition(" (")[0] for row in rows[1::2]]
-        # addr2line gives a function without parameters where DWARF has no linkage name for it.
+        # addr2line gives a function without parameters if DWARF has no linkage name for it.
         assert [symbol.name.partition("(")[0].split()[-1] for symbol in chain] == [
             name.partition("(")[0].split()[-1] for name in functions
         ]
@@ -114,7 +114,7 @@ def test_slow_conversion_is_kept_and_broken_one_made_again(
 def test_a_library_with_another_ones_build_id_has_no_part_in_its_lines(
     tmp_path: Path, symbol_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build-id is what a file says of itself; the cache may be root's, and the file anybody's."""
+    """A file states its own build-id; the cache may be root's, and the file any user's."""
     compiler = program("g++")
     monkeypatch.setattr(lines, "_WORTH_KEEPING", 0.0)
     source = (SOURCES / "inlined.cpp").read_text()

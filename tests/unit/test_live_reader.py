@@ -1,4 +1,4 @@
-"""Reading live files: what is in them, what is wrong with them, and nothing worse than a UserError."""
+"""Reading live files: their content, their faults, and no exception but UserError."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_exact_blocks_are_certain(tmp_path: Path) -> None:
     assert recording.live["probability"].tolist() == [1.0, 1.0, 1.0]
     assert recording.series["live_bytes_variance"].tolist() == [0.0, 0.0]
     assert recording.series["live_bytes"].tolist() == [100.0 + INTERVAL, 65536.0]
-    assert recording.series["allocated_blocks"].tolist() == [7.0, 0.0]  # each is a sample
+    assert recording.series["allocated_blocks"].tolist() == [7.0, 0.0]  # each block is a sample
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_how_it_ended(tmp_path: Path, state: State, process_start: int | None, e
     writer = example()
     writer.state = state
     if process_start is not None:
-        writer.process_start = process_start  # the PID lives, but as another process
+        writer.process_start = process_start  # another process has the PID
     if state is not State.RECORDING:
         writer.stop_monotonic_ns = writer.start_monotonic_ns + 5 * 10**9
     recording = load(writer.write(tmp_path / "a.live"))
@@ -133,7 +133,7 @@ def test_blocks_being_written_are_left_out(tmp_path: Path) -> None:
 
 
 def test_rows_at_rest_only(tmp_path: Path) -> None:
-    """A writer that changes blocks under the reader: size, stack and birth always belong together."""
+    """A writer changes blocks under the reader: size, stack and birth always belong together."""
     writer = LiveFileWriter(mode=Mode.EXACT)
     stack = writer.stack(hook("malloc"))
     count = 4096
@@ -145,13 +145,13 @@ def test_rows_at_rest_only(tmp_path: Path) -> None:
         values_at = int(reader.header.sections[Section.VALUES]["offset"])
         values = np.memmap(path, contract.VALUE, "r+", values_at, (count,))
         keys = np.memmap(path, contract.KEY, "r+", keys_at, (count,))
-        # A process: a thread of ours would take turns with the reader, not race it.
+        # A process races the reader; a thread would take turns with it.
         pid = os.fork()
         if pid == 0:
             for step in itertools.count(1):
                 slots = np.random.default_rng(step).integers(
                     0, count, 16
-                )  # more, and no slot is ever at rest
+                )  # with more slots none would ever be at rest
                 key = keys[slots] & ~np.uint64(1)
                 keys[slots] = key | np.uint64(1)
                 values["block"][slots] = step % 10**9
@@ -198,7 +198,7 @@ def test_a_million_live_blocks_are_read_fast(tmp_path: Path) -> None:
     assert cost < 2.0  # about 0.15 s
 
 
-# What is wrong, in one line.
+# One line for each fault.
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_sections_that_lie_outside(tmp_path: Path, section: Section, field: str,
         load(tmp_path / "a.live")
 
 
-# Fuzzing.  One symbolizer for all: what its tables hold is no part of this.
+# Fuzzing.  One symbolizer for all, because its tables are not under test.
 
 
 @settings(max_examples=300)
@@ -309,7 +309,7 @@ def test_cut_and_continued(tmp_path_factory: pytest.TempPathFactory, length: int
 
 @given(st.binary(max_size=300))
 def test_any_bytes_decode(raw: bytes) -> None:
-    decode(raw).encode()  # no lone surrogate comes out
+    decode(raw).encode()  # the result has no lone surrogate
 
 
 @given(st.text(max_size=50))
@@ -346,7 +346,7 @@ def test_bytecode_indices() -> None:
     assert [bytecode_index(java(5, bci)) for bci in bcis] == bcis
 
 
-# Finding.
+# Search.
 
 
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +372,7 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_another_user_made_in_a_processs_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GIVEN this process's PID and start time in it THEN root does not take it for the process's own."""
+    """GIVEN this process's PID and start time in it THEN root does not accept it as the process's own."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     mine = example().write(tmp_path / f"offheap-{os.getpid()}-0123456789abcdef.live")
     planted = example()
@@ -388,7 +388,7 @@ def test_the_symbolizer_is_the_one_declared() -> None:
 
 
 def test_a_compiled_method_whose_inlined_methods_are_not_known(tmp_path: Path) -> None:
-    """GIVEN no debug record at a call WHEN named THEN it is the compiled method, with a gap in front."""
+    """GIVEN no debug record at a call WHEN named THEN the compiled method has the name, after a gap."""
     writer = LiveFileWriter(losses={Loss.JAVA_JOINED: 1, Loss.JAVA_INEXACT: 1})
     method = writer.method("Lcom/example/Shop;", "unpack", "Shop.java", ((0, 10), (5, 12)))
     stack = writer.stack(hook("malloc"), java(method, -4))

@@ -1,4 +1,4 @@
-"""Exported symbols from the memory that a library is mapped in; the library's file is the oracle."""
+"""Exported symbols from a library's mapped memory; the library's file is the oracle."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_library_of_a_process_has_the_same_exports_in_memory_as_in_its_fil
             assert found
             assert mapped.build_id == image.build_id
             assert mapped.load_address == image.load_address
-            # Without a hash table of all there are at most undefined ones behind those that are hashed.
+            # Unless a hash table lists all symbols, only undefined ones come after the hashed ones.
             assert not expected.entries["section"][len(found.entries) :].any()
             for column in ("name", "value", "size", "info"):
                 assert np.array_equal(
@@ -72,7 +72,7 @@ def test_every_library_of_a_process_has_the_same_exports_in_memory_as_in_its_fil
                 ), path
             assert expected.strings == found.strings
             compared += len(found.entries)
-    assert compared > 3000  # libc alone
+    assert compared > 3000  # libc alone has so many
 
 
 def test_code_between_exported_functions_is_nobodys(extracted: Path) -> None:
@@ -90,7 +90,7 @@ def test_code_between_exported_functions_is_nobodys(extracted: Path) -> None:
         holders = [one for one, span in spans.items() if address in span]
         assert name == (holders[0] if holders else ""), hex(address)
     inner = range(spans["Java_Extracted_keep"].stop, spans["after"].start)
-    assert len(inner) > 16  # hold()
+    assert len(inner) > 16  # the size of hold()
     assert set(found[inner.start - everywhere.start : inner.stop - everywhere.start]) == {""}
 
 
@@ -101,7 +101,7 @@ def test_an_exported_function_of_unknown_size_does_not_reach_to_the_next(
     stripped = tmp_path / "libstripped.so"
     subprocess.run([needs.program("strip"), "-o", stripped, aliases], check=True, timeout=60)
     assert at["sizeless"][1] == 0
-    # With .symtab all functions are known, so it does.
+    # .symtab has all functions, so that the function reaches to the next.
     assert names(aliases, at["sizeless"][0] + 1) == ["sizeless"]
     assert names(stripped, at["sizeless"][0] + 1) == [""]
     assert names(stripped, at["sized"][0]) == ["sized"]
@@ -136,7 +136,7 @@ def test_hostile_memory_never_raises_what_is_not_expected(
 
 
 def test_a_hash_chain_without_an_end_is_an_error(extracted: Path) -> None:
-    """The memory has even words only, as far as anybody reads."""
+    """All readable memory has even words only, and an odd word ends a chain."""
     read = of_file(extracted)
     with ElfImage.open(extracted) as image:
         section = image.section(".gnu.hash")
@@ -186,7 +186,7 @@ def test_only_so_many_files_are_kept_open(
     paths[0].unlink()
     paths[7].unlink()
     found = [bool(symbolizer.resolve(str(path), build_id(extracted), [address])[0]) for path in paths]
-    assert found == [False, *[True] * 7]  # the others' files are still there
+    assert found == [False, *[True] * 7]  # the files of the others still exist
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -195,7 +195,7 @@ def test_only_so_many_files_are_kept_open(
 def test_a_deleted_library_of_a_process(
     stripped: bool, extracted: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole file where the kernel lets us have it, else what is in memory."""
+    """The whole file if the kernel gives access to it, else the content of the memory."""
     library = extracted if stripped else shared_library("extracted.c", images / "libwhole.so", *FLAGS)
     path = tmp_path / "libdeleted.so"
     path.write_bytes(library.read_bytes())

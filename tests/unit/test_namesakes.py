@@ -1,4 +1,4 @@
-"""Sites of one name are told apart by their callers, else by lines, callees or the full name."""
+"""Callers distinguish sites of one name, else lines, callees or the full name."""
 
 from __future__ import annotations
 

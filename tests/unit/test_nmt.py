@@ -11,7 +11,7 @@ from offheap.jvm import nmt
 
 DATA = TESTS / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")
-DIRECT_BYTES = 24 << 20  # what the program of the samples holds
+DIRECT_BYTES = 24 << 20  # direct buffers of the sample program
 
 
 def read(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Growth seen through noise, steps and saw-teeth, and what a watch may exclude, on simulated owners."""
+"""Growth under noise, steps and saw-teeth, and the rates that a watch excludes, on simulated owners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def over(
     seed: int = 0,
     **owners: Any,
 ) -> OwnersOverTime:
-    """Mebibytes; each owner jitters by 20 KB."""
+    """Values in MiB; each owner jitters by 20 KB."""
     rng = np.random.default_rng(seed)
     held = {name: np.full(looks, size) for name, size in HELD.items()}
     held.update({name.replace("_", "-"): values for name, values in owners.items()})
@@ -43,7 +43,7 @@ def verdict(looks: OwnersOverTime, loaders: tuple[Grown, ...] = ()) -> WhereVerd
 
 
 def wander(rng: np.random.Generator, looks: int, memory: float, size: float) -> Series:
-    """Noise of which each value keeps `memory` of the one before, with that standard deviation."""
+    """Noise with that standard deviation, in which each value keeps `memory` of the one before."""
     values, value = np.zeros(looks), 0.0
     for at in range(looks):
         value = memory * value + rng.normal() * np.sqrt(1 - memory**2)
@@ -59,7 +59,7 @@ def stairs(rng: np.random.Generator, looks: int, first: float, last: float, step
 
 @pytest.mark.parametrize(("first", "last", "steps"), [(8.7, 42.0, 20), (7.5, 13.0, 20), (8.7, 22.9, 30)])
 def test_growth_in_steps_is_seen(first: float, last: float, steps: int) -> None:
-    """A line with an interval saw a third of them."""
+    """A line with an interval finds a third of them."""
     rng = np.random.default_rng(1)
     series = [stairs(rng, 60, first, last, steps) + wander(rng, 60, 0.8, 0.05) for _ in range(20)]
     kinds = [verdict(over(seed=seed, malloc=malloc)).kind for seed, malloc in enumerate(series)]
@@ -103,7 +103,7 @@ def collected(period: int, looks: int = 60) -> dict[str, Series]:
 
 
 def saw(period: int, height: float, looks: int = 60) -> Series:
-    """What rises until a collection frees it."""
+    """Growth that a collection frees."""
     return np.arange(looks) % period / period * height
 
 
@@ -125,13 +125,13 @@ def test_no_collection_ran_that_could_have_freed_it() -> None:
         found = verdict(over(gauges={"collections": np.full(60, 3.0)}, **held))
         assert found.kind == "cannot tell yet"
         assert "no collection of the Java heap ran" in found.why
-        # A collection before the watch that is advised would show nothing of what grows in it.
+        # A collection before the advised watch would say nothing about growth during the watch.
         assert found.needs_seconds
         assert found.next == (
             f"offheap where 4711 --watch {found.needs_seconds:.0f}s",
             "jcmd 4711 GC.run half-way through it",
         )
-    # One that frees nothing is enough; and where collections are not counted, nothing is known against it.
+    # One collection that frees nothing is enough; without a count of collections there is no doubt.
     once = {"collections": np.where(np.arange(60) > 40, 4.0, 3.0)}
     assert verdict(over(gauges=once, malloc=rising)).kind == "native-malloc"
     assert verdict(over(malloc=rising)).kind == "native-malloc"
@@ -151,7 +151,7 @@ def test_a_young_process_is_warming_up() -> None:
         assert young.next == ("sleep 240; offheap where 4711 --watch 60s",)
         assert young.needs_seconds == 300
     assert verdict(over(gauges=aged(600), code_cache=8 + np.arange(60) * 0.1)).kind == "code-cache"
-    # malloc, with HotSpot's own in it, grows beside code and classes, and more than that is a library's.
+    # malloc, with HotSpot's own in it, grows beside code and classes; any further growth is a library's.
     code = 8 + np.arange(60) * 0.05
     beside = verdict(over(gauges=aged(48), code_cache=code, malloc=8 + np.arange(60) * 0.05))
     assert "still warming up" in beside.why
@@ -161,7 +161,7 @@ def test_a_young_process_is_warming_up() -> None:
 
 
 def test_a_cache_of_a_young_process_may_fill() -> None:
-    """In a straight line for a minute, as RocksDB's does; two minutes tell."""
+    """A straight line for a minute, like RocksDB's; two minutes decide."""
     found = verdict(over(gauges=aged(48), malloc=8 + np.arange(60) * 0.5))
     assert found.kind == "cannot tell yet"
     assert "the process is 1 min 47 s old, and a cache that fills would look the same" in found.why
@@ -209,13 +209,13 @@ def test_buffers_that_threads_hold_are_direct_buffers() -> None:
     assert "threads writer-# grew from 5 to 34" in found.why
     assert "the JDK counts 5 buffers at first and 34 at last" in found.why
     assert "maxCachedBufferSize" in found.why
-    # Threads whose stacks are what grows are threads.
+    # If the stacks of the threads grow, the verdict is threads.
     few = over(gauges=threads, thread_stacks=2 + np.arange(60) * 0.5, direct_buffers=5 + np.arange(60) * 0.05)
     assert verdict(few).kind == "threads"
 
 
 def test_what_malloc_keeps_is_not_blamed_beside_growing_blocks() -> None:
-    """A leak by RocksDB on a busy machine: ten looks, of which the last ones grew by less."""
+    """A leak by RocksDB on a busy machine: ten looks, with less growth in the last ones."""
     times = np.array([8.0, 13, 18, 25, 32, 39, 44, 49, 55, 61])
     malloc = np.array([33.8, 39.5, 43.6, 47.7, 55.0, 63.9, 65.3, 70.2, 72.9, 77.2])
     kept = np.array([0.0, 1.9, 2.2, 2.4, 0.9, 1.9, 4.5, 3.9, 5.0, 5.7])

@@ -1,4 +1,4 @@
-"""What is said of owners over time, on series like those that real programs make."""
+"""Verdicts on owners over time, on series like those of real programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAT = {"java-heap": 60.0, "malloc": 20.0, "metaspace": 10.0, "shared-libraries"
 
 
 def over(gauges: dict[str, Series] | None = None, **owners: Series) -> OwnersOverTime:
-    """Mebibytes, and what jitters in every process."""
+    """Values in MiB, with the jitter of every process."""
     rng = np.random.default_rng(7)
     held = {name: np.full(60, size) for name, size in FLAT.items()}
     held.update({name.replace("_", "-"): values for name, values in owners.items()})
@@ -87,7 +87,7 @@ def test_stable_is_said_with_what_is_excluded() -> None:
     assert found.excluded is not None
     assert 0 < found.excluded < DEFAULT_LIMIT
     assert f"nothing above {PER_SECOND.format(found.excluded)}" in found.why
-    # 6 MiB a minute, beside 2 GiB too little to count as growth: no owner may have grown by as much.
+    # 6 MiB a minute is too little beside 2 GiB to count as growth: it bounds every owner's growth.
     slow = verdict(over(java_heap=np.full(60, 2048.0), malloc=line(20, 0.1)))
     assert slow.kind == "cannot tell yet"
     assert slow.excluded is not None
@@ -96,7 +96,7 @@ def test_stable_is_said_with_what_is_excluded() -> None:
     assert slow.needs_seconds is not None
     assert 120 <= slow.needs_seconds <= 600
     assert slow.next == (f"offheap where 4711 --watch {slow.needs_seconds:.0f}s",)
-    # What scatters is not cleared either: the interval holds both nothing and much.
+    # A scattered series is not cleared either: its interval contains both nothing and much.
     noise = np.random.default_rng(1).normal(0, 4, 60)
     assert verdict(over(java_heap=np.full(60, 2048.0), malloc=30 + noise)).kind == "cannot tell yet"
 
@@ -126,7 +126,7 @@ def test_the_java_heap_is_judged_after_collections() -> None:
     assert found.kind == "java-heap"
     assert any("GC.class_histogram" in command for command in found.next)
     assert verdict(over(saw(0.0), java_heap=sawtooth)).kind == "stable"
-    # The heap's pages are touched for the first time, and what collections leave stays the same.
+    # The heap touches pages for the first time, and the bytes after collections stay the same.
     assert verdict(over(saw(0.0), java_heap=line(40, 1.0))).kind == "stable"
 
 
@@ -134,7 +134,7 @@ def test_a_heap_without_collections_cannot_be_judged() -> None:
     found = verdict(over({"old-collections": np.ones(60)}, java_heap=line(40, 1.0)))
     assert found.kind == "cannot tell yet"
     assert any("GC.run" in command for command in found.next)
-    # Another owner's growth is beyond doubt all the same.
+    # Another owner's growth is certain without collections.
     assert verdict(over(java_heap=line(40, 1.0), malloc=line(20, 0.5))).kind == "native-malloc"
 
 
@@ -176,7 +176,7 @@ def test_what_the_allocator_keeps() -> None:
     assert verdict(over(None, malloc_free=line(20, 1.0))).kind == "allocator-retention"
     assert verdict(over(None, malloc_free=np.full(60, 80.0))).kind == "allocator-retention"
     assert verdict(over(None, malloc_free=np.full(60, 8.0))).kind == "stable"
-    # As pools of threads that come and go once did: 1 % of RSS in what was judged.
+    # Pools of threads that come and go cause 1 % of RSS in the judged time.
     wandering = verdict(over(None, malloc_free=line(8, 0.03)))
     assert wandering.kind == "stable"
     assert "that malloc keeps free" in wandering.why

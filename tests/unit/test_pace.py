@@ -1,4 +1,4 @@
-"""How often the recorder works: within the budget, whatever its snapshots and looks cost."""
+"""The frequency of the recorder's work: within the budget, for any cost of its snapshots and looks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def simulate(
 @pytest.mark.parametrize("snapshot", [0.004, 0.02, 0.06])
 def test_a_settled_recorder_keeps_within_what_sampling_leaves(of_one_cpu: float, snapshot: float) -> None:
     share, snapshots, looks = simulate(180, left=of_one_cpu, snapshot=snapshot, look=0.015, poll=0.0002)
-    # What was begun just before the end stands for seconds that are not in the simulated time.
+    # Work that starts just before the end pays for seconds beyond the simulated time.
     assert share < of_one_cpu + (snapshot + 0.015) / 170
     assert share > of_one_cpu / 4, "what is left is used"
     assert sum(time < SETTLED_SECONDS for time in snapshots) >= 7

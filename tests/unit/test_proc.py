@@ -1,4 +1,4 @@
-"""/proc read for real processes, and for text that no kernel wrote."""
+"""/proc of real processes, and text that no kernel writes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_name_made_to_confuse(tmp_path: Path) -> None:
         found = status.read(process.pid)
         assert found.uptime_seconds < 60
         assert found.state in "SRD"
-        # The kernel lets go of Popen an instant before the new program's arguments can be read.
+        # Popen returns an instant before the new program's arguments are readable.
         while not (line := status.command_line(process.pid)) and process.poll() is None:
             time.sleep(0.01)
         assert line == (str(odd), "60")
@@ -104,7 +104,7 @@ def test_environment_is_the_one_of_the_start() -> None:
     process = subprocess.Popen(["sleep", "60"], env={"A": "1=2", "TMPDIR": "/x"})
     try:
         deadline = time.monotonic() + 20
-        while status.environment(process.pid).get("A") != "1=2":  # before exec it shows ours
+        while status.environment(process.pid).get("A") != "1=2":  # before exec it equals ours
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert status.environment(process.pid) == {"A": "1=2", "TMPDIR": "/x"}
@@ -133,7 +133,7 @@ def test_a_file_s_name_is_no_mapping(end: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{end}00001000-00002000 r-xp 00000000 00:00 0 libjvm.so{end}Rss: 99 kB"
     path.write_bytes(b"x" * 8192)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        # Each page by itself: whether a fault maps the page beside it is the kernel's choice.
+        # Each page by itself: the kernel decides whether a fault maps the page beside it.
         assert mapped[1] == mapped[5000] == ord("x")
         found = maps.read(os.getpid())
         (row,) = [row for row in smaps.read(os.getpid()) if row.mapping.path == str(path)]
@@ -148,7 +148,7 @@ def test_a_group_s_name_is_no_group() -> None:
 
 
 def test_a_mapped_file_that_its_path_does_not_lead_to(tmp_path: Path) -> None:
-    """As of a container that is looked at from below chroot: the kernel's link leads to the file."""
+    """Like a file in a container, inspected from below chroot: the kernel's link leads to the file."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.write_bytes(b"mine")
     other.write_bytes(b"other")

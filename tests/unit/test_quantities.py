@@ -1,4 +1,4 @@
-"""Sizes and durations: every spelling the options accept, and what people get to read."""
+"""Sizes and durations: every spelling that the options accept, and the printed form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks and levels of one recording: `leaks`, `check`, `where` and the ticket never contradict another."""
+"""Blocks and levels of one recording: `leaks`, `check`, `where` and the ticket never disagree."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_no_command_contradicts_another(blocks: str, level: str) -> None:
     assert payload(recording, ranked)["conclusion"]["kind"] == concluded
     outcomes = {"leak": "failed", "no leak": "passed"}
     assert check.outcome == outcomes.get(concluded, "cannot tell"), check.why
-    # Blocks that leak are a leak whatever the pages do.
+    # A leak of blocks is a leak for any course of the pages.
     if kind["leak"]:
         assert concluded == "leak"
         assert verdict.kind not in ("stable", "cannot tell yet")
         assert LEAKING in verdict.why
-    # Pages of blocks that grow are growth, whether a site explains it or not.
+    # Growing pages of blocks are growth, with or without a site that explains it.
     grows = verdict.kind in ("native-malloc", "native-mmap", "direct-buffers")
     if grows:
         assert concluded in ("leak", "growing")
@@ -63,7 +63,7 @@ def test_no_command_contradicts_another(blocks: str, level: str) -> None:
         assert verdict.kind in ("stable", "cannot tell yet", "mapped-files")
     if concluded == "growing":
         assert verdict.kind != "stable"
-    # What is no native block is said beside, and is no growth of blocks.
+    # Memory that is no native block is stated separately, and is no growth of blocks.
     assert ("mapped files grow" in words.lower()) == (level == "files")
     sheet = ticket_report.value(ticket(recording, ranked))
     assert sheet["owners_verdict"] == {"kind": verdict.kind, "why": verdict.why}
@@ -175,7 +175,7 @@ def test_a_recording_whose_owners_nobody_watched_is_judged_by_blocks() -> None:
     [("mapped-files", "mapped-files"), ("anonymous", "native-mmap"), ("malloc", "native-mmap")],
 )
 def test_mappings_that_leak_are_files_where_the_pages_of_files_grow(grows: str, expected: str) -> None:
-    """By too few looks for a verdict on the pages alone."""
+    """The looks are too few for a verdict on the pages alone."""
     process = Process(SECONDS, 3)
     process.add(native_stack("open_index"), Leak(4, 256 << 10), kind=StackKind.MMAP)
     many = owners(grows, 1.0 * MIB)

@@ -1,4 +1,4 @@
-"""Signs for and against a leak, one by one: what chance explains is none."""
+"""Signs for and against a leak, one by one: a difference that chance explains is no sign."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def estimates(*values: tuple[float, float]) -> Estimates:
 
 
 def site(*behaviours: Behaviour, seconds: float = 60.0) -> tuple[SiteTable, Histories]:
-    """The last of two sites behaves so, every block recorded; the first is that of lost stacks."""
+    """The second of two sites behaves so, every block recorded; the first is that of lost stacks."""
     process = Process(seconds, 1)
     process.add(native_stack("keep"), *behaviours)
     recording = process.record(exact=True)
@@ -32,7 +32,7 @@ def site(*behaviours: Behaviour, seconds: float = 60.0) -> tuple[SiteTable, Hist
     ("before", "after", "share", "expected"),
     [
         ((100, 5), (50, 5), 0.6, True),
-        ((100, 5), (59, 5), 0.6, False),  # below, but chance explains it
+        ((100, 5), (59, 5), 0.6, False),  # lower, but chance explains it
         ((100, 50), (40, 40), 0.6, False),
         ((100, 0), (59, 0), 0.6, True),  # exact
         ((100, 0), (60, 0), 0.6, False),
@@ -48,7 +48,7 @@ def test_it_fades_if_it_falls_by_more_than_chance(
 def test_probabilities_come_from_intervals() -> None:
     values = estimates((10, 0), (0, 0), (-10, 0), (196, 196), (0, 5))
     assert signs.above_zero(values.estimate, values.low) == pytest.approx([1, 0.5, 0.5, 0.975, 0.5], abs=1e-3)
-    # Growth of a tenth of what is live in the site's time, and of all of it; known exactly, and not at all.
+    # Growth of a tenth of the live bytes in the site's time, and of all; known exactly, and not at all.
     live, seconds = estimates((1000, 0), (1000, 0), (1000, 0)), np.full(3, 10.0)
     flat = signs.flat(estimates((10, 1), (100, 1), (10, 1000)), live, seconds)
     assert flat[0] == 0.99
@@ -66,7 +66,7 @@ def test_a_crowd_in_the_first_third_is_more_than_chance_puts_there() -> None:
 def test_a_cache_that_fills_and_one_that_is_full_show_it() -> None:
     _, filling = site(WarmUp(3000, 4096, 30.0))
     _, leaking = site(Leak(50, 4096))
-    # It is full after two thirds, and every entry from then on takes the place of an old one.
+    # The cache is full after two thirds, and every later entry takes the place of an old one.
     _, full = site(Cache(50, 4096, 2050, "first"))
     fills = [signs.fills(one, one.at(1 / 3), 1e6)[-1] for one in (filling, leaking)]
     assert [bool(one) for one in fills] == [True, False]
@@ -88,7 +88,7 @@ def test_survivors_beneath_churn_are_the_growth() -> None:
         unasked=np.zeros(2, np.bool_),
         age=1e6,
     )
-    # Net growth is lost in what is in use; the layer is known ten times better, and is the truth.
+    # The blocks in use hide the net growth; the layer is known ten times better, and is the truth.
     assert net.growth.low[-1] < 0
     assert course.layered.tolist() == [False, True]
     layer = course.rates.growth

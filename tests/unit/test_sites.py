@@ -1,4 +1,4 @@
-"""Sites: which stacks belong together, which frame is blamed, what they hold."""
+"""Sites: the stacks that belong together, the blamed frame, the bytes and blocks."""
 
 from __future__ import annotations
 

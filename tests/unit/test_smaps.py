@@ -1,4 +1,4 @@
-"""What /proc tells of a process's memory: smaps, page maps, stack pointers, malloc's large blocks."""
+"""/proc on a process's memory: smaps, page maps, stack pointers, malloc's large blocks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_memory_without_a_file_is_none() -> None:
 
 
 def test_what_grows_while_it_is_read_is_listed_twice_and_counts_once() -> None:
-    """As Linux 6.18 wrote it of a glibc arena that grew by a page meanwhile."""
+    """Output of Linux 6.18 for a glibc arena that grew by a page during the read."""
     text = sample("grown")
     assert text.count("VmFlags:") == 3
     grown, rest = smaps.parse(text)
@@ -192,7 +192,7 @@ def test_any_stat_text(text: str) -> None:
 
 
 def test_faults_bring_pages() -> None:
-    """A thread that touches 100 new pages has a fault for each; another's are its own."""
+    """A thread that touches 100 new pages has a fault for each; another thread's faults do not count."""
     before = threads.faults(os.getpid(), ("toucher",))
     ready, done = threading.Event(), threading.Event()
 
@@ -218,8 +218,8 @@ def test_large_blocks_of_malloc_are_found_by_their_headers() -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
-    # Above the highest value that glibc's threshold grows to by itself, and more than the tests before this
-    # one left free in the heap.  Nobody touches it.
+    # The size is above the maximum of glibc's own threshold, and above the free heap memory that earlier
+    # tests leave.  The blocks stay untouched.
     sizes = (1024 * MIB, 700 * MIB + 123)
     blocks = [libc.malloc(size) for size in sizes]
     try:

@@ -1,4 +1,4 @@
-"""The verdict that `offheap live` lets stand: it does not flicker, and it does not lag behind an alarm."""
+"""The verdict that `offheap live` shows: it does not flicker, and it does not delay an alarm."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Reason
 from offheap.live.follower import Follower
 from offheap.recording.model import Recording
 
-# Seconds from each look to the next, and what it judged.
+# Seconds between looks, and the reason for the verdict of each.
 HISTORIES = st.lists(st.tuples(st.floats(0.5, 30), st.sampled_from(Reason)), min_size=1, max_size=60)
 QUIET = ("startup", "steady", "cannot tell yet")
 
 
 def course(looks: list[tuple[float, Reason]]) -> list[tuple[float, Standing]]:
-    """Time and what stood after each look."""
+    """The time and the shown verdict after each look."""
     stood: list[tuple[float, Standing]] = []
     time, standing = 0.0, None
     for step, reason in looks:
@@ -75,7 +75,7 @@ def test_flicker_from_look_to_look_changes_little(reasons: list[Reason]) -> None
     judged = [(1.0, reason) for reason in reasons if VERDICTS[reason] != "freed"]
     stood = [standing.verdict for _, standing in course(judged)]
     changes = sum(a != b for a, b in pairwise(stood))
-    # Three first ones; then one each third of the time that has passed, after three minutes one a minute.
+    # Three at first; then one each third of the elapsed time, and after three minutes one a minute.
     assert changes <= 3 + 14
 
 
@@ -93,7 +93,7 @@ def test_leak_growing_leak_at_25_seconds_is_one_leak() -> None:
 
 
 def sampled(seed: int, duration: float) -> tuple[Process, int]:
-    """An uneven leak of 280 KiB/s beside churn, sampled so rarely that verdicts waver."""
+    """An uneven leak of 280 KiB/s beside churn, with so few samples that verdicts waver."""
     process = Process(duration=duration, seed=seed)
     leak = process.add(inflater("com.example.Foo.leak"), UnevenLeak(rate=40, size=7160, spread=0.9))
     process.add(native_stack("churn"), Churn(rate=400, size=20000, lifetime=2.0))
@@ -125,7 +125,7 @@ def test_a_watched_leak_does_not_flicker(seed: int) -> None:
     told = [verdict for verdict, _ in groupby(verdicts)]
     assert told.count("leak") == 1
     assert told[-1] == "leak"
-    # The sentence at the top says the same as the table.
+    # The sentence at the top agrees with the table.
     assert all(
         (verdict == "leak") == (answer == "Leaking")
         for verdict, answer in zip(verdicts, answers, strict=True)
@@ -133,7 +133,7 @@ def test_a_watched_leak_does_not_flicker(seed: int) -> None:
 
 
 def test_the_last_look_says_what_leaks_says() -> None:
-    process, _ = sampled(1, 30)  # at 30 s this one is judged to be growing
+    process, _ = sampled(1, 30)  # the verdict at 30 s is growing
     source = Sampled(process, [float(second) for second in range(1, 31)])
     watch = Follower(source)
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""The recording on disk: what is written is read, whatever state its writer left it in."""
+"""The recording on disk: a reader gets all that was written, in any state that its writer leaves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def recording(finished: Path, tmp_path: Path) -> Path:
-    """A finished recording to spoil."""
+    """A finished recording for tests that damage it."""
     return Path(shutil.copytree(finished, tmp_path / "a.offheap"))
 
 
@@ -120,7 +120,7 @@ def rows_of(query: str) -> list[tuple[Any, ...]]:
 
 
 def test_columns_and_types_are_the_declared_ones(recording: Path) -> None:
-    """Anyone's DuckDB reads it with a glob."""
+    """Any DuckDB reads it with a glob."""
     for table, types in {**APPENDED, **REPLACED}.items():
         files = f"{recording}/{table}/*.parquet" if table in APPENDED else f"{recording}/{table}.parquet"
         described = rows_of(f"DESCRIBE SELECT * FROM '{files}'")
@@ -150,9 +150,9 @@ def test_a_long_table_becomes_several_parts(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_parts_of_an_earlier_version(recording: Path) -> None:
-    """Recordings grew by a part a snapshot, and a wider part replaced its members.
+    """Recordings of that version have a part for each snapshot, and a wider part replaces its members.
 
-    The wide part and its members may both be there: nothing counts twice.
+    The wide part and its members may both exist: nothing counts twice.
     """
     (whole,) = (recording / "series").iterdir()
     for number in range(3):
@@ -217,7 +217,7 @@ def test_a_moved_recording_reads_the_same(recording: Path, tmp_path: Path) -> No
 
 
 def test_tables_of_one_second_are_told_apart(recording: Path) -> None:
-    """DuckDB 1.4 kept the bytes of one descriptor for the next table that had its number."""
+    """DuckDB 1.4 reuses the bytes of one descriptor for the next table with the same number."""
     before = load(recording)
     for file in recording.rglob("*.parquet"):
         os.utime(file, (1.7e9, 1.7e9))
@@ -227,7 +227,7 @@ def test_tables_of_one_second_are_told_apart(recording: Path) -> None:
         assert after.frames == before.frames
 
 
-# What is wrong, in one line.
+# One line for each fault.
 
 
 def test_existing_output(recording: Path) -> None:
@@ -338,13 +338,13 @@ def test_flipped_bytes(finished: Path, tmp_path_factory: pytest.TempPathFactory,
 
 
 def test_damage_of_which_duckdb_says_nothing() -> None:
-    """A flipped byte of `frames` gave an error without a word, which ended in an IndexError."""
+    """A flipped byte of `frames` gives an error without a message, which must not cause an IndexError."""
     assert reason(duckdb.InvalidInputException("")) == "DuckDB gives no reason"
     assert reason(duckdb.IOException("disk full\nhint")) == "disk full"
 
 
 def test_a_damaged_recording_says_nothing_of_the_next(finished: Path, recording: Path) -> None:
-    """The lowest bit of an offset is its sign: a wrong one makes DuckDB give up its database."""
+    """The lowest bit of an offset is its sign: a wrong one makes DuckDB invalidate its database."""
     file = recording / "threads.parquet"
     raw = file.read_bytes()
     (footer,) = struct.unpack_from("<I", raw, len(raw) - 8)
@@ -358,7 +358,7 @@ def test_a_damaged_recording_says_nothing_of_the_next(finished: Path, recording:
 
 
 def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Path) -> None:
-    """One of the two that there are, never the head of the one with the rows of the other."""
+    """One of the two tables, never the head of one with the rows of the other."""
     rows = {"short": 10, "long": 20_000}
     for name, count in rows.items():
         duckdb.sql(
@@ -386,11 +386,11 @@ def test_a_table_that_is_replaced_while_it_is_read(recording: Path, tmp_path: Pa
     assert found == set(rows.values())
 
 
-# How large, how fast.
+# Size and speed.
 
 
 def test_no_product_of_matrices_wakes_a_thread_a_processor() -> None:
-    """numpy's BLAS has them spin for work: that took 0.45 s of CPU of a diff on two processors."""
+    """numpy's BLAS makes threads spin for work: 0.45 s of CPU in a diff on two processors."""
     sources = (ROOT / "src" / "offheap").rglob("*.py")
     found = [
         f"{path.name}:{node.lineno}"

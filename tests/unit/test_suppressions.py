@@ -1,4 +1,4 @@
-"""LeakSanitizer's suppression files: what matches, what is refused, and that no pattern is dear."""
+"""LeakSanitizer's suppression files: the matches, the rejected lines, and the cost of any pattern."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_patterns(pattern: str, covers: bool) -> None:
 
 
 def by_regex(pattern: str, text: str) -> bool:
-    """The same rules, by an independent way: a regular expression."""
+    """The same rules as a regular expression, an independent implementation."""
     start, end = pattern.startswith("^"), pattern.endswith("$") and len(pattern) > pattern.startswith("^")
     middle = pattern[start : len(pattern) - end]
     expression = ".*".join(re.escape(piece) for piece in middle.split("*"))

@@ -1,4 +1,4 @@
-"""Memory that a Java object frees when it is collected: what the collections of a recording have shown."""
+"""Memory that a Java object frees when it is collected: the evidence of a recording's collections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE: tuple[float, ...] = ()
 def recorded(
     stack: Sequence[Frame], young: Sequence[float] | None, old: Sequence[float] = NONE, *, asked: bool = False
 ) -> Recording:
-    """A leak of 1.4 MB/s in a JVM with collections at these times, looked at every two seconds."""
+    """A leak of 1.4 MB/s in a JVM with collections at these times, and a look every two seconds."""
     process = Process(DURATION, 7)
     process.add(stack, Leak(200, 7160))
     recording = process.record(interval=65_536)

@@ -102,7 +102,7 @@ def test_libc_names_are_those_people_call() -> None:
     at = {plain(name): address for name, (address, _) in symbols(path, ".dynsym").items()}
     wanted = ["malloc", "calloc", "free", "mmap", "pthread_create"]
     assert names(path, *(at[name] for name in wanted)) == wanted
-    if lines.available():  # with the distribution's debug symbols there are many more aliases
+    if lines.available():  # the distribution's debug symbols add many aliases
         resolved = Symbolizer().resolve(str(path), build_id(path), [at[name] for name in wanted])
         assert [chain[-1].name for chain in resolved] == wanted
 

@@ -1,4 +1,4 @@
-"""Requested and touched bytes: said where RSS clearly grows slower than what leaks is asked for."""
+"""Requested and touched bytes: the report mentions both if RSS grows clearly slower than the leak."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def leaking(size: int) -> Recording:
 
 
 def said(recording: Recording, rss: float, noise: float = 0.0) -> str:
-    """With an RSS that grows by so many MiB a second."""
+    """The answer for an RSS that grows by so many MiB a second."""
     process = recording.process.copy()
     grown = 100 + rss * process["time"] + noise * np.random.default_rng(1).normal(size=len(process))
     process["rss_bytes"] = (grown * MIB).astype(np.uint64)

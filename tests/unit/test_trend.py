@@ -14,7 +14,7 @@ TIMES = np.arange(30.0)
 
 
 def noise(rng: np.random.Generator, count: int, memory: float) -> NDArray[np.float64]:
-    """Each value keeps `memory` of the one before."""
+    """Noise in which each value keeps `memory` of the one before."""
     values, value = np.zeros(count), 0.0
     for at in range(count):
         value = memory * value + rng.normal()
@@ -65,13 +65,13 @@ def test_what_fades_slows() -> None:
 
 @pytest.mark.parametrize("points", [11, 13, 16])
 def test_a_saw_tooth_on_a_straight_line_does_not_slow(points: int) -> None:
-    """HotSpot compacts the whole heap in every fourth full collection alone (MarkSweepAlwaysCompactCount)."""
+    """Only every fourth full collection of HotSpot compacts the whole heap (MarkSweepAlwaysCompactCount)."""
     rng = np.random.default_rng(3)
     slower = 0
     for phase in range(100):
         times = 1.5 * np.arange(points) + rng.uniform(0, 0.65, points)
         left = np.array([0.0, 600.0, 1500.0, 2200.0])[(np.arange(points) + phase) % 4]
-        # The trend is of the last two thirds.
+        # The trend covers the last two thirds.
         first = -times[-1] / 2
         one = trend(np.r_[first, times], np.r_[np.nan, 781 * times + left * rng.normal(1, 0.15, points)])
         assert one

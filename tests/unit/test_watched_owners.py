@@ -1,4 +1,4 @@
-"""The owners panel of `offheap live` and the answer above its table say what `leaks` and `where` say."""
+"""The owners panel of `offheap live` and the answer above its table agree with `leaks` and `where`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PID = 4711
 
 
 def until(over: OwnersOverTime, time: float) -> OwnersOverTime:
-    """The looks until then."""
+    """The looks up to this time."""
     known = over.times <= time
     return replace(over, times=over.times[known], bytes=over.bytes[known], rss=over.rss[known])
 
@@ -82,7 +82,7 @@ def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
     assert found.verdict.kind == "native-malloc"
     assert "no site explains it" in found.verdict.why
     assert str(PID) in " ".join(found.verdict.next)
-    # Nobody looks any more: after a while these looks say nothing about now.
+    # No look follows: after a while the old looks say nothing about the present.
     late = watch.advance()
     assert late
     assert late.names.answer.startswith("No leak found in ")
@@ -90,7 +90,7 @@ def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
 
 
 def test_what_is_counted_beside_owners_says_nothing_about_their_pages() -> None:
-    """Only gauges of a live file are known while nobody looks: metaspace that gains a kilobyte a second."""
+    """Without looks only the gauges of a live file are known: metaspace that gains a kilobyte a second."""
     recording = quiet().record(exact=True)
     times = np.linspace(3, 120, 40)
     gauges = {"metaspace-used": 2e7 + 1000 * times, "old-collections": np.floor(times / 10)}

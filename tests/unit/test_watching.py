@@ -1,4 +1,4 @@
-"""What `offheap live` knows at each look: figures, intervals, baseline, order, filter; and its sparklines."""
+"""The view of `offheap live` at each look: figures, intervals, baseline, order, filter; sparklines."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_figures_of_an_exact_recording_are_exact() -> None:
     row = view.row(site(view, "com.example.Foo.leak"))
     assert (row.live_blocks, row.live_bytes) == process.truth(leak)
     assert view.now.live_bytes == pytest.approx(sum(process.truth(n)[1] for n in range(1, 4)))
-    # The window is the last two thirds of what was watched.
+    # The window is the last two thirds of the watched time.
     assert view.window == pytest.approx(29 * 2 / 3, abs=1)
     then = until(process, 30 - view.window)
     grown = process.truth(leak)[1] - then.truth(leak)[1]
     assert row.growth.estimate == pytest.approx(grown / view.window, rel=0.05)
-    # Exact are the bytes; what the program does by chance from era to era is in the interval, as in `leaks`.
+    # The bytes are exact; the interval covers the program's own chance from era to era, as in `leaks`.
     assert row.growth == row.suspect.growth_bytes_per_second
     assert row.growth.low < row.growth.estimate < row.growth.high
     births = process.blocks[leak].births
@@ -77,7 +77,7 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
         process = Process(duration=30.0, seed=seed)
         stack = process.add(inflater("com.example.Foo.leak"), Leak(rate=200, size=7160))
         churn = process.add(native_stack("churn"), Churn(rate=400, size=20000, lifetime=2.0))
-        # One draw of which blocks are sampled: the same blocks are known in every look.
+        # One draw selects the sampled blocks: every look has the same ones.
         sampled = np.random.default_rng(seed)
         for number in (stack, churn):
             blocks = process.blocks[number]
@@ -147,7 +147,7 @@ def test_call_paths_newer_than_the_names_are_counted_until_they_have_some() -> N
     view = watch.advance()
     assert view
     assert view.unnamed_bytes == until(process, 13.0).truth(late)[1] > 0
-    last = watch.advance()  # nothing comes after: named whatever it takes
+    last = watch.advance()  # the last look: all frames are named, however long it takes
     assert last
     assert last.unnamed_bytes == 0
     assert last.row(site(last, "late_comer")).live_bytes == process.truth(late)[1]
@@ -180,7 +180,7 @@ def test_a_live_file_is_followed_until_its_process_has_ended(tmp_path: Path) -> 
         ended = writer_with_blocks(30)
         ended.state, ended.stop_monotonic_ns = State.EXITED, time.monotonic_ns()
         ended.write(path)
-        path.unlink()  # as the recorder does
+        path.unlink()  # the recorder does so
         last = watch.advance()
         assert last
         assert last.over

@@ -1,4 +1,4 @@
-"""Every report reads a recording whose table of stacks was full: its leak has no stack."""
+"""Every report reads a recording with a full table of stacks: its leak has no stack."""
 
 from __future__ import annotations
 
