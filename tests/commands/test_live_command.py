@@ -1,4 +1,4 @@
-"""`offheap live` and `attach --live` on real processes, and on targets that are no JVM process."""
+"""`offheap live` and `attach --live` on real processes, and on bad targets."""
 
 from __future__ import annotations
 

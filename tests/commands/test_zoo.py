@@ -120,7 +120,7 @@ def test_exact_mode_is_exact_to_the_block(case: Case, recorded: Callable[[Case],
 def test_sampled_counts_cover_what_the_programs_counted(
     request: pytest.FixtureRequest, recorded: Callable[[Case], Recorded]
 ) -> None:
-    """By the call path shown: an Inflater's other block, of 112 bytes, is hardly ever sampled."""
+    """The count is of the call path shown: an Inflater's other block (112 bytes) is hardly ever sampled."""
     cases = [case for item in request.session.items if (case := _sampled_run(item)) is not None]
     if len(cases) < 6:
         needs.skip("the runs of the whole zoo", needs.WHOLE)

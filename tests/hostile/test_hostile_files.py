@@ -98,7 +98,7 @@ def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
         assert hsperfdata.read(process.pid, process.pid, [mapping(fifo, 1)]) is None
 
 
-# ---- what is opened --------------------------------------------------------------------------------
+# ---- opened files ----------------------------------------------------------------------------------
 
 
 def _opened(watched: Path, look: Sequence[str]) -> bool:

@@ -134,7 +134,7 @@ def test_attach_disabled_in_a_file(
 
 
 def test_where_options_stand(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
-    """Variables and files tell without the JVM's memory; the last option counts."""
+    """The options come from variables and files, not from the JVM's memory; the last one counts."""
     (tmp_path / "vm").write_text("-XX:-UsePerfData -XX:+DisableAttachMechanism")
     (tmp_path / "flags").write_text("+DisableAttachMechanism")
     (tmp_path / "jdk").write_text('"-XX:+DisableAttachMechanism"')

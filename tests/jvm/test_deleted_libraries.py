@@ -121,7 +121,7 @@ def test_run(jre: Jre, folder: Path, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def attached(pid: int, output: Path, *wrapper: str) -> Iterator[None]:
-    """For two seconds; returns once it records."""
+    """Attaches for two seconds; yields once the recorder runs."""
     words = ["attach", str(pid), "--exact", "--duration", "2s", "-o", str(output)]
     with subprocess.Popen(
         [*wrapper, *OFFHEAP, *words], cwd=output.parent, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""A forked child of a recorded process: the parent's recording does not include it, nor can it stop it."""
+"""A forked child of a recorded process is not in the parent's recording, and cannot stop it."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_stacks_that_are_new_do_not_make_samples_rarer(probe_library: Path, tmp_
 
 @pytest.mark.parametrize("share", [0.01, 0.05])
 def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path, tmp_path: Path) -> None:
-    """By the real clock: two threads that malloc, 16 B to 1 MiB, and free for three seconds."""
+    """Two threads malloc 16 B to 1 MiB and free for three seconds; the clock is the real one."""
     source = BENCHMARKS / "cost" / "malloc_pair.c"
     program = compile_c([source], tmp_path / "malloc_pair", libraries=["pthread"])
     options = f"budget={share:.0%},seed=1,dir={tmp_path}"

@@ -93,7 +93,7 @@ def dependencies() -> str:
 
 
 def test_files_and_lines_need_no_extra() -> None:
-    """With an unconditional `symbolic`: without it most C++ frames are unnamed or merged."""
+    """`symbolic` is unconditional: without it most C++ frames are unnamed or merged."""
     assert re.search(r'^\s*"symbolic>=[\d.]+",$', dependencies(), re.M)
 
 

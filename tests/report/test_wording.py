@@ -1,4 +1,4 @@
-"""Unclear wordings that have been removed from messages, help and the README do not come back."""
+"""Messages, help and documents contain none of these unclear wordings."""
 
 from __future__ import annotations
 

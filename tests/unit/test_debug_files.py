@@ -131,7 +131,7 @@ def test_debug_information_shared_by_dwz(tmp_path: Path) -> None:
     assert all(symbol.name for symbol in chain)
 
 
-# ---- which file it is ------------------------------------------------------------------------------
+# ---- identity of the file --------------------------------------------------------------------------
 
 
 def test_file_that_is_not_the_one_that_was_mapped(inlined: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_stable_is_said_with_what_is_excluded() -> None:
     assert found.excluded is not None
     assert 0 < found.excluded < DEFAULT_LIMIT
     assert f"nothing above {PER_SECOND.format(found.excluded)}" in found.why
-    # 6 MiB a minute is too little beside 2 GiB to count as growth: it bounds every owner's growth.
+    # 6 MiB a minute is too little beside 2 GiB to count as growth, and too much for a stable verdict.
     slow = verdict(over(java_heap=np.full(60, 2048.0), malloc=line(20, 0.1)))
     assert slow.kind == "cannot tell yet"
     assert slow.excluded is not None
