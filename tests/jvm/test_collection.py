@@ -1,4 +1,4 @@
-"""Memory that waits for a collection is no leak after a requested one: direct buffers on real JVMs."""
+"""Memory that waits for a collection is no leak once one is requested: direct buffers on real JVMs."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_more_blocks_than_are_walked(tmp_path: Path) -> None:
 
 
 def test_heads_are_told_by_their_words(known_blocks: Path) -> None:
-    """glibc 2.43 has no flag in its arenas; with an older one the words agree with the flag."""
+    """glibc 2.43 needs the words: its arenas have no flag; in older ones the words agree with it."""
     with running(known_blocks) as process:
         rows = smaps.read(process.pid)
         starts = [start for start, _ in accounting.heaps(rows, mapping_shapes.unflagged(rows))[1]]

@@ -289,7 +289,7 @@ def test_a_dead_process_leaves_one_snapshot(tmp_path: Path) -> None:
 
 
 def test_what_was_waited_for_is_no_cost(tmp_path: Path) -> None:
-    """A snapshot that takes a second on a busy machine does not delay the next one by twenty."""
+    """A snapshot that takes a second on a busy machine does not delay the next one by twenty seconds."""
     writer = LiveFileWriter()
     writer.block(0x1000, 100, writer.stack(hook("malloc")))
     waited: list[float] = []
