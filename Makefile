@@ -50,17 +50,19 @@ sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 
 	@$(BIN)/python -m harness.installs.sid create
 
 BENCH_ARGS ?= --write
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 86 minutes, to docs/benchmarks.md (BENCH_ARGS=--quick: does it run?)
+# Profiles per function are printed only: they are no documentation.
+PROFILE_ARGS = $(filter-out --write,$(BENCH_ARGS))
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 86 minutes, to docs/measurements/ (BENCH_ARGS=--quick: does it run?)
 	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4; --quick: 6 in all."
 	$(BIN)/python -m benchmarks.cost.malloc_pair $(BENCH_ARGS)
-	$(BIN)/python -m benchmarks.cost.pair_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.pair_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.cost.shared_line $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.jvm_churn $(BENCH_ARGS)
-	$(BIN)/python -m benchmarks.cost.churn_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.churn_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.accuracy.known_leak $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.footprint $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.application $(BENCH_ARGS)
-	$(BIN)/python -m benchmarks.cost.application_profile $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.application_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.cost.budget $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.recorder_cost $(BENCH_ARGS)
 
@@ -82,7 +84,7 @@ evaluate-published: $(VENV)/.test jres debian-packages ## programs around publis
 
 .PHONY: soak
 SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
-soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md (SOAK_ARGS='--minutes 30': the first half hour)
+soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md and docs/measurements/ (SOAK_ARGS='--minutes 30': the first half hour)
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(SURVIVAL:%=tests/*/test_%.py)
 	$(BIN)/python -m benchmarks.survival.reattach --write $(REATTACH_ARGS)
 	$(BIN)/python -m benchmarks.survival.soak --write $(SOAK_ARGS)

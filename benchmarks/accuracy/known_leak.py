@@ -1,7 +1,7 @@
 """How much of a known leak do offheap and its peers report, and how much of churn as a leak?
 
     .venv/bin/python -m benchmarks.accuracy.known_leak            print the tables, six minutes
-    .venv/bin/python -m benchmarks.accuracy.known_leak --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.accuracy.known_leak --write    into docs/measurements/accuracy.md
     .venv/bin/python -m benchmarks.accuracy.known_leak --quick    one run of 64 threads, to see that it works
 
 known_leak.c leaks a known number of blocks through one function while it allocates and frees a million
@@ -35,7 +35,7 @@ from offheap.analysis.statistics.estimate import Estimate
 from offheap.probe import checkout
 from offheap.recording.model import Recording
 
-BENCHMARK = Benchmark("accuracy.known_leak")
+BENCHMARK = Benchmark("accuracy.known_leak", "measurements/accuracy.md")
 TIME_LIMIT_SECONDS = 300
 MIB = 1 << 20
 LEAKING, CHURNING = "leaking_site", "churning_site"

@@ -1,7 +1,7 @@
 """What recording costs a server under load: requests for a second of its CPU, with and without.
 
     .venv/bin/python -m benchmarks.cost.application            print the table, twelve minutes
-    .venv/bin/python -m benchmarks.cost.application --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.application --write    and put it into docs/measurements/server.md
     .venv/bin/python -m benchmarks.cost.application --full     10 minutes each way: two hours
     .venv/bin/python -m benchmarks.cost.application --quick    one short round, to see that it works
 
@@ -36,7 +36,7 @@ from offheap import recording
 from offheap.analysis.totals import totals
 from offheap.jvm.attach import AttachedVM
 
-BENCHMARK = Benchmark("cost.application")
+BENCHMARK = Benchmark("cost.application", "measurements/server.md")
 FULL = replace(BENCHMARK, part="--full")  # a section of its own, which ten minutes do not write over
 NETTY, TCNATIVE = "4.1.115.Final", "2.0.69.Final"
 ARTIFACTS = (

@@ -1,7 +1,7 @@
 """Where does the CPU of a request to the server of application.py go, with and without offheap?
 
     .venv/bin/python -m benchmarks.cost.application_profile            print the tables, four minutes
-    .venv/bin/python -m benchmarks.cost.application_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.application_profile --write    into docs/measurements/server.md
     .venv/bin/python -m benchmarks.cost.application_profile --quick    one short round
 
 As churn_profile.py: `perf record` samples the server's CPU time, and the columns of the first table add up to
@@ -20,7 +20,7 @@ from harness.measuring import document, profiles, rounds
 from harness.measuring.profiles import Spent
 from harness.measuring.runner import Benchmark
 
-BENCHMARK = Benchmark("cost.application_profile")
+BENCHMARK = Benchmark("cost.application_profile", "measurements/server.md")
 MOST_FUNCTIONS = 8
 
 

@@ -1,7 +1,7 @@
 """Where does the CPU of recording go in a JVM that allocates and frees as fast as it can, in four ways?
 
     .venv/bin/python -m benchmarks.cost.churn_profile            print the tables, thirteen minutes
-    .venv/bin/python -m benchmarks.cost.churn_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.churn_profile --write    into docs/measurements/jvm-churn.md
     .venv/bin/python -m benchmarks.cost.churn_profile --quick    one short round on one JDK
 
 `perf record` (Debian's linux-perf) samples the JVM's CPU time; a library's share of the samples is
@@ -27,7 +27,7 @@ from harness.measuring.runner import Benchmark
 from harness.peers import variants
 from harness.peers.variants import Variant
 
-BENCHMARK = Benchmark("cost.churn_profile")
+BENCHMARK = Benchmark("cost.churn_profile", "measurements/jvm-churn.md")
 MOST_FUNCTIONS = 12
 
 

@@ -1,7 +1,7 @@
 """How much memory and disk does recording take, with offheap and with its peers?
 
     .venv/bin/python -m benchmarks.cost.footprint            print the tables, seven minutes
-    .venv/bin/python -m benchmarks.cost.footprint --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.footprint --write    and put them into docs/measurements/footprint.md
     .venv/bin/python -m benchmarks.cost.footprint --quick    a small form of both, to see that it works
     .venv/bin/python -m benchmarks.cost.footprint --hour     the recording only, for an hour
 
@@ -33,7 +33,7 @@ from harness.peers import variants
 from harness.peers.variants import BASE, Variant
 from offheap.proc import smaps
 
-BENCHMARK = Benchmark("cost.footprint")
+BENCHMARK = Benchmark("cost.footprint", "measurements/footprint.md")
 ONE_HOUR = replace(BENCHMARK, part="--hour")  # a section of its own, which five minutes do not write over
 BLOCK = 64
 JDK = 17

@@ -1,7 +1,7 @@
 """How much CPU does recording cost a JVM that allocates and frees native memory all the time?
 
     .venv/bin/python -m benchmarks.cost.jvm_churn            print the table, twenty minutes
-    .venv/bin/python -m benchmarks.cost.jvm_churn --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.jvm_churn --write    and put it into docs/measurements/jvm-churn.md
     .venv/bin/python -m benchmarks.cost.jvm_churn --quick    one short round
 
 Each figure is the least of the rounds and, in brackets, their median, and how much more that least is than
@@ -26,7 +26,7 @@ from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import Variant
 
-BENCHMARK = Benchmark("cost.jvm_churn")
+BENCHMARK = Benchmark("cost.jvm_churn", "measurements/jvm-churn.md")
 
 
 @dataclass(frozen=True)

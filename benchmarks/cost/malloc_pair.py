@@ -1,7 +1,7 @@
 """What one malloc and its free cost under offheap and under its peers, in ns of thread CPU.
 
     .venv/bin/python -m benchmarks.cost.malloc_pair            print the tables, twelve minutes
-    .venv/bin/python -m benchmarks.cost.malloc_pair --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.malloc_pair --write    and put them into docs/measurements/hot-path.md
     .venv/bin/python -m benchmarks.cost.malloc_pair --quick    one short round of everything
 
 Each figure is the least of the rounds and, in brackets, their median.  A round has every variant of every
@@ -25,7 +25,7 @@ from harness.peers import variants
 from harness.peers.variants import Variant
 from offheap.probe import checkout
 
-BENCHMARK = Benchmark("cost.malloc_pair")
+BENCHMARK = Benchmark("cost.malloc_pair", "measurements/hot-path.md")
 DEPTH = 5
 TIME_LIMIT_SECONDS = 300
 

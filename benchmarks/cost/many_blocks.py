@@ -1,7 +1,7 @@
 """An exact recording of very many live blocks: losses, size, and the longest wait of a malloc.
 
 .venv/bin/python -m benchmarks.cost.many_blocks            50 million blocks, one minute and 7 GB of memory
-.venv/bin/python -m benchmarks.cost.many_blocks --write    and put the figures into docs/benchmarks.md
+.venv/bin/python -m benchmarks.cost.many_blocks --write    into docs/measurements/footprint.md
 .venv/bin/python -m benchmarks.cost.many_blocks --blocks 3000000
 """
 
@@ -22,7 +22,7 @@ from harness.paths import ROOT
 from offheap.probe import checkout
 from offheap.probe.live_files.live_file import LiveFile
 
-BENCHMARK = Benchmark("cost.many_blocks")
+BENCHMARK = Benchmark("cost.many_blocks", "measurements/footprint.md")
 SOURCE = ROOT / "probe" / "tests" / "many_blocks.c"
 MIB = 1 << 20
 _SAID = re.compile(r"held (\d+), (.*) s, longest (.*) ms, over 1 ms (\d+)\n")

@@ -1,7 +1,7 @@
 """Where does the CPU of one malloc and its free go under offheap, in the program of malloc_pair.py?
 
     .venv/bin/python -m benchmarks.cost.pair_profile            print the tables, two minutes
-    .venv/bin/python -m benchmarks.cost.pair_profile --write    and put them into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.pair_profile --write    into docs/measurements/hot-path.md
     .venv/bin/python -m benchmarks.cost.pair_profile --quick    one short round
 
 As churn_profile.py: `perf record` samples the program's CPU time, and the places of a table add up to the
@@ -28,7 +28,7 @@ from harness.paths import ROOT
 from harness.peers import variants
 from harness.peers.variants import Variant
 
-BENCHMARK = Benchmark("cost.pair_profile")
+BENCHMARK = Benchmark("cost.pair_profile", "measurements/hot-path.md")
 MOST_FUNCTIONS = 12
 WORKLOADS = [
     Workload("1 thread", "pair"),

@@ -1,7 +1,7 @@
 """What a recording costs as a whole: the sampling in the process, and the recorder beside it.
 
 .venv/bin/python -m benchmarks.cost.recorder_cost            print the table, five minutes
-.venv/bin/python -m benchmarks.cost.recorder_cost --write    and put it into docs/benchmarks.md
+.venv/bin/python -m benchmarks.cost.recorder_cost --write    and put it into docs/measurements/recorder.md
 .venv/bin/python -m benchmarks.cost.recorder_cost --quick    15 seconds of one program, to see that it works
 
 `offheap attach` records a JVM with default options: one of the zoo that leaks Inflaters and is mostly idle,
@@ -27,7 +27,7 @@ from harness.measuring.runner import Benchmark
 from offheap import recording
 from offheap.quantities import format_size
 
-BENCHMARK = Benchmark("cost.recorder_cost")
+BENCHMARK = Benchmark("cost.recorder_cost", "measurements/recorder.md")
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15

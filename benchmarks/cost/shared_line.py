@@ -1,7 +1,7 @@
 """Do threads that allocate at the same time share a cache line of the probe?
 
     .venv/bin/python -m benchmarks.cost.shared_line            print the table, a minute
-    .venv/bin/python -m benchmarks.cost.shared_line --write    and put it into docs/benchmarks.md
+    .venv/bin/python -m benchmarks.cost.shared_line --write    and put it into docs/measurements/hot-path.md
     .venv/bin/python -m benchmarks.cost.shared_line --quick    one short round; says only that it runs
 
 The probe is compared with one built with -DSHARE_A_LINE, which counts every allocation in one variable of
@@ -25,7 +25,7 @@ from harness.paths import ROOT
 from harness.peers import variants
 from offheap.probe import checkout
 
-BENCHMARK = Benchmark("cost.shared_line")
+BENCHMARK = Benchmark("cost.shared_line", "measurements/hot-path.md")
 WORKLOADS = [Workload(f"{count} thread{'s' * (count > 1)}", "pair", threads=count) for count in (1, 2, 4, 8)]
 
 

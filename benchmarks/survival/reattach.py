@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.survival.reattach                 1,000 cycles on each JDK: ten minutes
     .venv/bin/python -m benchmarks.survival.reattach --cycles 100    fewer
-    .venv/bin/python -m benchmarks.survival.reattach --write         and put the table into docs/soak.md
+    .venv/bin/python -m benchmarks.survival.reattach --write         into docs/measurements/reattach.md
 
 Exit status 1 when a JVM did not end as it should, a slot was left changed, malloc that is not HotSpot's grew,
 or HotSpot's own grew by more than with an agent that does nothing.
@@ -24,7 +24,7 @@ from harness.measuring.runner import Benchmark
 from harness.survival import reattach
 from offheap.probe import checkout
 
-BENCHMARK = Benchmark("survival.reattach", "soak.md", "What the JVM survives")
+BENCHMARK = Benchmark("survival.reattach", "measurements/reattach.md")
 HEADER = [
     *("JDK", "attached", "cycles", "library reloads", "slots left changed", "mappings", "RSS per cycle"),
     *("malloc not HotSpot's per cycle", "HotSpot's own malloc per cycle", "its arenas"),

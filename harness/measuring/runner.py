@@ -20,13 +20,13 @@ class Benchmark:
     """A program of benchmarks/ and the section of a document that it fills.
 
     name      its module below benchmarks, such as cost.malloc_pair
-    document  a file of docs/
+    document  a file of docs/, such as measurements/hot-path.md
     title     of the document, where the benchmark has to begin it
     part      an option that has a section of its own, such as --full
     """
 
     name: str
-    document: str = "benchmarks.md"
+    document: str
     title: str = "Benchmarks"
     part: str = ""
 

@@ -14,7 +14,7 @@ from offheap.report.text.wording import mode
 
 SOURCES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "src" / "offheap").rglob("*.py")),
     *sorted((ROOT / "web" / "src").glob("*.ts")),
 ]
