@@ -218,7 +218,7 @@ def test_a_server_without_a_peer_says_so() -> None:
     application = program("cost.application")
     stretch = application.Stretch(100.0)
     measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
-    assert "| async-profiler 512 KiB | absent |  |  |  |" in application.table(measured)
+    assert "| async-profiler 512 KiB | absent |  |  |  |  |" in application.table(measured)
 
 
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
