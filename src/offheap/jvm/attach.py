@@ -29,7 +29,7 @@ _MOST_REPLY = 64 << 20  # bytes; NMT's details of a large server have some 5 MiB
 
 
 class AttachError(UserError):
-    """The JVM answered, and refused; `reply` is the body of its answer."""
+    """The JVM refused the request; `reply` is the body of its answer."""
 
     def __init__(self, what: str, mend: str = "", reply: str = "") -> None:
         super().__init__(what, mend)
@@ -37,7 +37,7 @@ class AttachError(UserError):
 
 
 class AttachedVM:
-    """A JVM that takes requests.  Nothing is sent before the first request.
+    """A JVM that takes requests.  The constructor sends nothing.
 
     `attach_seconds` limits how long the JVM may take to open its socket, `reply_seconds` a request.
     """
@@ -56,10 +56,10 @@ class AttachedVM:
 
     @property
     def version(self) -> int:
-        """The newest protocol version that the JVM and we both speak: 1 or 2."""
+        """The newest protocol version that the JVM and offheap both speak: 1 or 2."""
         if self._version is None:
             code, body = self._exchange(encode_v1("getversion"), "asking for its attach version")
-            # JDKs before 24 do not know the question.
+            # JDKs before 24 do not know this request.
             newest = body.split()[:1] if code == 0 else []
             self._version = 2 if newest and newest[0].isdecimal() and int(newest[0]) >= 2 else 1
         return self._version
@@ -67,7 +67,7 @@ class AttachedVM:
     def execute(self, command: str, *arguments: str) -> str:
         """Sends one request and returns the body of the reply; AttachError unless the result code is 0.
 
-        A result code of 0 does not mean that all went well: read the body too.
+        A result code of 0 does not mean success: read the body too.
         """
         if _fits_v1(command, arguments):
             request = encode_v1(command, *arguments)
@@ -96,7 +96,7 @@ class AttachedVM:
         try:
             body = self.execute("load", str(library), "true", options)
         except AttachError as error:
-            body = error.reply  # JDK 11 and 17 report with a result code what 21 and later put in the body
+            body = error.reply  # JDK 11 and 17 set a result code for what 21 and later only put in the body
         found = re.search(r"^(?:return code: )?(-?\d+)\s*$", body, re.MULTILINE)
         if found:
             return int(found[1])
@@ -134,15 +134,15 @@ class AttachedVM:
 
 
 def _refuse_gone(target: status.Status, doing: str) -> None:
-    """TargetGone when it has ended, or is about to."""
+    """TargetGone when the process has ended or is ending."""
     attach_listener.refresh(target, doing)
-    # A dying JVM closes its socket some time before its PID goes.
+    # A dying JVM closes its socket before its PID disappears.
     time.sleep(_DYING_SECONDS)
     attach_listener.refresh(target, doing)
 
 
 def encode_v1(command: str, *arguments: str) -> bytes:
-    """A request of version 1; the caller sees to its limits."""
+    """A request of version 1; the caller checks its limits."""
     words = [command, *arguments, *[""] * (_V1_ARGUMENTS - len(arguments))]
     return b"1\0" + b"".join(os.fsencode(word) + b"\0" for word in words)
 
@@ -154,7 +154,7 @@ def encode_v2(command: str, *arguments: str) -> bytes:
 
 
 def parse_reply(raw: bytes, pid: int) -> tuple[int, str]:
-    """(result code, body) of a reply; AttachError when it is none."""
+    """(result code, body) of a reply; AttachError when `raw` is no reply."""
     head, _, body = raw.partition(b"\n")
     if not re.fullmatch(rb"-?\d{1,10}", head):
         raise AttachError(
@@ -198,7 +198,7 @@ def _first_line(body: str) -> str:
 
 
 def _reason(body: str) -> str:
-    """The line that tells why: HotSpot writes "X was not loaded.", then the dynamic linker's."""
+    """The line with the cause: HotSpot writes "X was not loaded.", then the dynamic linker's message."""
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     return lines[-1] if lines else "it does not say why"
 

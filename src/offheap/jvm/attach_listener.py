@@ -1,10 +1,10 @@
-"""Reaching the socket on which a HotSpot JVM takes attach requests, making it listen if need be.
+"""Connects to the socket on which a HotSpot JVM takes attach requests; makes the JVM listen if necessary.
 
-A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only when asked: whoever may
-signal it leaves a file .attach_pid<pid> there too, and sends SIGQUIT.  Without that file
-the same signal means a thread dump, and without a handler it kills the JVM.  Everything
-here makes sure that the signal is sent only to a JVM that waits for it.  A JVM that already
-listens takes a second signal for a thread dump, so processes that wake the same JVM take turns.
+A JVM opens /tmp/.java_pid<pid> (both as the JVM sees them) only on request: the client creates
+a file .attach_pid<pid> there and sends SIGQUIT.  Without that file the same signal means a
+thread dump, and without a handler it kills the JVM.  This module sends the signal only to a JVM
+that waits for it.  A JVM that already listens prints a thread dump at a second signal, so
+processes that wake the same JVM take turns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from offheap.proc.status import Status
 HANDLER_SECONDS = 2.0
 _AGAIN_SECONDS = 0.5
 _POLL_SECONDS = 0.005
-_LISTENER = "Attach Listener"  # the thread that a JVM starts when it is woken
+_LISTENER = "Attach Listener"  # the thread that a JVM starts at an attach request
 _DISABLED = "DisableAttachMechanism"
 
 
@@ -42,14 +42,14 @@ class NoProcess(UserError):
 
 
 class TargetGone(NoProcess):
-    """The process ended meanwhile, or is another one by now."""
+    """The process has ended; another process may have its PID."""
 
     def __init__(self, pid: int, doing: str) -> None:
         super().__init__(pid, f"PID {pid} ended while offheap was {doing}")
 
 
 def refresh(before: Status, doing: str) -> Status:
-    """The same process's status now; TargetGone when it ended, even if its PID was given away again."""
+    """The same process's status now; TargetGone when it has ended, even if another process has its PID."""
     try:
         now = status.read(before.pid)
     except ProcessLookupError:
@@ -60,7 +60,7 @@ def refresh(before: Status, doing: str) -> Status:
 
 
 def refuse_stopped(target: Status) -> None:
-    """A stopped process answers nothing, and a SIGQUIT would wait for it and then dump its threads."""
+    """UserError for a stopped process: it does not answer, and a pending SIGQUIT dumps its threads later."""
     if target.state in "Tt":
         how = "stopped" if target.state == "T" else "held by a debugger"
         raise UserError(
@@ -72,13 +72,13 @@ def refuse_stopped(target: Status) -> None:
 
 
 def refuse_disabled(target: Status, mappings: Sequence[Mapping], said: bool | None = None) -> None:
-    """UserError under -XX:+DisableAttachMechanism, where SIGQUIT would make the JVM print a thread dump.
+    """UserError under -XX:+DisableAttachMechanism, where SIGQUIT makes the JVM print a thread dump.
 
-    `said`: whether it takes requests by its own account (hsperfdata), None if it gives none.
+    `said`: whether the JVM's hsperfdata says that it takes requests; None if there is no hsperfdata.
     """
     if said is None:
         disabled = vm_flags.is_set(target.pid, mappings, _DISABLED)
-        # It handles the signal only after it has read its options.
+        # The JVM installs its handler only after it has read its options.
         if disabled is None or not (disabled or target.catches(signal.SIGQUIT)):
             disabled = launch_options.switches(target.pid, _DISABLED)[-1:] == [True]
     else:
@@ -99,7 +99,7 @@ def connect(target: Status, seconds: float) -> socket.socket:
         if listening:
             return listening
         with _turn(target, deadline):
-            # Another offheap may have woken it meanwhile.
+            # Another offheap may have woken the JVM since the first try.
             listening = _try_connect(target, directory, deadline, remove_stale=True)
             return listening or _wake(target, directory, deadline)
     finally:
@@ -108,14 +108,14 @@ def connect(target: Status, seconds: float) -> socket.socket:
 
 @contextmanager
 def _turn(target: Status, deadline: float) -> Iterator[None]:
-    """Waits until no other offheap wakes this JVM, whoever runs it.
+    """Waits until no other offheap, of any user, wakes this JVM.
 
-    The lock is on a file of the process in /proc: nothing to leave behind, and it ends with its holder.
-    Only root and the process's own user can open that one; on its folder any user could hold a lock.
+    The lock is on a file of the process in /proc: it leaves nothing behind and ends with its holder.
+    Only root and the process's own user can open that file; any user could lock the folder.
     """
     try:
         held = os.open(f"/proc/{target.pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # a process with more rights than its user: it can take no turn either
+    except PermissionError:  # a process with more rights than its user cannot be locked
         yield
         return
     except (FileNotFoundError, ProcessLookupError):
@@ -139,11 +139,11 @@ def _turn(target: Status, deadline: float) -> Iterator[None]:
 
 
 def _open_directory(target: Status) -> int:
-    """The JVM's /tmp as a descriptor, which stays valid after we take the JVM's user id."""
-    # HotSpot uses /tmp whatever TMPDIR or java.io.tmpdir say.
-    # A link in a container would be followed to our files.
+    """The JVM's /tmp as a descriptor, which stays valid after this thread takes the JVM's user id."""
+    # HotSpot ignores TMPDIR and java.io.tmpdir here.
+    # A link in a container would lead to files of this mount namespace.
     for path, follow in ((f"/proc/{target.pid}/root/tmp", False), ("/tmp", True)):
-        # Not ours to enter: a process with more capabilities; it usually shares our /tmp.
+        # A process with more capabilities refuses entry; it usually shares this process's /tmp.
         with suppress(OSError):
             return opening.folder(path, follow=follow)
     refresh(target, "looking for its attach socket")
@@ -159,28 +159,28 @@ def _socket_name(target: Status) -> str:
 def _try_connect(
     target: Status, directory: int, deadline: float, *, remove_stale: bool
 ) -> socket.socket | None:
-    """None when nobody listens there yet."""
+    """None when the JVM does not listen yet."""
     name = _socket_name(target)
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
         return None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (target.uid, 0):
-        # Anybody can put a file in /tmp; the JVM replaces it when it starts to listen.
+        # Any user can put a file in /tmp; the JVM replaces it when it starts to listen.
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Through the descriptor: short enough for sun_path, and into other mount namespaces.
+        # The path through the descriptor fits sun_path and reaches other mount namespaces.
         _connect(connection, target, f"/proc/self/fd/{directory}/{name}", deadline)
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         listener = struct.unpack("3i", credentials)[0]
-        # 0: the listener lives in a PID namespace that ours does not see.
+        # 0: the listener is in a PID namespace that is not visible from here.
         if listener not in (0, target.pid):
             connection.close()
             return None
         return connection
     except (ConnectionRefusedError, FileNotFoundError):
-        # Left behind by a killed JVM that had the same PID.
+        # A killed JVM with the same PID left this socket.
         connection.close()
         if remove_stale:
             with suppress(OSError):
@@ -189,7 +189,7 @@ def _try_connect(
     except PermissionError:
         connection.close()
         if found.st_uid != target.uid:
-            # Left behind by a killed JVM of root's that had the same PID: one that runs has its own user's.
+            # A killed JVM of root with the same PID left this socket: a running JVM's belongs to its user.
             if remove_stale:
                 with suppress(OSError):
                     os.unlink(name, dir_fd=directory)
@@ -208,7 +208,7 @@ def _try_connect(
 
 
 def _connect(connection: socket.socket, target: Status, path: str, deadline: float) -> None:
-    """As connect(2), which waits for ever where requests are queued and nobody takes them."""
+    """connect(2) with a deadline: the plain call waits for ever when the queue of requests is full."""
     connection.setblocking(False)
     while True:
         with suppress(BlockingIOError):
@@ -243,9 +243,9 @@ def _wake(target: Status, directory: int, deadline: float) -> socket.socket:
                     "it may be in a long pause: try again later, or start it with `offheap run`",
                 )
             if now > again:
-                # Once more, as a JVM that starts removes what it takes for the socket of an earlier one.
-                # That one has its listener already.  In one that has not, the first signal still waits, and
-                # at a second it would print its threads.
+                # A starting JVM may remove its own socket as an earlier JVM's, so the signal is repeated, but
+                # only if the listener thread exists.  Without that thread the first signal is still pending,
+                # and a second one makes the JVM print its threads.
                 if listener_seen:
                     _signal(target)
                     again = deadline
@@ -276,9 +276,9 @@ def _has_listener(target: Status) -> bool:
 
 
 def _await_handler(target: Status, directory: int, deadline: float) -> socket.socket | None:
-    """Waits until SIGQUIT has a handler, as it ends a process without one.
+    """Waits until SIGQUIT has a handler: the signal ends a process without one.
 
-    Under -Xrs it never has, but then the JVM listens from its start: returns that connection.
+    Under -Xrs there is never a handler, but the JVM listens from its start: returns that connection.
     """
     while not target.catches(signal.SIGQUIT):
         if time.monotonic() > deadline:
@@ -314,15 +314,15 @@ def _signal(target: Status) -> None:
 def _create_trigger(target: Status, directory: int) -> str:
     """Makes .attach_pid<pid> in the JVM's /tmp and returns its name.
 
-    The JVM would also look in its working directory, and jcmd prefers that.  But a JVM that
-    starts works in /tmp/hsperfdata_USER for a moment and deletes what it does not know there;
-    and one whose /tmp cannot be written could not make its socket either.
+    The JVM also searches its working directory, which jcmd prefers.  But a starting JVM works in
+    /tmp/hsperfdata_USER for a moment and deletes unknown files there; and a JVM that cannot write
+    to /tmp cannot create its socket either.
     """
     name = f".attach_pid{target.namespace_pid}"
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY | os.O_CLOEXEC
     try:
-        with as_owner(target):  # the JVM looks at no one else's file
-            with suppress(FileNotFoundError):  # an earlier attempt's, or somebody's trap
+        with as_owner(target):  # the JVM ignores files of other users
+            with suppress(FileNotFoundError):  # a file of an earlier attempt, or a trap
                 os.unlink(name, dir_fd=directory)
             os.close(os.open(name, flags, 0o600, dir_fd=directory))
     except OSError as error:

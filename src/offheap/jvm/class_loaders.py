@@ -1,7 +1,7 @@
 """`VM.classloader_stats` of JDK 11 to 25: how many class loaders of each class there are, and what they hold.
 
-The JVM walks its loaders at a safepoint, some milliseconds for thousands of them: asked for only where
-classes are seen to grow.
+The JVM walks its loaders at a safepoint, some milliseconds for thousands of loaders: offheap asks only
+when the number of classes grows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def ask(pid: int) -> dict[str, Loaders] | None:
 
 
 def parse(text: str) -> dict[str, Loaders]:
-    """By the loaders' class; lines that are none of it are left out."""
+    """By the loaders' class; ignores lines of other text."""
     found: dict[str, Loaders] = {}
     name = ""
     for line in text.split("\n"):

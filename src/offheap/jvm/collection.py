@@ -1,4 +1,4 @@
-"""Asking a JVM for a garbage collection, so that what only waited for one is freed."""
+"""Asks a JVM for a garbage collection, to free the memory of unreachable objects."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 
 from offheap.jvm.attach import AttachedVM
 
-# The collector only finds what is unreachable: the memory itself is freed by the reference handler and the
-# cleaner's thread, which run after it.
+# The collector only finds unreachable objects: the reference handler and the cleaner's thread free their
+# native memory afterwards.
 _SETTLE_SECONDS = 0.5
-_ROUNDS = 2  # what a Cleaner's action lets go of, or a finalizer, is unreachable only after the first
+_ROUNDS = 2  # what a Cleaner's action or a finalizer releases is unreachable only after the first
 
 
 def collect(pid: int) -> None:
-    """Collects, whatever -XX:+DisableExplicitGC says, and waits a second for what that frees.
+    """Collects, even under -XX:+DisableExplicitGC, and waits a second for the memory to be freed.
 
     UserError when the JVM takes no requests.
     """

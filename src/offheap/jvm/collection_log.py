@@ -1,13 +1,13 @@
-"""When a JVM collects, followed in its performance data file.
+"""Times of a JVM's garbage collections, from its performance data file.
 
-The counters of each collector are read where they stand, three numbers a collector: it takes some ten
-microseconds, so it can be done many times a second, and nothing is asked of the JVM.  HotSpot also writes
-when its last collection began and ended, so a look that comes late costs no precision.
+A poll reads three numbers a collector in place: it takes some ten microseconds, so it can run many times a
+second, and it asks the JVM nothing.  HotSpot also writes when its last collection began and ended, so a
+late poll costs no precision.
 
 young       the young generation alone
 concurrent  the whole heap, beside the program: each pause of such a cycle is counted.  A block whose object
             dies after the cycle has begun waits for the next one.
-full        the whole heap, while the program stands still
+full        the whole heap, while the program is stopped
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from offheap.jvm import hsperfdata
 from offheap.proc import maps, status
 
 _RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors yet
-_TRIES = 20  # after which it is taken for a program that publishes none
-_MOST_ROWS = 8  # of one kind, kept between two takings: a JVM may collect a hundred times a second
-_CLOCK_SECONDS = 0.1  # by which the JVM's clock and ours may differ
+_TRIES = 20  # after which the program counts as one that publishes none
+_MOST_ROWS = 8  # of one kind, kept between two calls of `take`: a JVM may collect a hundred times a second
+_CLOCK_SECONDS = 0.1  # by which the JVM's clock and this process's may differ
 _COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
-# Each cycle of Shenandoah counts as the "partial" one; in its generational mode young ones do so, too.
+# Shenandoah counts each cycle as the "partial" one; in generational mode also the young ones.
 _GENERATIONAL = re.compile(r"-XX:ShenandoahGCMode=generational")
 
-# Kind, when it began and ended by time.monotonic(), how many of the kind since the row before.
+# (kind, begin and end by time.monotonic(), number of this kind since the row before).
 Row = tuple[str, float, float, int]
 
 
@@ -38,13 +38,13 @@ Row = tuple[str, float, float, int]
 class _Collector:
     kind: str
     count: int
-    count_at: int  # places in the file
+    count_at: int  # offsets in the file
     entry_at: int
     exit_at: int
 
 
 class CollectionLog:
-    """`poll` often, `take` what ran since the last taking.  `known_since`: None while nothing is known."""
+    """Poll often; `take` returns the collections since its last call.  `known_since`: None while unknown."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -78,7 +78,7 @@ class CollectionLog:
         self._polled = now
 
     def take(self) -> list[Row]:
-        """What ran since the last taking, as it was seen; of very many the newest of each kind."""
+        """The collections seen since the last call; of very many the newest of each kind."""
         taken: list[Row] = []
         places: defaultdict[str, list[int]] = defaultdict(list)
         for kind, began, ended, count in reversed(self._rows):
@@ -127,7 +127,7 @@ class CollectionLog:
         wall = time.time()
         began, ended = self._when(entry, now, wall), self._when(end, now, wall)
         if began is None:
-            # As early as the last poll, which saw none of it.
+            # The earliest possible begin: the last poll did not see the collection.
             began, ended = self._polled, now
         elif ended is None or ended < began:
             ended = now
@@ -135,9 +135,9 @@ class CollectionLog:
         collector.count = count
 
     def _when(self, ticks: int, now: float, wall: float) -> float | None:
-        """By our clock, which shows `now` when the wall clock shows `wall`.
+        """Converts to time.monotonic(), which shows `now` when the wall clock shows `wall`.
 
-        None where the JVM's does not fit: the wall clock may have been set.
+        None if the JVM's clock does not fit: somebody may have set the wall clock.
         """
         if self._frequency <= 0 or not self._vm_began or ticks <= 0:
             return None

@@ -1,8 +1,8 @@
 """The tables that G1 and Parallel keep beside the Java heap: mark bitmaps, block offsets, card counts.
 
 Each is a share of the heap's reserve: a bit for each word (1/64), or a byte for each card of 512 bytes.
-HotSpot exports none of them.  They are found by its own objects, whose words must fit: two borders on
-pages, as far apart as such a table is long.
+HotSpot exports none of them.  This module finds them in HotSpot's own objects, whose words must fit: two
+page-aligned borders, as far apart as such a table is long.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from offheap.proc.pagemap import PAGE
 _HUGE_PAGE = 2 << 20
 _MARKS = "mark bitmap"
 _MANAGER_WORDS, _MAPPER_WORDS, _GENERATION_WORDS = 40, 6, 24
-# A PSVirtualSpace has, after its table of functions: alignment, borders of the reserved, and of the open.
+# A PSVirtualSpace has, after its vtable: alignment, borders of the reserved part, of the committed part.
 _SPACE_WORDS = 5
-_PAGE_SIZE_WORDS = 1  # JDK 26 has the size of a page behind the alignment, which fits in its place
+_PAGE_SIZE_WORDS = 1  # JDK 26 has the page size behind the alignment, and the page size passes as one
 
 
 def find(structs: Structs, heap: int) -> Iterator[Place]:
-    """The tables of a heap of `heap` bytes as reserved; nothing for collectors that have none."""
+    """The tables of a heap of `heap` reserved bytes; nothing for collectors without tables."""
     own = structs.static("Universe._collectedHeap")
     generation = structs.static("ParallelScavengeHeap._old_gen")
     if generation:
         yield from _parallel(structs, generation, heap)
     elif manager := structs.at(own, "G1CollectedHeap._hrm"):
-        # The offset is known in a JVM with any collector: one that is not G1 has no such tables there.
+        # A JVM exports the offset under every collector: under others than G1 there are no such tables there.
         tables = list(_g1(structs, manager, heap))
         if any(place.name == _MARKS for place in tables):
             yield from tables
@@ -56,7 +56,7 @@ def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[Place]:
         for low, high in _spaces(_words(structs, pointer + 8, _SPACE_WORDS + _PAGE_SIZE_WORDS)):
             if name := _table(low, high, sizes):
                 yield Place(low, high, "gc", name)
-    # Its ObjectStartArray is a part of it; since JDK 24 an object of its own that begins with a pointer.
+    # ObjectStartArray is part of the generation; since JDK 24 a separate object that begins with a pointer.
     arrays = structs.words(generation, _GENERATION_WORDS)
     for pointer in (generation, *(first for array in arrays for first in _words(structs, array, 1))):
         for low, high in _spaces(_words(structs, pointer, _GENERATION_WORDS)):
@@ -65,7 +65,7 @@ def _parallel(structs: Structs, generation: int, heap: int) -> Iterator[Place]:
 
 
 def _words(structs: Structs, pointer: int, count: int) -> tuple[int, ...]:
-    """None where this is no pointer but some other word."""
+    """() when the word is no pointer."""
     try:
         return structs.words(pointer, count)
     except OSError:
@@ -73,7 +73,7 @@ def _words(structs: Structs, pointer: int, count: int) -> tuple[int, ...]:
 
 
 def _spaces(words: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The borders of each PSVirtualSpace that these words may be."""
+    """The borders of each PSVirtualSpace that these words may contain."""
     for at in range(len(words) - _SPACE_WORDS + 1):
         alignment, low, high, open_low, open_high = words[at : at + _SPACE_WORDS]
         if alignment >= PAGE and not alignment & alignment - 1 and low <= open_low <= open_high <= high:

@@ -29,7 +29,7 @@ _WITH_VALUE = frozenset(
 
 
 def main_of(arguments: Sequence[str]) -> str:
-    """The main class, `module/class`, jar or source file of `java ...`; "" when it cannot be told.
+    """The main class, `module/class`, jar or source file of `java ...`; "" when unknown.
 
     `arguments` starts with argv[0].
     """
@@ -49,7 +49,7 @@ def main_of(arguments: Sequence[str]) -> str:
 
 
 def main_of_command(java_command: str) -> str:
-    """The same from sun.rt.javaCommand, whose words are joined by spaces: a path with one is cut there."""
+    """The same from sun.rt.javaCommand, which joins words by spaces: a path with a space is cut there."""
     return java_command.split(" ", 1)[0]
 
 

@@ -1,8 +1,8 @@
-"""How much direct buffers hold, by the JDK's own counters, read from outside without asking the JVM.
+"""Memory of direct buffers by the JDK's own counters, read from outside without asking the JVM.
 
-java.nio.Bits counts what ByteBuffer.allocateDirect took and the buffers' Cleaners gave back: three
-AtomicLongs in static fields (JDK 11 to 27).  The buffers that NIO keeps for each thread are among it until
-JDK 24 (JDK-8344882).  What Unsafe, FFM and Netty without Cleaners take is not counted there.
+java.nio.Bits counts what ByteBuffer.allocateDirect takes and the buffers' Cleaners give back: three
+AtomicLongs in static fields (JDK 11 to 27).  Until JDK 24 they include the buffers that NIO keeps for each
+thread (JDK-8344882).  They do not count memory from Unsafe, FFM and Netty without Cleaners.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from offheap.proc import status
 from offheap.proc.maps import Mapping
 
 _BITS, _COUNTER = b"java/nio/Bits", b"java/util/concurrent/atomic/AtomicLong"
-_ANY = b"java/lang/Object"  # which every JVM has
+_ANY = b"java/lang/Object"  # every JVM has this class
 _FIELDS = ("RESERVED_MEMORY", "TOTAL_CAPACITY", "COUNT")
 _ATTEMPTS, _PAUSE = 8, 0.02  # seconds: a collection may move what is read
 _MOST = 1 << 50  # bytes, or buffers
@@ -28,7 +28,7 @@ _MOST_PROCESSES = 256  # whose classes are remembered
 
 @dataclass(frozen=True, slots=True)
 class DirectMemory:
-    """Bytes that were taken from malloc, alignment included; bytes of the buffers; how many they are."""
+    """Bytes from malloc, alignment included; bytes of the buffers; number of buffers."""
 
     reserved: int
     capacity: int
@@ -37,12 +37,12 @@ class DirectMemory:
 
 @dataclass
 class _Classes:
-    """Where a JVM has the two classes; 0 as long as they are not loaded.
+    """Addresses of the two classes in a JVM; 0 as long as they are not loaded.
 
-    any    whether java.lang.Object was found: if not, classes are not where they should be
-    until  the newest class when it was looked for them last: none older needs to be looked at again
-    last   what was read last.  Where ZGC has moved the counters, nobody finds them until a thread of the JVM
-           loads the reference to them; and as long as none does, none counts
+    any    whether java.lang.Object was found: if not, the layout of classes is unknown
+    until  the newest class at the last search: the next search stops there
+    last   the last reading.  After ZGC moves the counters, they cannot be found until a thread of the JVM
+           loads the reference to them; until then no thread changes them
     """
 
     bits: int = 0
@@ -56,7 +56,7 @@ _known: dict[tuple[int, int], _Classes] = {}  # by PID and time of start
 
 
 def read(pid: int, mappings: Sequence[Mapping]) -> DirectMemory | None:
-    """None where it cannot be told: no JVM, a layout that is not known, or an object that is on the move.
+    """None when unknown: no JVM, an unknown layout, or an object that is being moved.
 
     PermissionError when this user may not read the memory.
     """
@@ -95,7 +95,7 @@ def _classes(pid: int, structs: Structs) -> _Classes:
 
 def _read(structs: Structs, classes: _Classes) -> DirectMemory | None:
     if not classes.bits:
-        # Nobody has asked for a buffer yet.
+        # The class is not loaded: no buffer was requested yet.
         return DirectMemory(0, 0, 0) if classes.any else None
     if not classes.counter:
         return None
@@ -125,9 +125,9 @@ def _read(structs: Structs, classes: _Classes) -> DirectMemory | None:
 
 
 def _counters(structs: Structs, classes: _Classes, places: Sequence[Field]) -> list[int] | None:
-    """The addresses of the AtomicLongs, or zeros; None if one is none."""
+    """The addresses of the AtomicLongs, or zeros; None if an object is no AtomicLong."""
     mirror = java_statics.mirror(structs, classes.bits)
-    # Three references lie side by side: of those that have 32 bits one at least is not at a multiple of 8.
+    # The three references are adjacent: if they have 32 bits, at least one is not at a multiple of 8.
     narrow = any(place.offset % 8 for place in places)
     found = [java_statics.referred(structs, mirror + place.offset, narrow=narrow) for place in places]
     if not mirror:

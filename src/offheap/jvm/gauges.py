@@ -1,8 +1,8 @@
-"""What hsperfdata counts that tells growth from garbage: collections, what they left, classes.
+"""Counters of hsperfdata that tell growth from garbage: collections, memory after them, classes.
 
-Names as of JDK 11 to 25, all collectors: generation 1 is the old one (the only one where there is one),
-collector 0 goes over the young one alone, collectors 1 and 2 over all or the old one.  ZGC on JDK 11
-counts no collections.  A JVM updates the spaces at the end of each; eden is sampled in between.
+Names as of JDK 11 to 25, all collectors: generation 1 is the old generation (or the only one),
+collector 0 collects the young generation alone, collectors 1 and 2 all or the old one.  ZGC on JDK 11
+counts no collections.  A JVM updates the spaces at the end of each collection, and eden in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COLLECTIONS = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 
 
 def read(performance: PerfData) -> dict[str, float]:
-    """Gauges as docs/recording-format.md names them; those that this JVM does not tell are left out."""
+    """Gauges as docs/recording-format.md names them, without those that this JVM does not publish."""
     found: dict[str, float] = {}
     spaces, collections, old = 0, 0, 0
     for name, value in performance.values.items():
@@ -36,7 +36,7 @@ def read(performance: PerfData) -> dict[str, float]:
     metaspace = performance.values.get("sun.gc.metaspace.used")
     if isinstance(metaspace, int) and collections:
         found["metaspace-used"] = metaspace
-    # Classes from a shared archive are counted apart.
+    # HotSpot counts classes from a shared archive separately.
     loaded, unloaded = (
         [count for name in names if isinstance(count := performance.values.get(f"java.cls.{name}"), int)]
         for names in (("loadedClasses", "sharedLoadedClasses"), ("unloadedClasses", "sharedUnloadedClasses"))
@@ -48,10 +48,10 @@ def read(performance: PerfData) -> dict[str, float]:
 
 
 def _since_young_collection(performance: PerfData) -> float | None:
-    """Seconds since the last one of the young generation alone began; None if there was none, or no telling.
+    """Seconds since the last young-only collection began; None if there was none, or the time is unknown.
 
-    HotSpot's ticks are since its start, which it has by the wall clock.  Where the whole heap is collected
-    beside the program, a cycle begins before what is counted of it, so those collectors are not asked.
+    HotSpot's ticks count from its start, which it notes by the wall clock.  A concurrent cycle of the whole
+    heap begins before the counter says so, so this function ignores those collectors.
     """
     names = (
         *("sun.gc.collector.0.invocations", "sun.gc.collector.0.lastEntryTime"),
@@ -62,5 +62,5 @@ def _since_young_collection(performance: PerfData) -> float | None:
         return None
     age = time.time() - start / 1000
     if not count or frequency <= 0 or not 0 <= entry / frequency <= age:
-        return None  # the wall clock may have been set
+        return None  # somebody may have set the wall clock
     return age - entry / frequency

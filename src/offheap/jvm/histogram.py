@@ -24,7 +24,7 @@ _PRIMITIVES = {
 
 @dataclass(frozen=True, slots=True)
 class ClassCount:
-    """Objects of one class; of equal names in several class loaders together."""
+    """Objects of one class; classes of the same name in several class loaders are summed."""
 
     instances: int
     bytes: int
@@ -32,7 +32,7 @@ class ClassCount:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """By class name as Java writes it; `taken` by the monotonic clock; `seconds` the JVM took to answer."""
+    """By class name as Java writes it; `taken` by the monotonic clock; the JVM answered within `seconds`."""
 
     classes: dict[str, ClassCount]
     taken: float
@@ -40,7 +40,7 @@ class Histogram:
 
 
 def take(pid: int) -> Histogram:
-    """Asks the JVM, which collects the whole heap and walks it while all its threads stand still."""
+    """Asks the JVM, which collects the whole heap and walks it while all its threads are stopped."""
     began = time.monotonic()
     classes = parse(AttachedVM(pid).jcmd("GC.class_histogram"))
     ended = time.monotonic()

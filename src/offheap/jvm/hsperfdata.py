@@ -3,7 +3,7 @@
 The layout is that of jdk/internal/perf's PerfDataBuffer, version 2.0: a 32-byte prologue
 {magic 0xcafec0c0 big-endian, byte order, major, minor, accessible, used, overflow, time stamp,
 entry offset, entries}, then entries {length, name offset, vector length, type, flags, units,
-variability, data offset} of which we take the longs ('J') and the strings ('B' vectors).
+variability, data offset}.  This module reads the longs ('J') and the strings ('B' vectors).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offheap.proc import maps, root
 _MAGIC = b"\xca\xfe\xc0\xc0"
 _PROLOGUE_BYTES = 32
 _ENTRY_BYTES = 20
-# The file is PerfDataMemorySize long, 32 KiB unless asked otherwise: anything huge is not one.
+# The file is PerfDataMemorySize long, by default 32 KiB: a huge file is no such file.
 _MAX_BYTES = 16 << 20
 
 Value = int | str
@@ -27,8 +27,8 @@ Value = int | str
 class PerfData:
     """The named values of one JVM: longs as int, strings as str.
 
-    places  where each long lies in the file, for who reads a few of them again and again
-    order   of its bytes, as `struct` writes it
+    places  offset of each long in the file, for repeated reads of a few of them
+    order   byte order, as `struct` writes it
     """
 
     values: dict[str, Value]
@@ -56,7 +56,7 @@ class PerfData:
     @property
     def attachable(self) -> bool | None:
         """False under -XX:+DisableAttachMechanism; None when the JVM does not say."""
-        # One character a capability; the first is the attach mechanism.
+        # One character per capability; the first is the attach mechanism.
         capabilities = self.text("sun.rt.jvmCapabilities")
         return capabilities[0] == "1" if capabilities else None
 
@@ -77,7 +77,7 @@ def parse(raw: bytes) -> PerfData:
         length, name_at, vector, kind, _flags, _units, _variability, data_at = struct.unpack_from(
             order + "IIIBBBBI", raw, offset
         )
-        # HotSpot fills entries in while we read: a length of 0 is one that is just being made.
+        # HotSpot adds entries during this read: a length of 0 is an unfinished entry.
         if length < _ENTRY_BYTES or offset + length > len(raw):
             break
         entry = raw[offset : offset + length]
@@ -92,7 +92,7 @@ def parse(raw: bytes) -> PerfData:
 
 
 def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData | None:
-    """What the JVM publishes; None under -XX:-UsePerfData, or when it may not be read."""
+    """What the JVM publishes; None under -XX:-UsePerfData, or without the right to read it."""
     try:
         source = open_source(pid, namespace_pid, mappings)
         if source is None:
@@ -104,13 +104,13 @@ def read(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> PerfData
 
 
 class Source:
-    """What a JVM publishes, open for reading: the file, or the memory that it is mapped to."""
+    """A JVM's performance data, open for reading: the file, or the memory that it is mapped to."""
 
     def __init__(self, descriptor: int, start: int, size: int) -> None:
         self._descriptor, self._start, self._size = descriptor, start, size
 
     def read(self, place: int = 0, size: int | None = None) -> bytes:
-        """From a place of the file on; all of it, or so many bytes."""
+        """`size` bytes from offset `place` of the file, or all bytes from there."""
         return os.pread(self._descriptor, self._size if size is None else size, self._start + place)
 
     def close(self) -> None:
@@ -126,10 +126,10 @@ class Source:
 
 
 def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> Source | None:
-    """None where the JVM publishes nothing; OSError when it may not be read.
+    """None when the JVM publishes nothing; OSError without the right to read it.
 
-    It is taken from the process's own writable mappings: a file that merely has the right name may be left
-    from an earlier process, and jstat or jps map other JVMs' read-only.
+    The file comes from the process's own writable mappings: a file with the right name alone may be an
+    earlier process's, and jstat and jps map the files of other JVMs read-only.
     """
     for mapping in mappings:
         if "/hsperfdata_" not in mapping.path or "w" not in mapping.permissions:
@@ -137,8 +137,8 @@ def open_source(pid: int, namespace_pid: int, mappings: list[maps.Mapping]) -> S
         if mapping.name != str(namespace_pid):
             continue
         if mapping.deleted:
-            # Cleaners of /tmp, and other JVMs, remove it; the JVM goes on counting.  To read its memory takes
-            # the right to trace the process.
+            # Cleaners of /tmp, and other JVMs, remove the file; the JVM still counts.  A read of its memory
+            # needs the right to trace the process.
             memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             return Source(memory, mapping.start, min(mapping.end - mapping.start, _MAX_BYTES))
         with root.open_mapped(pid, mapping) as file:

@@ -1,7 +1,7 @@
 """The main class that a jar's manifest names, read from a file that may be anything and of any size.
 
-zipfile would make an object of each entry: a third of a second for a jar of 60,000, and a gigabyte
-for one made to harm.  Here the directory of the archive is read as bytes and searched for one name.
+zipfile makes an object of each entry: a third of a second for a jar of 60,000 entries, and a gigabyte
+for a hostile jar.  This module reads the directory of the archive as bytes and searches for one name.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _LOCAL = struct.Struct("<4s5H3I2H")
 _MOST_COMMENT = 0xFFFF
 _STORED, _DEFLATED = 0, 8
 
-# Spring Boot's launcher is the main class of its jars, and starts this one.
+# Spring Boot's launcher is the main class of its jars, and starts the `start-class`.
 _ATTRIBUTES = ("start-class", "main-class")
 _CLASS = re.compile(r"[\w$./-]{1,500}")
 
 
 def main_class(pid: int, jar: str) -> str:
-    """The class that the process's jar starts, by the name the process gave it; "" when it cannot be told."""
+    """The class that the jar starts; `jar` is the process's name of it.  "" when unknown."""
     try:
         with opening.regular(root.from_cwd(pid, jar)) as file:
             return _started(_manifest(file))

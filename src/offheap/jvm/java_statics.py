@@ -1,12 +1,13 @@
 """Classes of the boot loader, their fields, and the objects in their static fields, read from outside.
 
-The way is HotSpot's own: the graph of class loaders, the classes of the boot loader, a class's fields, its
-mirror (the java.lang.Class that static fields lie in), and the object that a static field points to.  Objects
-move while they are looked at, so whoever reads one checks that it is of the class it should be, twice.
+The path is HotSpot's own: the graph of class loaders, the classes of the boot loader, a class's fields, its
+mirror (the java.lang.Class that holds the static fields), and the object that a static field points to.
+Objects may move during a read, so the caller checks an object's class before and after the read.
 
-Reference words are decoded as the collectors write them: compressed (shifted and based), plain, and ZGC's,
-whose colours are in high bits where JDK 11 and 17 map the heap at each of them, and in the low 16 bits of
-generational ZGC.  An object that ZGC moved and whose reference nobody has loaded since is not found.
+Reference words have the formats of the collectors: compressed (shift and base), plain, and ZGC's coloured
+references.  ZGC on JDK 11 and 17 has the colours in high bits and maps the heap once for each colour;
+generational ZGC has them in the low 16 bits.  An object that ZGC has moved is not found until a thread
+loads its reference.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from offheap.jvm.vm_structs import Structs
 _MOST_LOADERS = 1 << 17
 _MOST_CLASSES = 1 << 17
 _MOST_FIELDS = 1 << 10
-_STATIC = 0x0008  # an access flag of the class file's
+_STATIC = 0x0008  # an access flag of the class file
 _FIELD_SHORTS = 6  # before JDK 21: flags, name, signature, initial value, offset in two halves
 _OFFSET_TAG_BITS = 2
-# Bits of a field's flags from JDK 21 on, each of which adds a number to the field.
+# Flag bits of a field since JDK 21; each adds a number to the field.
 _OPTIONAL = (1 << 0, 1 << 2, 1 << 4)
 _KLASS_SHIFT = 42  # of the compact header's class, in the mark word
 _REMAPPED_BIT, _COLOUR_BITS = 12, 16  # generational ZGC's
@@ -31,7 +32,7 @@ _REMAPPED_BIT, _COLOUR_BITS = 12, 16  # generational ZGC's
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`offset` in an object, or, of a static field, in the class's mirror."""
+    """`offset` in an object; for a static field, in the class's mirror."""
 
     signature: str
     offset: int
@@ -39,7 +40,7 @@ class Field:
 
 
 def boot_classes(structs: Structs, until: int = 0) -> Iterator[tuple[int, int]]:
-    """(class, Symbol of its name) of the boot loader's, the newest first, down to the class `until`."""
+    """(class, Symbol of its name) of the boot loader's classes, newest first, down to the class `until`."""
     klass = structs.pointer(structs.at(_boot_loader(structs), "ClassLoaderData._klasses"))
     name, link = (structs.offset(f"Klass.{field}") for field in ("_name", "_next_link"))
     if name is None or link is None:
@@ -62,7 +63,7 @@ def is_named(structs: Structs, symbol: int, name: bytes) -> bool:
 
 
 def fields(structs: Structs, klass: int) -> dict[str, Field]:
-    """The fields that a class declares, by name; {} where this JVM's layout is not known."""
+    """The fields that a class declares, by name; {} when this JVM's layout is unknown."""
     constants = structs.pointer(structs.at(klass, "InstanceKlass._constants"))
     header = structs.size_of("ConstantPool")
     if not constants or not header:
@@ -77,7 +78,7 @@ def fields(structs: Structs, klass: int) -> dict[str, Field]:
 
 
 def mirror(structs: Structs, klass: int) -> int:
-    """The address of a class's java.lang.Class; 0 where there is none."""
+    """The address of a class's java.lang.Class; 0 if it has none."""
     handle = structs.pointer(structs.at(klass, "Klass._java_mirror"))
     return _address(structs, structs.pointer(handle))
 
@@ -92,7 +93,7 @@ def referred(structs: Structs, address: int, *, narrow: bool) -> int:
 
 
 def is_instance(structs: Structs, instance: int, klass: int) -> bool:
-    """Whether there is an object of exactly this class at the address."""
+    """Whether an object of exactly this class is at the address."""
     words = structs.words(instance, 2)
     if len(words) < 2:
         return False
@@ -103,7 +104,7 @@ def is_instance(structs: Structs, instance: int, klass: int) -> bool:
 
 
 def _boot_loader(structs: Structs) -> int:
-    """Its ClassLoaderData, the first that was made: before JDK 25 it is found at the end of the list."""
+    """The boot loader's ClassLoaderData, the oldest one: before JDK 25 it is at the end of the list."""
     found = structs.static("ClassLoaderData._the_null_class_loader_data")
     if found:
         return found
@@ -117,7 +118,7 @@ def _boot_loader(structs: Structs) -> int:
 
 
 def _shorts(structs: Structs, klass: int) -> Iterator[tuple[int, int, int, int]]:
-    """(name, signature, offset, access flags) of each field, the first two as places in the constants."""
+    """(name, signature, offset, access flags) of each field, the first two as constant pool indexes."""
     array = structs.pointer(structs.at(klass, "InstanceKlass._fields"))
     count = int.from_bytes(structs.read(structs.at(klass, "InstanceKlass._java_fields_count"), 2), "little")
     size = 2 * _FIELD_SHORTS
@@ -147,7 +148,7 @@ def _stream(structs: Structs, array: int) -> Iterator[tuple[int, int, int, int]]
 
 
 def _unsigned5(raw: bytes) -> Iterator[int]:
-    """Numbers of one to five bytes: all but the last byte of one are 192 or more, and 1 is taken off each."""
+    """Numbers of one to five bytes: all but the last byte are 192 or more; each byte is stored plus 1."""
     value = shift = 0
     for byte in raw:
         value += (byte - 1) << shift
@@ -179,7 +180,7 @@ def _address(structs: Structs, word: int) -> int:
         return 0
     if platform.machine() != "x86_64":
         return word >> _COLOUR_BITS
-    # The address begins right behind the one bit of four that is set.
+    # One bit of four is set; the address begins right above it.
     remapped = word >> _REMAPPED_BIT & 0xF
     return word >> (_REMAPPED_BIT + remapped.bit_length()) if remapped else 0
 

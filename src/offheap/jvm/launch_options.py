@@ -1,4 +1,4 @@
-"""The options a JVM was started with, as far as they can be told from outside without asking it."""
+"""The options of a JVM's start, as far as they are visible from outside without asking the JVM."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FLAG = re.compile(r"(?:-XX:)?([+-])(\w+)")
 
 
 def switches(pid: int, flag: str) -> list[bool]:
-    """Each `-XX:+flag` and `-XX:-flag` in the order in which they count: the last one wins.
+    """Each `-XX:+flag` and `-XX:-flag` in the order of precedence: the last one wins.
 
-    The command line, the three variables, and the files that they name: @argfiles, -XX:Flags=,
-    -XX:VMOptionsFile=.
+    Sources: the command line, the three variables, and the files that they name (@argfiles, -XX:Flags=,
+    -XX:VMOptionsFile=).
     """
     environment = status.environment(pid)
     files = iter(range(_MOST_FILES))

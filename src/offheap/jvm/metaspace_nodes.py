@@ -1,9 +1,9 @@
 """Metaspace's nodes before JDK 16, which may be many, of any size, and look like any other memory.
 
-HotSpot does not export its two VirtualSpaceLists, of metaspace and of class space.  They are found by their
-content: a static variable of libjvm points to one {first node, newest node, whether of class space, reserved
-words, committed words, count of nodes}, and the nodes {next, whether of class space, start, bytes, ...} must
-be as many and as long as the list says.
+HotSpot does not export its two VirtualSpaceLists, of metaspace and of class space.  This module finds them
+by content: a static variable of libjvm points to a list {first node, newest node, whether of class space,
+reserved words, committed words, count of nodes}, and the nodes {next, whether of class space, start, bytes,
+...} must match the list in number and length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from offheap.jvm.vm_info import Place
 from offheap.jvm.vm_structs import Structs
 from offheap.proc.pagemap import PAGE
 
-_FIRST_WITHOUT = 16  # JDK 16 has nodes of 64 MiB, told by their shape
+_FIRST_WITHOUT = 16  # JDK 16 has nodes of 64 MiB, which their shape identifies
 _LIST_WORDS, _NODE_WORDS = 6, 4
 _MOST_NODES = 1 << 16
 _MOST_BYTES = 1 << 40
@@ -32,7 +32,7 @@ def find(structs: Structs) -> Iterator[Place]:
 
 
 def _nodes(structs: Structs, words: tuple[int, ...]) -> list[Place]:
-    """The nodes of a list; [] if it is none, or grows just now."""
+    """The nodes of a list; [] if it is no list, or is growing."""
     if len(words) < _LIST_WORDS:
         return []
     node, newest, _, reserved, committed, count = words
@@ -47,7 +47,7 @@ def _nodes(structs: Structs, words: tuple[int, ...]) -> list[Place]:
         following, _, start, size = fields
         if not (start and size) or start % PAGE or size % PAGE or size > _MOST_BYTES:
             return []
-        # The flag is one byte, with whatever was there before behind it.
+        # The flag is one byte; the other bytes of the word are undefined.
         of_classes = words[2] & 0xFF
         if fields[1] & 0xFF != of_classes:
             return []

@@ -1,6 +1,6 @@
 """Native Memory Tracking's text, as `VM.native_memory summary` and `detail` of JDK 11 to 25 print it.
 
-Names of categories are an open set: every release has new ones.
+Names of categories are an open set: every release adds some.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-_SIZE = r"(\d{1,19})([KMG]?B)?(?: [+-]\d+(?:[KMG]?B)?)?"  # in a diff followed by the difference
+_SIZE = r"(\d{1,19})([KMG]?B)?(?: [+-]\d+(?:[KMG]?B)?)?"  # in a diff the difference follows
 _CATEGORY = re.compile(rf"- +(\S.*?) \(reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _TOTAL = re.compile(rf"Total: *reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _MALLOC = re.compile(rf" +\(malloc={_SIZE}(?: (?:tag|type)=[^#)]*)?(?: *#?(\d{{1,18}}))?[ )].*", re.ASCII)
@@ -23,19 +23,19 @@ _REGION = re.compile(
     r"(?: for (\S.*?))?(?: from)?\s*",
     re.ASCII,
 )
-# Offsets into the file behind ZGC's heap, not addresses: JDK 24 and later.
+# These sections list offsets into the file behind ZGC's heap, not addresses (JDK 24 and later).
 _NO_ADDRESSES = ("Memory file details", "Memory map of ")
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """Bytes.  What malloc handed out for it is malloc + arena + overhead.
+    """Bytes.  malloc returned malloc + arena + overhead for the category.
 
     malloc          without NMT's own header on each block
-    arena           in chunks from malloc; Arena Chunk's own malloc is only what no arena uses
-    overhead        those headers, all of them in the category Native Memory Tracking
-    malloc_peak     the most that malloc ever was, JDK 21 and later; None before
-    mmap_committed  what may be touched, not what is in memory; thread stacks count as mmap
+    arena           in chunks from malloc; Arena Chunk's own malloc is only the chunks that no arena uses
+    overhead        NMT's headers, all in the category Native Memory Tracking
+    malloc_peak     the highest value of malloc, JDK 21 and later; None before
+    mmap_committed  committed, not resident; thread stacks count as mmap
     """
 
     name: str
@@ -53,7 +53,7 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Addresses [start, end) that the JVM reserved, or inside of those committed, for a category."""
+    """Addresses [start, end) that the JVM reserved for a category, or committed inside a reserved region."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`regions` only in detail; `unit` is the scale of the report: with 1 nothing was rounded."""
+    """`regions` only in detail; `unit` is the scale of the report in bytes: 1 means no rounding."""
 
     reserved: int
     committed: int
@@ -75,7 +75,7 @@ class Report:
 
 
 def parse(text: str) -> Report | None:
-    """None when tracking is off, shut down, or the text is no report: the JVM says so with success."""
+    """None when tracking is off or shut down, or the text is no report: the result code is 0 then, too."""
     total: tuple[int, int] | None = None
     unit = 1
     categories: dict[str, Category] = {}
@@ -133,7 +133,7 @@ def _region(match: re.Match[str], before: list[Region]) -> Region | None:
     if start >= end:
         return None
     committed = match[3] != "reserved"
-    # A committed part names no category: it is inside the region printed before it.
+    # A committed part names no category: it lies inside the region printed before it.
     category = match[6] or next((r.category for r in before[-1:] if r.start <= start and end <= r.end), "")
     if not category:
         category = next((r.category for r in reversed(before) if r.start <= start and end <= r.end), "")

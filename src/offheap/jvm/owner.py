@@ -1,4 +1,4 @@
-"""Doing things as the user of a JVM: what root may not do, or should not, where the JVM lives."""
+"""Acts as the user of a JVM for what root may not or should not do in the JVM's namespaces."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _KEEP = -1
 
 @contextmanager
 def as_owner(target: Status) -> Iterator[None]:
-    """As root, takes the target's effective user and group for a moment; else changes nothing.
+    """As root, takes the target's effective user and group for the context; else changes nothing.
 
-    HotSpot compares a client's user with its own, and in another user namespace root is
-    nobody: its connections are refused, and it cannot even make a file there (EOVERFLOW).
-    Only the calling thread changes: glibc would have every thread agree, and one that waits for a file
-    system that never answers (proc/time_limit.py) would be waited for.
+    HotSpot compares a client's user with its own.  In another user namespace root is nobody:
+    HotSpot refuses its connections, and it cannot create a file there (EOVERFLOW).
+    Only the calling thread changes: glibc changes all threads and waits for each, also for a thread
+    that waits for a file system that never answers (proc/time_limit.py).
     """
     gid, groups = os.getegid(), os.getgroups()
     if os.geteuid() != 0 or (target.uid, target.gid) == (0, gid):
         yield
         return
     try:
-        # Root's own groups would open files to it that the target may not touch.
+        # Root's own groups may give access to files that the target may not touch.
         with suppress(OSError):
             _groups([target.gid])
         with suppress(OSError):
@@ -46,7 +46,7 @@ def as_owner(target: Status) -> Iterator[None]:
 
 @contextmanager
 def entered(path: Path | str) -> Iterator[Path]:
-    """A folder by a name that stays good for `as_owner`, who may not look through /proc/PID/root."""
+    """A path of a folder that is valid within `as_owner`, which may not have access to /proc/PID/root."""
     descriptor = opening.folder(path, follow=False)
     try:
         yield Path(f"/proc/self/fd/{descriptor}")

@@ -1,7 +1,7 @@
-"""`System.map` of JDK 21 and later: the JVM's own list of mappings, tagged with what it uses them for.
+"""`System.map` of JDK 21 and later: the JVM's own list of mappings, tagged with their use.
 
-The tags need Native Memory Tracking.  A mapping is the kernel's, which merges neighbours: it may
-hold what several tags name, and also memory that is not the JVM's.
+The tags need Native Memory Tracking.  The kernel merges neighbouring mappings: a mapping may
+have several tags, and may hold memory that is not the JVM's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TaggedMapping:
 
 
 def parse(text: str) -> list[TaggedMapping]:
-    """Mappings that carry a tag: none without Native Memory Tracking, on JDK 17, and from other text."""
+    """Mappings with a tag: none without Native Memory Tracking, on JDK 17, and from other text."""
     found: list[TaggedMapping] = []
     for line in text.split("\n"):
         match = _LINE.fullmatch(line)

@@ -1,4 +1,4 @@
-"""Whether a process is a JVM that the probe can enter: asked before anything is sent to it."""
+"""Whether a process is a JVM that the probe can enter: checked before offheap sends anything to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAUNCH_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A JVM that may be attached to; `performance` is None when it publishes nothing."""
+    """A JVM that offheap may attach to; `performance` is None when the JVM publishes nothing."""
 
     status: Status
     mappings: list[Mapping]
@@ -29,7 +29,7 @@ class Target:
 
 
 def check(pid: int) -> Target:
-    """UserError with the reason and the mend when offheap cannot attach to that process."""
+    """UserError with the reason and the mend when offheap cannot attach to the process."""
     try:
         process = status.read(pid)
     except ProcessLookupError:
@@ -56,7 +56,7 @@ def check(pid: int) -> Target:
 
 
 def check_user(process: Status) -> None:
-    """Only root and the user of a process may look into it."""
+    """UserError unless this user is root or the process's user."""
     if os.geteuid() not in (0, process.uid):
         raise UserError(
             f"PID {process.pid} belongs to {process.user}",
@@ -65,7 +65,7 @@ def check_user(process: Status) -> None:
 
 
 def check_loadable(pid: int, kind: Executable, mappings: list[Mapping]) -> None:
-    """The probe is 64-bit code for glibc, of one machine: the machine offheap runs on."""
+    """UserError unless the probe fits: it is 64-bit code for glibc and for this machine."""
     if kind.bits != 64:
         raise UserError(
             f"PID {pid} is a {kind.bits}-bit process ({kind.machine}), the probe is 64-bit",
@@ -84,7 +84,7 @@ def check_loadable(pid: int, kind: Executable, mappings: list[Mapping]) -> None:
 
 
 def check_hotspot(process: Status, mappings: list[Mapping]) -> None:
-    """The attach protocol is HotSpot's own."""
+    """UserError for other JVMs: the attach protocol is HotSpot's own."""
     if not has_libjvm(mappings):
         raise UserError(
             f"PID {process.pid} ({process.name}) is not a JVM",
@@ -98,7 +98,7 @@ def check_hotspot(process: Status, mappings: list[Mapping]) -> None:
 
 
 def has_libjvm(mappings: list[Mapping]) -> bool:
-    """Whether a JVM is loaded, be it by the java launcher or by a program that embeds one."""
+    """Whether a JVM is loaded, by the java launcher or by a program that embeds one."""
     return any(mapping.name == "libjvm.so" for mapping in mappings)
 
 

@@ -1,4 +1,4 @@
-"""A JVM's own flags (-XX:+...), read from outside: what it was told, wherever it was told so.
+"""A JVM's own flags (-XX:+...), read from outside: their values, whatever source set them.
 
 HotSpot keeps them in one array, JVMFlag::flags, which it exports for debuggers (jvmFlag.hpp).
 """
@@ -21,9 +21,9 @@ _MOST_NAMES = 4 << 20  # bytes from the first to the last name
 
 
 def is_set(pid: int, mappings: Sequence[Mapping], name: str) -> bool | None:
-    """Whether a flag is on; None where the JVM does not tell, or its memory may not be read.
+    """Whether a flag is on; None when the JVM does not export it, or without the right to read its memory.
 
-    Before the JVM has read its options, the flag's default.
+    Before the JVM has read its options, the value is the flag's default.
     """
     image = next((m for m in mappings if m.name == "libjvm.so" and m.offset == 0), None)
     if image is None:
@@ -41,7 +41,7 @@ def is_set(pid: int, mappings: Sequence[Mapping], name: str) -> bool | None:
 
 
 def _address(structs: vm_structs.Structs, file: ElfImage, bias: int, name: bytes) -> int:
-    """The address of the flag's value; 0 when there is none of that name."""
+    """The address of the flag's value; 0 when no flag has that name."""
     start, count = structs.static("JVMFlag.flags"), structs.static("JVMFlag.numFlags")
     size, name_at, value_at = (
         structs.size_of("JVMFlag"),
@@ -56,7 +56,7 @@ def _address(structs: vm_structs.Structs, file: ElfImage, bias: int, name: bytes
     low, high = int(rows["name"].min()), int(rows["name"].max())
     if not low or high - low > _MOST_NAMES:
         return 0
-    # From the file: a page of it that the process has not touched would become resident.
+    # The names come from the file: reading an untouched page of the process would make it resident.
     text = file.at_address(low - bias, high - low + len(name) + 1)
     for at, value in zip((rows["name"] - low).tolist(), rows["value"].tolist(), strict=True):
         if text.startswith(name + b"\0", at):

@@ -1,7 +1,7 @@
-"""Where the JVM keeps what: addresses in `GC.heap_info`, `Compiler.codecache`, `VM.metaspace`, `VM.info`.
+"""Addresses of the JVM's memory, from `GC.heap_info`, `Compiler.codecache`, `VM.metaspace`, `VM.info`.
 
-Each prints its own dialect in every release and for every collector; what a text does not tell is
-left out.  None of these needs Native Memory Tracking.
+The format differs by release and collector; what a text does not contain is left out.
+None of these commands needs Native Memory Tracking.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 Part = Literal["heap", "code", "metaspace", "class space", "cds", "gc"]
 
 _ADDRESS = r"0x([0-9a-f]{1,16})"
-# Generations of Serial and Parallel and the heap of G1 start one column less deep than their spaces.
+# Generations of Serial and Parallel and the heap of G1 are indented one column less than their spaces.
 _HEAP = re.compile(
     rf"[ ]?(def new generation|tenured generation|PSYoungGen|ParOldGen|DefNew|Tenured|garbage-first heap)"
     rf" +total .*?\[{_ADDRESS}, ?(?:{_ADDRESS}, ?)?{_ADDRESS}\)",
@@ -36,7 +36,7 @@ _HIGHEST = 1 << 57
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Addresses [start, end) and what the JVM keeps there."""
+    """Addresses [start, end) and their use by the JVM."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ class MetaspaceUsage:
 
     @property
     def non_class(self) -> Usage:
-        """What is outside of class space."""
+        """The usage outside of class space."""
         if self.class_space is None:
             return self.metaspace
         whole, part = self.metaspace, self.class_space
@@ -68,7 +68,7 @@ class MetaspaceUsage:
 
 
 def places(text: str) -> list[Place]:
-    """Every range that the output of one or several of those commands tells, in the order of the text."""
+    """Every range in the output of one or several of those commands, in the order of the text."""
     found: list[Place] = []
     code_heap = ""
     for line in text.split("\n"):
@@ -96,11 +96,11 @@ def places(text: str) -> list[Place]:
 
 
 def metaspace_usage(text: str) -> MetaspaceUsage | None:
-    """From GC.heap_info, or VM.info; None when the text does not tell (JDK 25 with some collectors)."""
+    """From GC.heap_info, or VM.info; None when the text has no usage (JDK 25 with some collectors)."""
     found: dict[str, Usage] = {}
     for line in text.split("\n"):
         if match := _USAGE.match(line):
-            # VM.info goes on with the usage at earlier collections: the first is now.
+            # VM.info also lists the usage at earlier collections: the first entry is the current usage.
             used, committed, reserved = (int(match[group][:15]) << 10 for group in (2, 3, 4))
             found.setdefault(match[1], Usage(used, committed, reserved))
     if "Metaspace" not in found:

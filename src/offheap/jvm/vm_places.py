@@ -1,7 +1,7 @@
-"""Where the JVM's heap, code, collector's tables and metaspace are, found from outside without asking it.
+"""Addresses of the JVM's heap, code, collector's tables and metaspace, found without asking the JVM.
 
-Each is followed from the fields that HotSpot exports for debuggers to its own objects.  What lies beyond the
-exported fields is recognised by its content, which must fit in every respect.
+The search starts at the fields that HotSpot exports for debuggers.  Objects beyond the exported fields are
+recognised by their content, all of which must fit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIGHEST = 1 << 57
 def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
     """The Java heap as reserved (not ZGC's), code heaps, the collector's tables, metaspace before JDK 16.
 
-    [] where nothing can be told.  PermissionError when this user may not read the memory.
+    [] when nothing is known.  PermissionError when this user may not read the memory.
     """
     structs = vm_structs.find(pid, mappings)
     if structs is None:
@@ -36,13 +36,13 @@ def places(pid: int, mappings: Sequence[Mapping]) -> list[Place]:
             size = heap[0].end - heap[0].start
             found += _some(lambda structs: collector_tables.find(structs, size), structs)
         found += _some(metaspace_nodes.find, structs)
-    # The card table is one of G1's tables: the first name is the better.
+    # The card table is also one of G1's tables: the name found first is the better one.
     once = {(place.start, place.end): place for place in reversed(found)}
     return [place for (start, end), place in once.items() if 0 < start < end <= _HIGHEST]
 
 
 def _some(part: Callable[[Structs], Iterator[Place]], structs: Structs) -> list[Place]:
-    """What one part tells; [] when its objects are not where they should be."""
+    """The places from one part; [] when its objects are not at the expected addresses."""
     try:
         return list(part(structs))
     except (OSError, struct.error, OverflowError):

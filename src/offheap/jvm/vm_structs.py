@@ -2,9 +2,9 @@
 
 HotSpot exports gHotSpotVMStructs for debuggers: rows {type, field, type of the field, is static, offset,
 address} that end with a row of zeros (src/hotspot/share/runtime/vmStructs.hpp; the stride is exported and
-checked).  What it says is followed through /proc/PID/mem; nothing is written, nobody is stopped.  The names
-in the rows are constants of libjvm.so, read from its file: reading a page of it that the process has not
-touched would make it resident.
+checked).  /proc/PID/mem gives the memory; offheap writes nothing and stops no thread.  The names
+in the rows are constants of libjvm.so and come from its file: reading a page that the process has not
+touched would make the page resident.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _TYPE_ROW = np.dtype(
 _STATIC = "static "
 _SIZE = "size of "
 _TABLES = [f"gHotSpotVM{kind}{end}" for kind in ("Struct", "Type") for end in ("s", "EntryArrayStride")]
-_MOST_SYMBOLS = 8 << 20  # bytes of libjvm's exported symbols: it has some 100,000
-_MOST_PLACES = 16  # of one name among the strings: the end of another name may be one
+_MOST_SYMBOLS = 8 << 20  # bytes of libjvm's exported symbols, which are some 100,000
+_MOST_PLACES = 16  # of one name among the strings: it may be the end of another name
 _MOST_ROWS = 1 << 14
 _MOST_NAMES = 16 << 20  # bytes from the first to the last name
-_MOST_DATA_PAGES = 4096  # of libjvm's writable data: it has some 350
+_MOST_DATA_PAGES = 4096  # of libjvm's writable data, which has some 350
 _HIGHEST = 1 << 57
-# {type.field: offset} and {static type.field: address less libjvm's}: JDK 27 made some an object's own.
-# {size of type: bytes} likewise.
+# {type.field: offset} and {static type.field: address less libjvm's}; JDK 27 makes some static fields
+# instance fields.  {size of type: bytes} likewise.
 Fields = dict[str, int]
 
 
 class Structs:
-    """One JVM's fields; `find` makes it.  A context manager.  OSError for addresses without memory."""
+    """One JVM's fields, made by `find`.  A context manager.  OSError for addresses without memory."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Structs:
         return _STATIC + field in self._fields
 
     def offset(self, field: str) -> int | None:
-        """Where in its holder a field is; None when it is not known."""
+        """The offset of a field in its holder; None when unknown."""
         return self._fields.get(field)
 
     def static(self, field: str) -> int:
@@ -99,43 +99,43 @@ class Structs:
         return 0 if offset is None else self.pointer(self._base + offset)
 
     def at(self, holder: int, field: str) -> int:
-        """The address of a field; 0 when either is not known."""
+        """The address of a field; 0 when the holder or the field is unknown."""
         offset = self._fields.get(field)
         return 0 if not holder or offset is None else holder + offset
 
     def size_of(self, type_name: str) -> int:
-        """The bytes of one of HotSpot's own types; 0 when this JVM does not say."""
+        """The size in bytes of one of HotSpot's own types; 0 when this JVM does not export it."""
         return self._fields.get(_SIZE + type_name, 0)
 
     def read(self, address: int, count: int) -> bytes:
-        """Up to `count` bytes from an address on; none where there can be none."""
+        """Up to `count` bytes from an address on; none for an impossible address."""
         return os.pread(self._memory, count, address) if 0 < address < _HIGHEST and count > 0 else b""
 
     def pointer(self, address: int) -> int:
-        """The word at an address; 0 where none can be."""
+        """The word at an address; 0 for an impossible address."""
         words = self.words(address, 1)
         return words[0] if words else 0
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Up to `count` words from an address on; fewer where the memory ends, none where there is none."""
+        """Up to `count` words from an address on; fewer at the end of the memory, none without memory."""
         raw = self.read(address, 8 * count)
         return struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
 
     def version(self) -> int:
-        """The JVM's feature version; 0 when it does not say."""
+        """The JVM's feature version; 0 when unknown."""
         return self.static("Abstract_VM_Version._vm_major_version") & 0xFFFF_FFFF
 
     def pointers(self) -> list[int]:
-        """What libjvm's static variables have that may be a pointer to an object of the JVM's own.
+        """Values of libjvm's static variables that may be pointers to HotSpot's own objects.
 
-        Such are in private anonymous memory: a page of it that was never written stays the shared page of
-        zeros when it is read, and costs nothing.
+        These variables are in private anonymous memory: a read of a never-written page maps the shared page
+        of zeros and costs nothing.
         """
         own = [m for m in self._mappings if m.permissions == "rw-p" and m.path in ("", "[heap]")]
         starts = np.array([m.start for m in own], np.uint64)
         ends = np.array([0, *(m.end for m in own)], np.uint64)
         start, end = self._data
-        with Pagemap(self._pid) as pagemap:  # what is not in memory was never written
+        with Pagemap(self._pid) as pagemap:  # a page that is not in memory was never written
             pages = pagemap.pages(start // PAGE * PAGE, end, _MOST_DATA_PAGES).tolist()
         found: set[int] = set()
         for page in pages:
@@ -146,7 +146,7 @@ class Structs:
 
 
 def find(pid: int, mappings: Sequence[Mapping]) -> Structs | None:
-    """The fields of the JVM in this process; None where there is none, or it exports no such table.
+    """The fields of the JVM in this process; None if there is no JVM, or it exports no such table.
 
     PermissionError when this user may not read the memory.
     """
@@ -157,7 +157,7 @@ def find(pid: int, mappings: Sequence[Mapping]) -> Structs | None:
     try:
         with ElfImage.of(root.open_mapped(pid, image)) as file:
             seen = os.fstat(file.fileno())
-            # Its owner may set any time of modification, but not of the change that this is.
+            # The owner can set the time of modification, but not the time of change.
             key = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
             if key not in _cache:
                 _cache[key] = _read_fields(file, memory, image.start)
@@ -193,12 +193,12 @@ _WANTED = frozenset(
         "G1CollectedHeap._hrm",
         "ParallelScavengeHeap._old_gen",
         "Abstract_VM_Version._vm_major_version",
-        # The JVM's options: vm_flags.py.
+        # vm_flags.py reads the JVM's options here.
         "JVMFlag.flags",
         "JVMFlag.numFlags",
         "JVMFlag._name",
         "JVMFlag._addr",
-        # A static field of a Java class: java_statics.py.
+        # java_statics.py reads static fields of Java classes with these.
         "ClassLoaderDataGraph._head",
         "ClassLoaderData._the_null_class_loader_data",
         "ClassLoaderData._next",
@@ -232,7 +232,7 @@ _WANTED = frozenset(
     }
 )
 _WANTED_SIZES = frozenset({"ConstantPool", "JVMFlag"})
-# By libjvm.so; with the fields where its writable data begins and ends, less its start.
+# The fields, and the borders of libjvm's writable data relative to its start.
 _Layout = tuple[Fields, tuple[int, int]]
 _cache: dict[tuple[int, ...], _Layout | None] = {}
 
@@ -273,7 +273,7 @@ def _read_fields(image: ElfImage, memory: int, base: int) -> _Layout | None:
 
 
 def _read_sizes(memory: int, symbols: dict[str, int], bias: int, name_at: Callable[[int], str]) -> Fields:
-    """gHotSpotVMTypes, whose rows are {type, its super type, three flags, size}; {} where it is not."""
+    """gHotSpotVMTypes, whose rows are {type, its super type, three flags, size}; {} without that table."""
     at = [symbols.get(f"gHotSpotVMType{end}") for end in ("s", "EntryArrayStride")]
     table, stride = (os.pread(memory, 8, bias + one) if one else b"" for one in at)
     if len(table) < 8 or len(stride) < 8 or int.from_bytes(stride, "little") != _TYPE_ROW.itemsize:
@@ -287,13 +287,13 @@ def _read_sizes(memory: int, symbols: dict[str, int], bias: int, name_at: Callab
 
 
 def _exported(image: ElfImage) -> dict[str, int]:
-    """The addresses of the tables' symbols, as far as they are there."""
+    """The addresses of those table symbols that exist."""
     table = image.symbols(".dynsym", _MOST_SYMBOLS)
     found: dict[str, int] = {}
     if table is None:
         return found
     for name in _TABLES:
-        # By their places among the strings, not by a loop over symbols: a hostile file may have millions.
+        # A search among the strings avoids a loop over symbols, of which a hostile file may have millions.
         places = islice(re.finditer(re.escape(name.encode()) + b"\0", table.strings), _MOST_PLACES)
         rows = table.entries[np.isin(table.entries["name"], [place.start() for place in places])]
         if len(rows):
