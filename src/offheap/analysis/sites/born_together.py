@@ -1,10 +1,10 @@
-"""Sites that are one: below one call of a library by one method of the application, born and freed alike.
+"""Joins sites below one library call of one application method whose blocks are born and freed alike.
 
-An object of a library's allocates at several places: a struct, its buffer, its string.  That is one leak.
+A library's object allocates at several places: a struct, its buffer, its string.  Such sites are one leak.
 Two sites of `grouping` are joined if they name the same method of the application and the same library that
-it called, agree in the application's frames outside, and nothing tells their blocks apart: the share that
-survives, and when the survivors were born.  Where it called two methods of the library, that has to be seen
-by enough of them.  A healthy site beside a leaking one keeps its own verdict.
+it called, agree in the application's frames outside, and their blocks do not differ in the share that
+survives or in the times of birth.  Two methods of the library need more samples to show that.
+A healthy site beside a leaking one keeps its own verdict.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from offheap.recording.model import Recording
 
 Floats = NDArray[np.float64]
 
-# Parts of the recording's time that births are compared over: enough to tell a start-up from a leak, few
+# Parts of the recording's time for the comparison of births: enough to tell a start-up from a leak, few
 # enough that a dozen survivors fill them.
 _PARTS = 6
-# Sampled survivors of each of two sites below which nobody can tell that they are alike.
+# Sampled survivors of each site: with fewer the test cannot show that two sites are alike.
 _FEWEST = 5
 
 
 @dataclass(frozen=True)
 class _Test:
-    """What has to be seen to tell two sites apart.
+    """The limits above which two sites differ.
 
-    deviations  between the shares that survive: standard deviations
-    factor      and the factor: what is in use when the recording ends makes a small difference that is none
+    deviations  standard deviations between the shares that survive
+    factor      factor between these shares: blocks in use at the end make small differences
     chi_square  between the times of birth, with _PARTS - 1 degrees of freedom
-    moved       and the share of births that would have to move
-    churn       what one site freed, over what the other keeps, that tells nothing: so little hides no leak
+    moved       share of births that the difference moves to other parts of the time
+    churn       bytes that one site freed over bytes that the other keeps: less hides no leak
     """
 
     deviations: float
@@ -49,9 +49,9 @@ class _Test:
     churn: float = 0.0
 
 
-# Below one method of a library: two sites of a thousand that are alike are taken for different.
+# Below one method of a library: the tests separate two of a thousand pairs of sites that are alike.
 _OF_A_METHOD = _Test(deviations=3.3, factor=1.5, chi_square=20.5, moved=1 / 3)
-# Below two methods of it there may be two objects: five of a hundred, and any difference that matters.
+# Below two methods of a library there may be two objects: five of a hundred, and any difference that matters.
 _OF_A_LIBRARY = _Test(deviations=1.96, factor=1.1, chi_square=11.07, moved=0.05, churn=0.25)
 
 
@@ -60,9 +60,9 @@ class _Blocks:
     """The blocks of one site or several.
 
     born      estimated bytes alive at the end, by the part of the time that they were born in
-    variance  of these, were births a matter of chance
+    variance  of `born`, for random births
     alive     sampled blocks that are alive
-    taken     sampled blocks ever
+    taken     all sampled blocks
     """
 
     born: Floats
@@ -101,14 +101,14 @@ def joined(recording: Recording, framed: Framed, traits: Traits, latest: NDArray
 
 @dataclass(frozen=True)
 class _Cluster:
-    """Sites that are one."""
+    """Sites that are joined into one."""
 
     numbers: list[int]
     blocks: _Blocks
 
 
 def _clusters(some: Sequence[_Cluster], test: _Test) -> list[_Cluster]:
-    """Those that are alike together, each with the first that it is like; most samples first."""
+    """Joins sites that are alike, each to the first one that it is like; most samples first."""
     found: list[_Cluster] = []
     for one in sorted(some, key=lambda each: -each.blocks.taken):
         like = next((n for n, each in enumerate(found) if _alike(each.blocks, one.blocks, test)), None)
@@ -121,15 +121,15 @@ def _clusters(some: Sequence[_Cluster], test: _Test) -> list[_Cluster]:
 
 
 def _alike(one: _Blocks, other: _Blocks, test: _Test) -> bool:
-    """Whether nothing tells that their blocks live and die differently."""
+    """Whether no test shows that their blocks live and die differently."""
     return not _fates_differ(one, other, test) and not _births_differ(one, other, test)
 
 
 def _fates_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
-    """Whether another share of the one's blocks survives, by a test of two proportions (Yates)."""
+    """Whether the shares of blocks that survive differ, by a test of two proportions (Yates)."""
     if not one.taken or not other.taken:
         return False
-    # An object is filled and worked with: what little is freed again does not tell two of what stays.
+    # The use of an object frees a few blocks: a small amount of freed bytes does not separate two sites.
     most_freed = max(one.taken - one.alive, other.taken - other.alive)
     if most_freed <= test.churn * max(one.alive, other.alive):
         return False
@@ -144,17 +144,17 @@ def _fates_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
 
 
 def _births_differ(one: _Blocks, other: _Blocks, test: _Test) -> bool:
-    """Whether their survivors came at other times, by a chi-square test of homogeneity."""
+    """Whether the survivors' times of birth differ, by a chi-square test of homogeneity."""
     totals = one.born.sum(), other.born.sum()
     if not all(totals):
         return False
-    # By chance the two shares of a part differ by the errors of both.
+    # The variance of the difference of two shares is the sum of both variances.
     difference = one.born / totals[0] - other.born / totals[1]
     error = one.variance / totals[0] ** 2 + other.variance / totals[1] ** 2
     known = error > 0
     if float((difference[known] ** 2 / error[known]).sum()) <= test.chi_square:
         return False
-    # Half of the sum of the differences is the share that would have to move.
+    # Half of the sum of the differences is the share of births that the difference moves.
     return float(np.abs(difference).sum()) / 2 > test.moved
 
 
@@ -163,7 +163,7 @@ def _candidates(
 ) -> list[list[list[int]]]:
     """Sites of one method of the application that called one library, by that library's method.
 
-    They agree in the application's frames outside, and ever allocated.
+    The sites agree in the application's frames outside, and have allocated.
     """
     members = framed.grouping.members
     held = latest >= 0
@@ -186,7 +186,7 @@ def _candidates(
 
 
 def _library(name: str) -> str:
-    """What a method belongs to: a project; of the JDK, which has everything, a class."""
+    """The project that a method belongs to; for the JDK, which has every kind of library, the class."""
     return name.rpartition(".")[0] if packages.is_jdk(name) else packages.project(name)
 
 
@@ -195,7 +195,7 @@ def _blocks(recording: Recording, grouping: Grouping, latest: NDArray[np.int64])
     site = grouping.of_stack[live["stack"]]
     end = max(recording.info.live_time or recording.info.duration_seconds, 1e-3)
     part = np.clip((live["birth"] / end * _PARTS).astype(np.int64), 0, _PARTS - 1)
-    # Bytes, not blocks: a small block that was sampled stands for so many that births would be its chance.
+    # Bytes, not blocks: a sampled small block stands for so many blocks that its chance dominates the births.
     weight = live["size"] / live["probability"]
     cell = site * _PARTS + part
 
@@ -207,7 +207,7 @@ def _blocks(recording: Recording, grouping: Grouping, latest: NDArray[np.int64])
     alive = np.bincount(site, minlength=count).astype(np.float64)
     known = np.flatnonzero(latest >= 0)
     taken = np.bincount(grouping.of_stack[known], recording.series["samples"][latest[known]], count)
-    # The live set is read a moment after the counters.
+    # offheap reads the live set a moment after the counters.
     taken = np.maximum(taken, alive)
     return [
         _Blocks(born[number], variance[number], float(alive[number]), float(taken[number]))

@@ -2,16 +2,16 @@
 
 Two stacks belong together if they are of one kind (malloc, mmap) and
 
-- are inside the same callback of an agent's for the same event, whatever Java code ran just then
-- with Java frames: agree in all of these, by name and line, whatever the native functions inside them;
-  outside the frame to look at (`blame`) only in those that may be the application's, since a framework calls
-  one handler by several ways; of what HotSpot wanted for itself in all frames outside the native function
-  that Java called
-- without: agree in everything outside the allocator's wrappers and the C++ run time, the innermost function
-  of that by name, its callers by line as well.
+- are inside the same callback of an agent for the same event, with any Java code outside it
+- with Java frames: agree in all of these, by name and line, with any native functions inside them.
+  Outside the frame to look at (`blame`) only the frames that may be the application's have to agree, since a
+  framework calls one handler on several paths.  For HotSpot's own memory all frames outside the native
+  function that Java called have to agree
+- without Java frames: agree in everything outside the allocator's wrappers and the C++ run time, in the
+  innermost function by name, in its callers by name and line.
 
-Frames that the JVM generates as it warms up (reflection, method handles) and the numbers of hidden classes do
-not count.
+Frames that the JVM generates during warm-up (reflection, method handles) and the numbers of hidden classes
+do not count.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Traits:
-    """What each frame of a recording is: once per distinct frame, not per occurrence in 10,000 stacks.
+    """Properties of each frame of a recording: computed once per distinct frame, not per stack.
 
     identity  a number by name and line
     function  a number by name alone
-    blame     what `blame` has to know of it
-    maybe     whether it may be the application's
+    blame     the traits that `blame` uses
+    maybe     whether the frame may be the application's
     """
 
     identity: list[int]
@@ -73,7 +73,7 @@ class Traits:
             module = "" if frame.kind == "java" else frame.module
             name = frames.stable_name(frame)
             identity.append(names.setdefault((name, frame.line, module), len(names)))
-            # Negative: never the number of an identity.
+            # Negative numbers never collide with identities.
             function.append(-1 - functions.setdefault((name, module), len(functions)))
         blame = [trait(frame, application) for frame in recording.frames]
         return cls(
@@ -95,8 +95,8 @@ class Traits:
 class Framed:
     """The grouping by frames alone.
 
-    callers  by site, the method to look at and the application's frames outside it; None of what is no
-             method's, HotSpot's own or an agent's
+    callers  by site, the method to look at and the application's frames outside it; None for sites of no
+             method, of HotSpot itself or of an agent
     """
 
     grouping: Grouping
@@ -126,10 +126,10 @@ def by_frames(recording: Recording, traits: Traits) -> Framed:
 
 
 def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tuple[_Key, _Key | None]:
-    """What the stacks of a site have in common, and `Framed.callers`."""
+    """The frames that the stacks of a site share, and `Framed.callers`."""
     inner = next((i for i, index in enumerate(own) if traits.java[index]), None)
     native = own[:inner]
-    # Most stacks have no function of libjvm's inside: what follows takes longer.
+    # This test is cheap and rules out most stacks, which have no function of libjvm.
     jvm = any(map(traits.jvm.__getitem__, native))
     if jvm and (inside := callback(recording.stack(stack))):
         return (_CALLBACK, traits.function[own[inside.at]], inside.event), None
@@ -137,7 +137,7 @@ def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tu
         start = next((i for i, index in enumerate(own) if not traits.runtime[index]), None)
         if start is None:
             start = max(len(own) - 1, 0)
-        # The innermost function may call the allocator at several places: one site.
+        # The innermost function may call the allocator on several lines, which are one site.
         innermost = (traits.function[own[start]],) if own else ()
         return (*innermost, *(traits.identity[index] for index in own[start + 1 :])), None
     if jvm and frames.by_jvm(recording.stack(stack)):

@@ -1,10 +1,10 @@
-"""Which stacks of several recordings are the same site, though the builds, and so the addresses, differ.
+"""Matches the sites of several recordings whose builds, and so addresses, differ.
 
-Sites are as in `sites`.  Their names leave out what changes from one build or run to the next:
+Sites are as in `sites`.  Their names omit the parts that change between builds or runs:
 line numbers, addresses in images that differ, the versions in names of libraries, parameter lists, the
 suffixes of the compiler's clones, what the compiler inlined, and the numbers of lambdas and generated
-classes.  Between JDKs of different feature versions the JDK's own Java frames are left out as well, in
-stacks that have others: its thread pools call each other differently in every one.
+classes.  Between JDKs of different feature versions the names also omit the JDK's own Java frames, in
+stacks that have others: the call paths inside its thread pools differ in every version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GENERATED = re.compile(
 )
 
 
-# Traits of a frame.  Own: Java, and not the JDK's; glue: does not count, as what was inlined does not either.
+# Traits of a frame.  Own: Java, and not the JDK's; glue: does not count, like inlined frames.
 _JAVA, _OWN, _GLUE, _WRAPPER = 1, 2, 4, 8
 
 _Label = tuple[str, str, str]  # of a frame: name, kind, module
@@ -55,7 +55,7 @@ class Matching:
 
 
 def match(recordings: Sequence[Recording]) -> Matching:
-    """Number the sites and functions of the recordings, the same number for what is the same by name."""
+    """Numbers the sites and functions of the recordings; equal names get the same number."""
     builds = [{_base(module.path): module.build_id for module in r.modules} for r in recordings]
     same = {
         module
@@ -71,7 +71,7 @@ def match(recordings: Sequence[Recording]) -> Matching:
         of_frame.append(numbers)
         of_stack.append(_sites(recording, numbers, traits, sites, same_jdk))
         wrappers.append(traits & _WRAPPER > 0)
-    # Blocks tell which sites are one; a diff is read beside the suspects of the newer recording.
+    # The blocks of the newer recording decide which sites are joined, so a diff agrees with its suspects.
     groupings = [by_frames(recording, Traits.of(recording)).grouping for recording in recordings[:-1]]
     groupings.append(group(recordings[-1]))
     count = _join(of_stack, [grouping.members for grouping in groupings])
@@ -79,7 +79,7 @@ def match(recordings: Sequence[Recording]) -> Matching:
 
 
 def _join(of_stack: list[NDArray[np.int64]], sites: Sequence[Sequence[Sequence[int]]]) -> int:
-    """Numbers alike, in place, what is one site of any of the recordings; how many numbers there are."""
+    """Gives stacks that are one site in any recording one number, in place; returns the count of numbers."""
     leader: dict[int, int] = {}
 
     def find(number: int) -> int:
@@ -107,13 +107,13 @@ def feature_version(java_version: str) -> str:
 
 
 def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozenset()) -> tuple[str, str]:
-    """What a function is called in every build, and the module without its version ("" for Java).
+    """The name of a function that all builds share, and the module without its version ("" for Java).
 
-    Addresses stay where the image is one of `same_images`, base names of files.
+    Addresses stay if the image is one of `same_images`, base names of files.
     """
     if frame.kind == "java":
         name = frames.stable_name(frame)
-        # Most names have neither, and the expression takes its time to find that out.
+        # Most names have neither, and the regular expression is slow on them.
         return _GENERATED.sub(_kept, name) if "$" in name or "proxy" in name else name, ""
     module = _LIBRARY_VERSION.sub(".so", frame.module) if ".so." in frame.module else frame.module
     address = _ADDRESS.match(frame.name) if "0x" in frame.name else None
@@ -124,9 +124,9 @@ def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozens
 
 
 class _Functions:
-    """Numbers functions by the names that all builds share, and notes what kind of function each is.
+    """Numbers functions by the names that all builds share, and notes the kind of each function.
 
-    A function has a frame for each of its lines in each of the recordings: it is looked at once.
+    A function has a frame for each of its lines in each recording, but is examined once.
     """
 
     def __init__(self, same_images: set[str]) -> None:
@@ -138,7 +138,7 @@ class _Functions:
         return len(self._numbers)
 
     def of(self, of: Sequence[Frame]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """By frame: the number of its function, -1 where a native one was inlined, and its traits."""
+        """By frame: the number of its function (-1 for an inlined native function) and its traits."""
         labels: list[_Label] = [frame[:3] for frame in of]
         for place, label in enumerate(labels):
             if label not in self._known:
@@ -163,15 +163,15 @@ def _sites(
     numbers: dict[tuple[int, bytes], int],
     same_jdk: bool,
 ) -> NDArray[np.int64]:
-    """A site's key is the functions of those of its frames that count, joined; all stacks at once."""
+    """A site's key is the joined functions of its frames that count; computed for all stacks at once."""
     flat, starts, ends = recording.stack_frames, recording.stack_offsets[:-1], recording.stack_offsets[1:]
     depths = ends - starts
-    # There may be millions of frames: a byte for each, and 32 bits for its place.
+    # There may be millions of frames: each has a byte for traits and 32 bits for its index.
     trait = np.where(functions < 0, traits | _GLUE, traits)[flat]
     place = np.arange(len(flat), dtype=np.int32)
 
     def first(wanted: NDArray[np.bool_], otherwise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """By stack: the place of its first such frame."""
+        """By stack: the index of its first such frame."""
         places = np.append(np.flatnonzero(wanted), len(flat))
         found = places[np.searchsorted(places, starts)]
         return np.where(found < ends, found, otherwise)

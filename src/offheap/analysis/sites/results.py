@@ -11,10 +11,10 @@ from offheap.recording.model import Frame
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What is live, apart by how it was asked for.
+    """Live memory, separately for malloc and mmap.
 
     Mappings count in full from mmap to munmap, touched or not: a JVM reserves address space for its
-    whole heap at the start, so beside RSS the sum of the two would puzzle.
+    whole heap at the start, so the sum of both would not compare with RSS.
     """
 
     malloc_bytes: Estimate
@@ -25,9 +25,9 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class CallPath:
-    """One of the stacks of a site; it makes blocks of about one size.
+    """One stack of a site; its blocks have about one size.
 
-    inner   its frames up to the first that all stacks of the site share, innermost first
+    inner   frames up to the first that all stacks of the site share, innermost first
     """
 
     inner: tuple[Frame, ...]
@@ -42,7 +42,7 @@ class Site:
     stack    the stack shown: of the member with the most live bytes, innermost first
     stacks   all members' numbers in the recording
     *_bytes, *_blocks  of all members
-    paths    the members that hold something, the stack shown first, at most sites.MOST_PATHS
+    paths    the members with live memory, the stack shown first, at most sites.MOST_PATHS
     shown    the number of the stack shown
     """
 
@@ -59,5 +59,5 @@ class Site:
 
     @property
     def part_shown(self) -> CallPath | None:
-        """What the stack shown holds; None where it holds all that is live of the site."""
+        """The path of the stack shown; None if that stack holds all live memory of the site."""
         return self.paths[0] if len(self.paths) > 1 else None

@@ -1,8 +1,8 @@
-"""Sites: stacks that share the caller that allocates, with what is live and what was allocated.
+"""Sites: stacks that share the caller that allocates, with their live and allocated memory.
 
 One JNI call asks for memory several times (inflateInit2_ calls zcalloc, then malloc itself), one C++
-container through several layers, one object of a library's at several places: people mean the call.
-`grouping` has which stacks are one by their frames, `born_together` which of these by their blocks.
+container through several layers, one library object at several places: a user wants to see one call.
+`grouping` joins stacks by their frames, `born_together` joins the results by their blocks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_PATHS = 8
 
 
 def group(recording: Recording) -> Grouping:
-    """Sort the stacks into sites."""
+    """Sorts the stacks into sites."""
     traits = Traits.of(recording)
     latest = latest_rows(recording, recording.info.live_time or np.inf)
     return joined(recording, by_frames(recording, traits), traits, latest)
@@ -36,13 +36,13 @@ def group(recording: Recording) -> Grouping:
 
 @dataclass(frozen=True)
 class SiteTable:
-    """All sites in arrays by number; a Site is made where one is shown.
+    """All sites in arrays by number; a Site is made only for a site that is shown.
 
     *_bytes, *_blocks  of all stacks of a site
     shown         stack number by site: the member with the most live bytes
     live_order    indices into the recording's live blocks, site by site
-    live_bytes_of the bytes that each of them stands for, and
-    live_threads  the thread that asked for it, in that order
+    live_bytes_of the bytes that each of them stands for, in that order
+    live_threads  the thread that allocated each of them, in that order
     live_offsets  site n has live_order[live_offsets[n]:live_offsets[n + 1]]
     """
 
@@ -87,7 +87,7 @@ class SiteTable:
         )
 
     def held_by_stack(self, number: int) -> dict[int, float]:
-        """Live bytes by stack number, of the site's stacks that hold something."""
+        """Live bytes by stack number, for the site's stacks with live memory."""
         stacks = self.recording.live["stack"][self.live_order[self._span(number)]]
         found, at = np.unique(stacks, return_inverse=True)
         held = np.bincount(at, weights=self.live_bytes_of[self._span(number)], minlength=len(found))
@@ -109,9 +109,9 @@ class SiteTable:
                 break
             outer += 1
         found = []
-        # Whatever ran when an agent's callback was called is no part of its path.
+        # Frames outside an agent's callback are not part of its path.
         inside = callback(frames_of[0]) is not None
-        # The stack shown is the first even where another holds as much.
+        # The stack shown stays first if another stack holds as much.
         ranked = np.lexsort((-in_bytes.estimate, stacks != self.shown[number]))
         for at in ranked[:MOST_PATHS].tolist():
             stack = self.recording.stack(int(stacks[at]))
@@ -121,7 +121,7 @@ class SiteTable:
         return tuple(found)
 
     def _threads(self, number: int, most: int = 8) -> tuple[str, ...]:
-        """The names of the threads that allocated what is live, most bytes first."""
+        """The names of the threads that allocated the live blocks, most bytes first."""
         span = self._span(number)
         held = np.bincount(self.live_threads[span], weights=self.live_bytes_of[span])
         threads = held[: len(self.recording.threads)].nonzero()[0]
@@ -131,7 +131,7 @@ class SiteTable:
 
 
 def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
-    """What every site holds and ever allocated; zeros for one that never allocated while recording."""
+    """Live and allocated memory of every site; zeros for a site without allocations in the recording."""
     grouping = grouping or group(recording)
     count = len(grouping.members)
     # numpy sorts 16-bit numbers in linear time.
@@ -141,7 +141,7 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     site = site[order]
     size = _column(recording, "size", order).astype(np.float64)
     probability = _column(recording, "probability", order)
-    # What was allocated after the live set was taken would pass for freed.
+    # Allocations after the live set was read would look freed.
     until = recording.info.live_time or np.inf
     latest = latest_rows(recording, until)
     shown = _shown(recording, grouping, latest)
@@ -186,9 +186,9 @@ def holdings(
     count: int,
     unmet: Floats | None = None,
 ) -> tuple[Estimates, Estimates]:
-    """Live bytes and live blocks by group of stacks, from the sampled blocks: both of the same stacks.
+    """Live bytes and live blocks by group of stacks, from the sampled blocks; both cover the same stacks.
 
-    Every report has its figures of a site from here.  `unmet`: see `unmet_paths`.
+    Every report takes the figures of a site from here.  `unmet`: see `unmet_paths`.
     """
     return (
         estimates.of_groups(groups, sizes, probabilities, count),
@@ -197,7 +197,7 @@ def holdings(
 
 
 def unmet_paths(rows: Rows, groups: NDArray[np.int64], live_stacks: Rows, count: int) -> Floats:
-    """By group: the least probability of a block of its stacks that were sampled, of which no block is live.
+    """By group: the least probability of a block among its sampled stacks without a live block.
 
     rows    model.SERIES, the latest of each stack; `groups` has the group of each
     """
@@ -211,13 +211,13 @@ def unmet_paths(rows: Rows, groups: NDArray[np.int64], live_stacks: Rows, count:
 
 
 def _column(recording: Recording, name: str, order: NDArray[np.int64]) -> Rows:
-    # A column by itself is packed: rows picked at random from the whole cost a cache miss each.
+    # A separate column is contiguous: random rows of the whole array cost a cache miss each.
     column: Rows = np.ascontiguousarray(recording.live[name])[order]
     return column
 
 
 def _shown(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """By site: the stack with the most live bytes, or, where nothing is live, the most ever allocated."""
+    """By site: the stack with the most live bytes, or without live bytes the most allocated bytes."""
     stacks = len(grouping.of_stack)
     weights = recording.live["size"] / recording.live["probability"]
     live = np.bincount(recording.live["stack"], weights, minlength=stacks)
@@ -231,9 +231,9 @@ def _shown(recording: Recording, grouping: Grouping, latest: NDArray[np.int64]) 
 
 
 def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
-    """Every site that holds or ever held memory, in the order of the grouping's numbers.
+    """Every site that holds or held memory, in the order of the grouping's numbers.
 
-    A site that never allocated while recording has zeros everywhere.
+    A site without allocations in the recording has zeros everywhere.
     """
     found = table(recording, grouping)
     return [found.site(number) for number in range(len(found))]
@@ -242,7 +242,7 @@ def sites(recording: Recording, grouping: Grouping | None = None) -> list[Site]:
 def allocations(
     recording: Recording, groups: NDArray[np.int64], count: int, until: float = np.inf
 ) -> tuple[Estimates, Estimates]:
-    """Bytes and blocks ever allocated, by group 0..count-1; `groups` has the group of every stack."""
+    """Bytes and blocks allocated, by group 0..count-1; `groups` has the group of every stack."""
     latest = latest_rows(recording, until)
     stacks = np.flatnonzero(latest >= 0)
     rows = recording.series[latest[stacks]]
@@ -274,7 +274,7 @@ def latest_rows(recording: Recording, until: float = np.inf) -> NDArray[np.int64
 
 
 def _at_least(allocated: Estimates, live: Estimates) -> Estimates:
-    """What is live was allocated: two estimates from different sums must not contradict that."""
+    """Allocated is at least live: the two estimates come from different sums and may contradict that."""
     estimate = np.maximum(allocated.estimate, live.estimate)
     return Estimates(
         estimate,

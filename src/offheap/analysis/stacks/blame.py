@@ -1,8 +1,8 @@
-"""Which frame of a stack a person should look at, and which function of a library it called.
+"""Finds the frame of a stack that a person should look at, and the library function that it called.
 
-The innermost method outside the JDK is mostly a library's: a driver, a codec, a pool.  Who forgot to free is
-further out.  The library is what the innermost methods outside the JDK belong to, by the packages they share;
-the application is what called it and is no framework (`packages`).
+The innermost method outside the JDK is mostly a library's: a driver, a codec, a pool.  The code that forgot
+to free is further out.  The innermost methods outside the JDK that share packages are the library; the
+application is the caller of the library that is no framework (`packages`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from offheap.recording.model import Frame
 NOBODY = Application()
 
 
-# What a frame is, as far as it matters here.
+# Flags of a frame.
 JAVA, JDK, SURE, MAYBE, NATIVE, LINED, GAP = 1, 2, 4, 8, 16, 32, 64
 
 
 class Trait(NamedTuple):
-    """What a frame is: `flags` of those above; `project` of a Java method outside the JDK, else ""."""
+    """Traits of a frame: `flags` from above; `project` of a Java method outside the JDK, else ""."""
 
     flags: int
     project: str
@@ -53,9 +53,9 @@ def _java_trait(frame: Frame, application: Application) -> Trait:
 
 
 def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
-    """The frame to look at: the application's that called the library, else the best there is.
+    """The frame to look at: the application's frame that called the library, else the best available one.
 
-    In a callback of an agent's that is the agent's innermost function.  Without Java frames it is the
+    In an agent's callback it is the agent's innermost function.  Without Java frames it is the
     innermost native function outside the C and C++ run times.
     """
     if not stack:
@@ -76,9 +76,9 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
 
 def looked_at(traits: Iterable[Trait]) -> int | None:
     """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
-    # Which of the methods that were inlined into another called is not known.
+    # It is unknown which of the inlined methods made the call.
     gap, native = False, -1
-    # The method is mostly found here, a few frames from the inside, without a look at the others.
+    # Fast path: the method is mostly a few frames from the inside.
     stack: list[Trait] = []
     for index, one in enumerate(traits):
         stack.append(one)
@@ -99,14 +99,14 @@ def looked_at(traits: Iterable[Trait]) -> int | None:
         own = [index for index in some if stack[index].flags & MAYBE]
         sure = [index for index in own if stack[index].flags & SURE]
         outside = [index for index in own if stack[index].project != library]
-        # Without a caller of another project the library is the application itself, or runs by itself.
+        # Without a caller of another project the library is the application itself, or runs on its own.
         if own:
             return _caller(stack, sure or outside or own)
     return others[0]
 
 
 def _caller(stack: Sequence[Trait], own: Sequence[int]) -> int:
-    """The innermost of these; of a native method the next one: it does what its caller asks for."""
+    """The innermost of `own`; for a native method the next one, since a native method acts for its caller."""
     return own[1] if len(own) > 1 and _is_native_method(stack, own[0]) else own[0]
 
 
@@ -120,7 +120,7 @@ def _is_native(stack: Sequence[Frame], index: int) -> bool:
 
 
 def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> str:
-    """Says that no application code is on a stack of Java frames; "" where some may be, or in a callback."""
+    """A note that a stack of Java frames has no application code; "" if it may have, or in a callback."""
     if any(trait(frame, application).flags & SURE for frame in stack) or callback(stack):
         return ""
     java = [frame for frame in stack if frame.kind == "java"]
@@ -141,7 +141,7 @@ def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> 
 def entry(stack: Sequence[Frame], look: Frame) -> int | None:
     """The index of the library's outermost method inside the frame to look at.
 
-    None where that frame asked for the memory itself, by a native method or function of its own.
+    None if that frame allocated itself, by its own native method or function.
     """
     at = position(stack, look)
     if at is None or look.kind != "java":
@@ -161,7 +161,7 @@ def entry(stack: Sequence[Frame], look: Frame) -> int | None:
 
 
 def _jdk_entry(stack: Sequence[Frame], inner: Sequence[int]) -> int | None:
-    """The JDK's outermost method of those that no other Java method is inside of."""
+    """The JDK's outermost method of those without another Java method inside."""
     last = None
     for index in inner:
         if not packages.is_jdk(stack[index].name):
@@ -177,7 +177,7 @@ def called(stack: Sequence[Frame], look: Frame) -> Frame | None:
 
 
 def position(stack: Sequence[Frame], frame: Frame) -> int | None:
-    """The index of this frame in the stack; by name where its line or kind differs there."""
+    """The index of this frame in the stack; by name if its line or kind differs there."""
     by_name = None
     for index, each in enumerate(stack):
         if each == frame:
@@ -188,7 +188,7 @@ def position(stack: Sequence[Frame], frame: Frame) -> int | None:
 
 
 def through(stack: Sequence[Frame], look: Frame) -> str:
-    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name where the two are one.
+    """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name if both are the same.
 
     For an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
     """
@@ -207,5 +207,5 @@ def through(stack: Sequence[Frame], look: Frame) -> str:
 
 
 def short(frame: Frame) -> str:
-    """The frame's name as a sentence can bear it."""
+    """The frame's name, short enough for a sentence."""
     return frame.name if frame.kind == "java" else cxx_names.short(frame.name)

@@ -1,7 +1,7 @@
 """Allocations of an agent, made in one of its callbacks while the JVM runs something else.
 
-HotSpot calls an agent's function when an event happens (JVMTI: an object was sampled, a thread started), and
-the Java frames outside it are of whoever ran just then.  The memory is the agent's.
+HotSpot calls an agent's function at an event (JVMTI: an object was sampled, a thread started).  The Java
+frames outside belong to the code that ran at that moment.  The memory is the agent's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from offheap.analysis.stacks import frames
 from offheap.recording.model import Frame
 
-# Where libjvm calls an agent.  What the compiler inlined leaves the class that posts the event.
+# The functions of libjvm that call an agent.  After inlining, only the class that posts the event is left.
 _POST = re.compile(r"(?:JvmtiExport|Jvmti\w*Poster)::post_(\w+)")
 _COLLECTOR = re.compile(r"~?Jvmti(\w+?)Event(?:Collector|Mark)")
 _LOAD_HOOK = re.compile(r"JvmtiClassFileLoadHookPoster|JvmtiExport::post_class_file_load_hook")
@@ -38,8 +38,8 @@ class Callback:
 
     at     its index in the stack
     frame  the function
-    inner  the agent's function that wanted the memory: itself, or one that it called
-    event  JVMTI's name of the event, `SampledObjectAlloc`; "signal" for a signal's handler, "" if not known
+    inner  the agent's function that allocated: `frame` or one that it called
+    event  JVMTI's name of the event, `SampledObjectAlloc`; "signal" for a signal handler, "" if unknown
     """
 
     at: int
@@ -62,7 +62,7 @@ class Callback:
 
 
 def callback(stack: Sequence[Frame]) -> Callback | None:
-    """The callback that wanted the memory; None where the memory was not wanted in one."""
+    """The callback that allocated; None for an allocation outside a callback."""
     inner, called_by_jvm = None, False
     for index, frame in enumerate(stack):
         if frame.kind == "java":
@@ -85,7 +85,7 @@ def callback(stack: Sequence[Frame]) -> Callback | None:
             )
         outer += 1
     callers = stack[outer:end]
-    # Without Java frames libjvm may have called a library for other reasons than an event.
+    # Without Java frames libjvm may call a library for other reasons than an event.
     if not callers or callers[0].kind != "jvm" or not _is_agents(stack[outer - 1]):
         return None
     if inner is None and not any(_JVMTI.match(frame.name) for frame in callers if frame.kind == "jvm"):
@@ -100,7 +100,7 @@ def _is_agents(frame: Frame) -> bool:
 
 
 def _on_behalf(stack: Sequence[Frame], start: int) -> bool:
-    """Whether what is inside this frame allocated for it: no function of libjvm's but those of JVMTI."""
+    """Whether the frames inside this one allocated for it: their functions of libjvm are all JVMTI's."""
     first = next((index for index in range(start) if stack[index].kind == "jvm"), None)
     return first is None or frames.asked_by_agent(stack, first)
 

@@ -49,7 +49,7 @@ def without_templates(name: str) -> str:
 def without_return_type(name: str) -> str:
     """`std::pair<…> app::Pool<…>::take<…>` -> `app::Pool<…>::take<…>`: only templates carry one."""
     depth, start = 0, 0
-    # `operator new` and `operator std::string` have spaces of their own.
+    # `operator new` and `operator std::string` contain spaces.
     end = name.find("operator")
     for index, character in enumerate(name[: end if end >= 0 else len(name)]):
         depth += _DEPTH.get(character, 0)
@@ -76,9 +76,9 @@ def without_inner_parameters(name: str) -> str:
 
 
 def mangled_prefix(name: str) -> str:
-    """`_ZN3app4Pool4takeIiEEvv` -> `app::Pool::take`: as far as plain names go, "" if there are none.
+    """`_ZN3app4Pool4takeIiEEvv` -> `app::Pool::take`: the leading plain names, "" if there are none.
 
-    For what no demangler reads (libstdc++'s fails on some of clang's names with ABI tags).
+    For names that demanglers reject (libstdc++'s fails on some of clang's names with ABI tags).
     Itanium C++ ABI, 5.1.2: N, qualifiers, then St for std and names after their lengths.
     """
     rest, parts = re.sub(r"^_ZN?[rVKRO]*", "", name), []
@@ -97,7 +97,7 @@ def mangled_prefix(name: str) -> str:
 def short(name: str, longest: int = 72) -> str:
     """The name without parameters, ABI tags and inline namespaces of the standard library.
 
-    Where it is longer than that, without template arguments and return type too, then cut.
+    A name longer than `longest` also loses template arguments and return type, and is then cut.
     """
     if name.startswith("_Z"):
         name = mangled_prefix(name) or name

@@ -1,6 +1,6 @@
-"""Which frames of a long stack may be left out, and whose they are.
+"""Selects the frames of a long stack that a report omits, and names their owners.
 
-What stays tells the story: the function that allocates, where native code meets Java, the library's outermost
+The report keeps the function that allocates, the border of native code and Java, the library's outermost
 method, the first frames of application code, the outermost frame.
 """
 
@@ -17,11 +17,11 @@ from offheap.analysis.stacks.blame import entry, position
 from offheap.analysis.stacks.callbacks import callback
 from offheap.recording.model import Frame
 
-# Lines of a stack: with its figures a suspect fits a screen of 24 lines or so.
+# Lines of a stack: a suspect with its figures fits a screen of about 24 lines.
 _MOST = 16
 _OF_APPLICATION = 6  # its first frames: the caller's callers tell which request it was
-_INNERMOST = 2  # malloc, and what called it
-_MOST_NAMED = 2  # owners of the frames that are left out
+_INNERMOST = 2  # malloc and its caller
+_MOST_NAMED = 2  # owners of the omitted frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Fold:
 
 
 def folds(stack: Sequence[Frame], blamed: Frame) -> tuple[Fold, ...]:
-    """What a short view of the stack leaves out, innermost first; `blamed`: the frame to look at."""
+    """The folds of a short view of the stack, innermost first; `blamed`: the frame to look at."""
     if len(stack) <= _MOST:
         return ()
     kept = _essential(stack, blamed)
-    # There is room for more: what is inside first, layers of the allocator and the C++ run time last.
+    # Spare lines show more frames: inner frames first, layers of the allocator and the C++ run time last.
     for index in sorted(range(len(stack)), key=lambda each: frames.is_runtime(stack[each])):
         if len(kept) >= _MOST - 2:
             break
@@ -66,7 +66,7 @@ def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
         kept |= {max(inner - 1, 0), inner}
     if inside:
         kept |= {inside.at, inside.at + 1}
-        # The application's code in what ran when the callback was called.
+        # The application's code that ran at the time of the callback.
         blamed = look(stack[inner:]) if inner is not None else blamed
     at = position(stack, blamed)
     if at is not None:
@@ -78,7 +78,7 @@ def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
 
 
 def _may_be_applications(frame: Frame, blamed: Frame) -> bool:
-    """Whether it stands beside the frame to look at: of its project, or of one that nobody knows."""
+    """Whether the frame belongs to the blamed frame's project, or to an unknown one."""
     if frame.kind != "java" or blamed.kind != "java":
         return frame.kind == blamed.kind and frame.module == blamed.module
     if packages.is_generated(frame.name):
@@ -89,7 +89,7 @@ def _may_be_applications(frame: Frame, blamed: Frame) -> bool:
 
 
 def _owners(some: Sequence[Frame]) -> str:
-    """Who most of them belong to, most frames first."""
+    """The owners of most of these frames, most frames first."""
     ranked = [owner for owner, _ in Counter(filter(None, map(_owner, some))).most_common()]
     if len(ranked) > _MOST_NAMED:
         return f"{', '.join(ranked[:_MOST_NAMED])} and others"

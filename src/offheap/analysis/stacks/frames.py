@@ -1,4 +1,4 @@
-"""Which frames only pass an allocation on, and which one a person should look at."""
+"""Tells frames that only pass an allocation on from the frames that want the memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from offheap.analysis.stacks import cxx_names, packages
 from offheap.recording.model import Frame
 
-# Functions that allocate for their caller, whatever the caller wants: C, C++, Rust and GLib
+# Functions that allocate for any caller: C, C++, Rust and GLib
 # entry points, zlib's and HotSpot's own layers.  Matched at the start of a demangled name.
 _WRAPPER = re.compile(
     r"""(?x)
@@ -35,7 +35,7 @@ _WRAPPER = re.compile(
     """
 )
 
-# What belongs to the C and C++ run times: never the culprit, though it may call the allocator.
+# Modules of the C and C++ run times: never the culprit, though they call the allocator.
 _RUNTIME_MODULE = re.compile(
     r"(?:ld-linux|ld-|libc[.-]|libpthread|libdl[.-]|librt|libm[.-]|libstdc\+\+|libc\+\+|libgcc_s|"
     r"libz\.|libjemalloc|libtcmalloc|libmimalloc|liboffheap)"
@@ -44,7 +44,7 @@ _RUNTIME_NAME = re.compile(r"_dl_|dlopen|pthread_create|start_thread$|clone3?$")
 # A template of the standard library is compiled into the application's own module.
 _RUNTIME_SOURCE = re.compile(r".*/(?:c\+\+|libcxx|libcxxabi|libstdc\+\+-v3)/")
 
-# The JDK's own native libraries: when no Java frame is known, they act for the JVM.
+# The JDK's own native libraries: without a known Java frame they act for the JVM.
 _JDK_MODULE = re.compile(
     r"lib(?:jvm|jli|java|jimage|verify|zip|net|nio|extnet|instrument|management(?:_ext|_agent)?|prefs|awt\w*|"
     r"fontmanager|freetype|jdwp|dt_socket|jaas|j2\w+|rmi|sctp|attach|saproc|syslookup|lcms|mlib_image|javajpeg)\.so"
@@ -53,10 +53,10 @@ _JDK_MODULE = re.compile(
 # Functions of JVMTI, as libjvm calls them: Allocate, and those that return memory which the agent frees.
 _JVMTI_FUNCTION = re.compile(r"jvmti_|JvmtiEnv(?:Base)?::")
 
-# The gap inside a compiled method whose inlined methods are not known, as recording.names.naming has it.
+# The gap inside a compiled method whose inlined methods are unknown, as recording.names.naming writes it.
 _INLINED = "inlined Java methods missing"
 
-# Glue that the JVM generates and renames as it warms up: the same call site shows different ones.
+# Glue that the JVM generates and renames during warm-up: one call site shows different names.
 _GLUE = re.compile(
     r"(?:jdk\.internal|sun)\.reflect\.|java\.lang\.reflect\.Method\.invoke|java\.lang\.invoke\.|"
     r"jdk\.internal\.foreign\.abi\."
@@ -64,7 +64,7 @@ _GLUE = re.compile(
 _HIDDEN = re.compile(r"(\$\$Lambda)[$/.]?\w*(?:[/.+]0x[0-9a-f]+)?|[/+]0x[0-9a-f]+(?=\.|$)")
 
 
-# Memory that belongs to a Java object: freed by a Cleaner (or finalizer) once that is collected.
+# Memory that belongs to a Java object: a Cleaner (or finalizer) frees it after the object's collection.
 _OWNED = re.compile(
     r"java\.nio\.(?:Direct|Mapped)ByteBuffer\.|java\.nio\.Bits\.|java\.util\.zip\.(?:Inflater|Deflater)\.<init>$|"
     r"sun\.nio\.ch\.FileChannelImpl\.map"
@@ -83,7 +83,7 @@ def owned_by_object(stack: Sequence[Frame]) -> bool:
 
 
 def is_owner(frame: Frame) -> bool:
-    """Whether the method gives memory to an object of the JDK's that frees it."""
+    """Whether the method gives memory to a JDK object that frees it."""
     return frame.kind == "java" and _OWNED.match(frame.name) is not None
 
 
@@ -92,14 +92,14 @@ def is_wrapper(frame: Frame) -> bool:
     return frame.kind in ("native", "jvm") and _allocates_for_others(frame.name)
 
 
-# Every stack ends in malloc: matching the expression takes longer than all other tests of a frame.
+# Every stack ends in malloc, and matching the expression takes longer than all other tests of a frame.
 @functools.lru_cache(maxsize=1 << 14)
 def _allocates_for_others(name: str) -> bool:
     return _WRAPPER.match(name) is not None
 
 
 def is_unsafe(frame: Frame) -> bool:
-    """HotSpot's side of Unsafe.allocateMemory: inside libjvm, but the application's wish."""
+    """HotSpot's side of Unsafe.allocateMemory: inside libjvm, but for the application."""
     return frame.kind == "jvm" and frame.name.startswith("Unsafe_")
 
 
@@ -119,7 +119,7 @@ def of_jdk_library(frame: Frame) -> bool:
 
 
 def stable_name(frame: Frame) -> str:
-    """The name without what the JVM numbers anew for each hidden class."""
+    """The name without the numbers that the JVM gives each hidden class."""
     if frame.kind != "java" or ("$$Lambda" not in frame.name and "0x" not in frame.name):
         return frame.name
     return _HIDDEN.sub(r"\1", frame.name)
@@ -131,17 +131,17 @@ def boundary(stack: Sequence[Frame]) -> int | None:
 
 
 def is_gap(frame: Frame) -> bool:
-    """Whether it stands for unknown methods that the compiler inlined into the next frame."""
+    """Whether the frame stands for unknown methods that the compiler inlined into the next frame."""
     return frame.kind == "unknown" and frame.name.startswith(_INLINED)
 
 
 def is_inexact(stack: Sequence[Frame], index: int) -> bool:
-    """Whether a compiled method stands for others, unknown, that the compiler inlined into it."""
+    """Whether a compiled method also stands for unknown methods that the compiler inlined into it."""
     return index > 0 and is_gap(stack[index - 1])
 
 
 def allocating(stack: Sequence[Frame]) -> int:
-    """Index of the innermost frame that is no wrapper: the one that wanted memory."""
+    """Index of the innermost frame that is no wrapper: the function that wanted memory."""
     for index, frame in enumerate(stack):
         if not is_wrapper(frame):
             return index
@@ -164,7 +164,7 @@ def by_jvm(stack: Sequence[Frame]) -> bool:
 
 
 def asked_by_agent(stack: Sequence[Frame], index: int) -> bool:
-    """Whether a function of libjvm's is one of JVMTI that an agent called, or is called by such a one."""
+    """Whether a function of libjvm is a JVMTI function that an agent called, or is called by one."""
     outer = index
     while outer + 1 < len(stack) and stack[outer + 1].kind == "jvm":
         outer += 1
@@ -173,7 +173,7 @@ def asked_by_agent(stack: Sequence[Frame], index: int) -> bool:
 
 
 def unasked(stack: Sequence[Frame]) -> bool:
-    """Whether one of HotSpot's own threads wanted the memory, and no Java method had asked for anything."""
+    """Whether one of HotSpot's own threads wanted the memory without a request of a Java method."""
     return boundary(stack) is None and by_jvm(stack)
 
 

@@ -1,9 +1,9 @@
-"""What HotSpot keeps for the application: handles, strings, classes, threads, by the functions that made it.
+"""Names HotSpot's structures (handles, strings, classes, threads) by the functions that allocate them.
 
-HotSpot's own memory grows as the logarithm of time for hours, and only a straight line of it is a leak.  A
-structure that a call of the application makes, and that stays until the application gives it back, is the
+HotSpot's own memory grows as the logarithm of time for hours, and only growth in a straight line is a leak.
+A structure that a call of the application makes, and that stays until the application gives it back, is the
 application's: a JNI global reference that nobody deletes is a leak like any other, though HotSpot's
-OopStorage has the block.
+OopStorage holds the block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from offheap.recording.model import Frame
 
-# The caller has to give these back itself: JNI's specification, chapter 4, "Global References".
+# The caller has to delete these: JNI's specification, chapter 4, "Global References".
 _HANDLES = re.compile(r"jni_New(?:Weak)?GlobalRef\b|JNIHandles::make_(?:weak_)?global\b|JvmtiEnv::SetTag\b")
 _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"jni_NewGlobalRef\b|JNIHandles::make_global\b"), "JNI global references"),
@@ -34,12 +34,12 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def is_handle(stack: Sequence[Frame]) -> bool:
-    """Whether the application asked for something that stays until it gives it back."""
+    """Whether the application asked for a structure that stays until the application gives it back."""
     return any(frame.kind == "jvm" and _HANDLES.match(frame.name) for frame in stack)
 
 
 def name(stack: Sequence[Frame]) -> str:
-    """`JNI global references`: what of HotSpot's the block is for; "" if no structure is known."""
+    """`JNI global references`: HotSpot's structure that the block is for; "" if unknown."""
     for frame in stack:
         if frame.kind == "java":
             break

@@ -1,7 +1,7 @@
-"""What tells sites of one name apart: two rows of a table that read alike help nobody.
+"""Marks that distinguish sites of one name, so that no two rows of a table look alike.
 
-Sites that blame the same function differ in who called it; where callers have the same names, in their lines;
-else in the function that it called, or in the part of a C++ name that is folded away.
+Sites that blame the same function differ in its callers; if the callers have the same names, in their lines;
+else in the function that it called, or in the omitted part of a C++ name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stacked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Frames of a stack, from the inside outwards, that begin at a place in it."""
+    """Frames of a stack from an index on, from the inside outwards."""
 
     start: int
     stack: Sequence[Frame]
@@ -44,9 +44,9 @@ class _Path:
 class Mark:
     """A frame to show beside a site's name.
 
-    caller  of the blamed function, which the namesakes lack in the same place
-    line    the same, of which only the line differs; or the blamed frame itself
-    callee  what the blamed function called
+    caller  a caller of the blamed function that the namesakes lack in the same place
+    line    a caller, or the blamed frame itself, that differs only in its line
+    callee  the function that the blamed function called
     name    the blamed frame, whose full name differs
     """
 
@@ -62,10 +62,10 @@ def brief(frame: Frame) -> str:
 def apart(
     sites: Sequence[Stacked], blamed: Sequence[Frame], name: Callable[[Frame], str] = short
 ) -> list[tuple[Mark, ...]]:
-    """What tells each site from those of its kind that `name` calls alike; nothing for most sites.
+    """The marks that distinguish each site from its namesakes by `name`; none for most sites.
 
-    Callers come from the inside outwards.  Where recursion makes more than MOST_MARKS of them differ, the
-    first ones and the last stay, and such sites may still read alike.
+    Callers come from the inside outwards.  If recursion makes more than MOST_MARKS of them differ, the
+    first ones and the last stay, and such sites may still look alike.
     """
     marks: list[dict[int, Mark]] = [{} for _ in sites]  # by place in the stack
     alike: dict[tuple[str, str], list[int]] = {}
@@ -135,7 +135,7 @@ def _branch(
 
 
 def _shown(frame: Frame, name: Callable[[Frame], str]) -> str:
-    """The name as a table has it, without what the JVM numbers anew."""
+    """The name as in a table, without the JVM's numbers of hidden classes."""
     stable = frames.stable_name(frame)
     return name(frame if stable == frame.name else frame._replace(name=stable))
 

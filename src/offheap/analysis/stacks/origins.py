@@ -1,7 +1,7 @@
-"""Who wanted the memory, stack by stack: HotSpot itself, or something that a Java object may own.
+"""Who wanted the memory, by stack: HotSpot itself, or code whose memory a Java object may own.
 
-The questions are those of `frames`.  A ranking asks them of every stack, so a look at the distinct frames
-rules most stacks out first.
+The tests are those of `frames`.  A ranking applies them to every stack, so a test of the distinct frames
+rules out most stacks first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Origins:
-    """By stack, as they were asked for.
+    """By stack, in the order of the request.
 
-    by_jvm   HotSpot wanted it for itself: no handle of the application's (`jvm_structures`)
-    unasked  and no Java method had asked for anything
-    owned    a Java object of the JDK's owns it
-    below    a Java object may own it
+    by_jvm   HotSpot wanted the memory for itself: no handle of the application (`jvm_structures`)
+    unasked  as `by_jvm`, without a request of a Java method
+    owned    a Java object of the JDK owns the memory
+    below    a Java object may own the memory
     """
 
     by_jvm: Bools
@@ -51,7 +51,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
             answers[place] = question(recording.stack(stacks.item(place)))
         return answers
 
-    # The JDK's own libraries act for HotSpot where no Java method is known.
+    # The JDK's own libraries act for HotSpot if no Java method is known.
     hotspot = ask(frames.by_jvm, has_jvm | ~has_java)
     by_jvm = hotspot & ~ask(jvm_structures.is_handle, hotspot)
     return Origins(
@@ -63,7 +63,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
 
 
 class _Having:
-    """Whether stacks have a frame of a kind: all at once, by sums over the frames of all stacks."""
+    """Whether stacks have a frame of a kind: by sums over the frames of all stacks at once."""
 
     def __init__(self, recording: Recording, stacks: NDArray[np.int64]) -> None:
         self._frames = recording.stack_frames

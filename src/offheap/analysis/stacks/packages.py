@@ -1,4 +1,4 @@
-"""Whose a Java method is, by its package: the JDK's, a framework's that calls applications, or another's."""
+"""The owner of a Java method by its package: the JDK, a framework that calls applications, or another."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from offheap.recording.model import Frame, Info, Recording
 # com.sun.jna is no part of the JDK.
 _JDK_CLASS = re.compile(r"(?:java|javax|jdk|sun|com\.sun(?!\.jna\.)|sunw)\.")
 
-# Packages that stand between the application and what allocates, or between a thread's start and the
-# application: to see them does not help to find the code that forgets to free.  Only what calls other
-# people's code belongs here; a library that nobody builds upon is told by its place in the stack.
+# Packages between the application and the allocating code, or between a thread's start and the application:
+# they do not help to find the code that forgets to free.  Only packages that call other people's code belong
+# here; `blame` recognises other libraries by their place in the stack.
 FRAMEWORKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "servers: their event loops and pipelines call the application's handlers",
@@ -156,7 +156,7 @@ FRAMEWORKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
-# Under these two parts of a name different projects have their packages: a third tells them apart.
+# Different projects share these first two parts of a package name: the third part identifies them.
 _HOSTS = frozenset(
     {
         "com.github",
@@ -182,14 +182,14 @@ _HOSTS = frozenset(
     }
 )
 
-# Classes that the JVM or a library makes as the program runs: their names are no one's code.
+# Classes that the JVM or a library generates at run time: their names belong to no source code.
 _GENERATED = re.compile(
     r"\$\$Lambda|\$Proxy\d*\.|LambdaForm|\$\$(?:Enhancer|FastClass|ByteBuddy|Spring)|CGLIB\$\$"
 )
 _SYNTHETIC = re.compile(r"\.(?:access\$\d+|lambda\$[^.]*)$")
 
 
-# Stacks share a few thousand methods: each of these is worked out once.
+# Stacks share a few thousand methods: the cache computes each once.
 @functools.lru_cache(maxsize=1 << 14)
 def is_jdk(name: str) -> bool:
     """Whether a method belongs to the JDK's own packages; `name` as Frame has it."""
@@ -198,7 +198,7 @@ def is_jdk(name: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def is_generated(name: str) -> bool:
-    """Whether the class was made at run time: a lambda's, a proxy's."""
+    """Whether the class was generated at run time, such as a lambda's or a proxy's."""
     return "$" in name and _GENERATED.search(name) is not None
 
 
@@ -220,7 +220,7 @@ def framework(name: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def project(name: str) -> str:
-    """What the packages of one project or product share: `com.acme` of `com.acme.shop.Orders.load`.
+    """The common prefix of the packages of one project or product: `com.acme` of `com.acme.shop.Orders.load`.
 
     "" for a class without a package.
     """
@@ -232,15 +232,15 @@ def project(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Whose code a person can change.
+    """The application, whose code a person can change.
 
     packages   of the application, `com.acme`
-    told       they were given; else they are those of the main class, and others may be the application's
+    told       the user gave them; else they are those of the main class, and others may be the application's
     """
 
     packages: tuple[str, ...] = ()
     told: bool = False
-    # What `blame` has found out about methods: stacks share a few thousand.
+    # The traits of methods that `blame` has computed: stacks share a few thousand.
     traits: dict[tuple[str, bool], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -257,7 +257,7 @@ class Application:
     def has(self, frame: Frame) -> bool:
         """Whether a Java frame is certainly the application's.
 
-        A class without a package is: no library has such.
+        A class without a package is the application's: no library has such a class.
         """
         if frame.kind != "java" or is_generated(frame.name):
             return False
@@ -266,14 +266,14 @@ class Application:
         return True
 
     def may_have(self, frame: Frame) -> bool:
-        """Whether a Java frame may be the application's: it is nobody's who is known."""
+        """Whether a Java frame may be the application's: it has no other known owner."""
         if frame.kind != "java" or is_generated(frame.name):
             return False
         return self.has(frame) or not (self.told or is_jdk(frame.name) or framework(frame.name))
 
 
 def with_application(recording: Recording, packages: Sequence[str]) -> Recording:
-    """The recording with the packages that its reader says are the application's; none: nobody said."""
+    """The recording with the application's packages as the user gives them; none: the user gave none."""
     if not packages:
         return recording
     return replace(recording, info=replace(recording.info, application=tuple(packages)))
