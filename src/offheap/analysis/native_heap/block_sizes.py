@@ -1,4 +1,4 @@
-"""Sizes by which well-known libraries' blocks are recognized; others may ask for the same.
+"""Sizes that identify blocks of well-known libraries; other code may use the same sizes.
 
 zlib (deflate.h, inflate.h; 15 window bits and memory level 8, which java.util.zip always takes): a deflate
 stream has four tables of 65,536 bytes, an inflate stream a state of 7,152 and a window of 32,768.
@@ -16,5 +16,5 @@ _KNOWN = {
 
 
 def known_as(size: BlockSize) -> str:
-    """What is known to have blocks of that size, "" for most sizes."""
+    """The known user of blocks of this size, "" for most sizes."""
     return next((text for asked, text in _KNOWN.items() if size.least <= asked <= size.most), "")

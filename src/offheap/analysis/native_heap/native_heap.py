@@ -1,4 +1,4 @@
-"""Who has malloc's blocks, of which sizes, and what malloc keeps: computed from a walk of its chunks."""
+"""Owners and sizes of malloc's blocks, and the memory that malloc keeps, from a walk of its chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offheap.jvm.nmt import Report
 from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
 from offheap.proc.pagemap import PAGE
 
-_HEADER, _MMAPPED_HEADER = 8, 16  # of a chunk's size, what the program cannot use
+_HEADER, _MMAPPED_HEADER = 8, 16  # bytes of a chunk's size that the program cannot use
 _ENOUGH_CANARIES = 64  # a JVM has thousands of blocks
 _FREE_CHUNK_HEADER = 48  # sizeof(struct malloc_chunk): malloc_trim keeps it and gives back whole pages after
 _IN_USE = np.dtype(
@@ -48,7 +48,7 @@ def native_heap(
     """
     used = np.concatenate([_in_use(heap) for heap in heaps] + [_mmapped(blocks)])
     tags = malloc_header.tags(used["size"], used["first"], used["second"])
-    # Without tracking there are no headers, and what looks like one by chance is nobody's.
+    # Without tracking there are no headers, and a match is chance.
     told_apart = report is not None or _canaries(used, tags) >= _ENOUGH_CANARIES
     if not told_apart:
         tags = np.full(len(used), -1, np.int16)
@@ -84,7 +84,7 @@ def _in_use(heap: Heap) -> NDArray[np.void]:
 
 
 def _weight(heap: Heap) -> float:
-    """How many chunks each that was seen stands for."""
+    """The number of chunks that each walked chunk stands for."""
     return (heap.end - heap.start) / (heap.walked - heap.start) if heap.cut and len(heap.chunks) else 1.0
 
 
@@ -149,7 +149,7 @@ def _arena(address: int, heaps: Sequence[Heap]) -> Arena:
         free_resident += weight * int(resident[kept].sum())
         tops = chunks["state"] == TOP
         top_resident += weight * int(resident[tops].sum())
-        # malloc_trim goes through the bins of every arena, but only the main arena's top.
+        # malloc_trim handles the bins of every arena, but only the main arena's top.
         given = (chunks["state"] == FREE) | (tops & (address == 0))
         first = np.minimum(-(-(start + _FREE_CHUNK_HEADER) // PAGE) * PAGE, end)
         last = np.maximum(end // PAGE * PAGE, first)

@@ -1,4 +1,4 @@
-"""What would give back the memory that glibc keeps free, and how that is known (mallopt(3))."""
+"""Ways to give back the memory that glibc keeps free, each with its evidence (mallopt(3))."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEW = 2
 
 
 def remedies(arenas: Sequence[Arena], settings: Mapping[str, str]) -> tuple[Remedy, ...]:
-    """One for each way that `settings`, the process's variables, do not have yet."""
+    """The remedies that `settings`, the process's variables, do not have yet."""
     found = [
         Remedy(
             "offheap trim",

@@ -1,4 +1,4 @@
-"""What a walk through malloc's memory returns and reports render."""
+"""The results of a walk through malloc's memory, which reports render."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Blocks in use: how many, the bytes that malloc handed out (up to 24 more than was asked for each),
-    and the bytes in memory of them and their headers."""
+    """Blocks in use: their number, the bytes that malloc returned (up to 24 more per block than the program
+    asked for), and the bytes in memory of blocks and headers."""
 
     blocks: int
     bytes: int
@@ -41,11 +41,11 @@ class BlockSize:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """One arena of glibc's; bytes.  Free is all that no program has: free chunks, caches and the top.
+    """One arena of glibc; bytes.  Free is all memory that no program has: free chunks, caches and the top.
 
     address         of its state; 0 is the main arena
     size            that malloc has opened, in `heaps` stretches
-    free_resident   of `free`, in memory: what is kept
+    free_resident   of `free`, in memory: the memory that glibc keeps
     top_resident    of `free_resident`, at the end of the arena, above its last block
     trimmable       of `free_resident`, on whole pages that malloc_trim gives back
     """
@@ -65,7 +65,7 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would give memory back: `bytes` now, or at most so much where `at_most`; `why` it is known."""
+    """A way to give memory back: `bytes` now, or at most that with `at_most`; `why` is the evidence."""
 
     name: str
     bytes: int
@@ -77,13 +77,13 @@ class Remedy:
 class NativeHeap:
     """glibc's malloc from inside.
 
-    external    blocks that are not the JVM's; with `told_apart` False of everybody
+    external    blocks that are not the JVM's; all blocks if `told_apart` is False
     sizes       of `external`, the largest sums first
-    walked      bytes of arenas whose chunks were seen, of `size` bytes that all arenas have
-    remedies    against what is kept free
-    told_apart  whether the JVM's blocks were known, by Native Memory Tracking's headers
+    walked      bytes of arenas whose chunks were walked, of the `size` bytes of all arenas
+    remedies    ways to give back free memory
+    told_apart  whether Native Memory Tracking's headers identify the JVM's blocks
     estimated   whether there were too many blocks to walk: then every figure but `walked` and `size` is an
-                estimate, from the share of each arena that was walked
+                estimate, from the walked share of each arena
     """
 
     external: Use
@@ -111,9 +111,9 @@ class NativeHeap:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """A process before and after malloc_trim; `how` it was asked for, which took `seconds`.
+    """A process before and after malloc_trim; `how` is the way of the call, which took `seconds`.
 
-    The heaps are None where its memory may not be read.
+    The heaps are None without the right to read the process's memory.
     """
 
     pid: int

@@ -1,11 +1,11 @@
-"""Who holds each byte of a process's RSS: pure functions over what /proc and the JVM said.
+"""The owner of each byte of a process's RSS: pure functions over data from /proc and the JVM.
 
-Claims are made in this order: exact ones first; guesses take what is left.
-1. ranges that the JVM told; stacks by stack pointers; the .bss of ELF images
+The order of claims is: exact ones first; guesses take the rest.
+1. ranges that the JVM reports; stacks by stack pointers; the .bss of ELF images
 2. glibc's arenas, class space and metaspace by their shapes
-3. malloc's large blocks by their headers: later, as class metadata may look like one
-4. further stacks by their shape; the JVM's tags for whole mappings of the kernel's, which may have
-   been merged with a neighbour
+3. malloc's large blocks by their headers: after step 2, because class metadata may look like a header
+4. further stacks by their shape; the JVM's tags for whole mappings, which the kernel may have merged
+   with a neighbour
 Then each mapping is cut at the borders of these claims.
 """
 
@@ -75,7 +75,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was gathered about one process; what could not be is empty or None."""
+    """The data gathered about one process; missing data are empty or None."""
 
     rows: list[Row]
     threads: list[Thread] = field(default_factory=list)
@@ -85,17 +85,17 @@ class Evidence:
     nmt: Report | None = None
     tags: list[TaggedMapping] = field(default_factory=list)
     direct: DirectMemory | None = None
-    heads: Collection[int] = ()  # where heaps of glibc's arenas begin, as far as their mappings do not tell
+    heads: Collection[int] = ()  # starts of the heaps of glibc's arenas that their mappings do not show
 
     @property
     def knows_the_jvm(self) -> bool:
-        """Whether the JVM told all of its mappings, so that what is left is somebody else's."""
+        """Whether the JVM reported all of its mappings, so that the rest is not the JVM's."""
         return bool(self.tags or (self.nmt and self.nmt.regions))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part [start, end) of row number `row`; `owner` None: nobody's."""
+    """A part [start, end) of row number `row`; `owner` None: no owner."""
 
     row: int
     start: int
@@ -105,17 +105,17 @@ class Piece:
 
 
 def known(evidence: Evidence) -> Claims:
-    """The claims that need no look into the process's memory: steps 1 and 2."""
+    """The claims that need no read of the process's memory: steps 1 and 2."""
     rows = evidence.rows
     claims = Claims(mapping_shapes.stacks(rows, evidence.threads))
     claims.add(Range(p.start, p.end, _PLACES[p.part], p.name) for p in evidence.places)
     claims.add(Range(image.start, image.end, "shared-libraries", image.path) for image in evidence.images)
     if evidence.nmt:
-        split = "Metaspace" in evidence.nmt.categories  # before JDK 16 Class was both
+        split = "Metaspace" in evidence.nmt.categories  # before JDK 16 Class included Metaspace
         for region in evidence.nmt.regions:
             owner = _CATEGORIES.get(region.category, "jvm-other")
             if owner == "class-space" and not split:
-                continue  # by its shape first
+                continue  # step 2 claims it by its shape
             name = UNNAMED_STACKS if owner == "thread-stacks" else region.category
             claims.add([Range(region.start, region.end, owner, name)])
     claims.add(mapping_shapes.jemalloc(rows) or mapping_shapes.arenas(rows, evidence.heads))
@@ -129,7 +129,7 @@ def known(evidence: Evidence) -> Claims:
 
 
 def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
-    """Where glibc's large blocks may be: writable, anonymous, in memory and unclaimed."""
+    """The places of possible large glibc blocks: writable, anonymous, in memory and unclaimed."""
     return [
         (start, end)
         for row in rows
@@ -142,13 +142,13 @@ def searchable(rows: Sequence[Row], claims: Claims) -> list[tuple[int, int]]:
 def heaps(
     rows: Sequence[Row], heads: Collection[int] = ()
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Where glibc's arenas are: what brk grows, and what lies at multiples of 64 MiB."""
+    """The ranges of glibc's arenas: the ones that brk grows, and the ones at multiples of 64 MiB."""
     main = [(row.mapping.start, row.mapping.end) for row in rows if row.mapping.path == "[heap]"]
     return main, [(found.start, found.end) for found in mapping_shapes.arenas(rows, heads)]
 
 
 def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, int]]) -> None:
-    """Adds steps 3 and 4 to what `known` returned; `chunks` are malloc's large blocks."""
+    """Adds steps 3 and 4 to the claims of `known`; `chunks` are malloc's large blocks."""
     rows = evidence.rows
     claims.add(Range(start, end, "malloc", "glibc large blocks") for start, end in chunks)
     told = mapping_shapes.stacks(rows, evidence.threads)
@@ -162,7 +162,7 @@ def claim_rest(evidence: Evidence, claims: Claims, chunks: Sequence[tuple[int, i
 
 
 def divide(rows: Sequence[Row], claims: Claims) -> list[Piece]:
-    """Every row that has memory, cut at the borders of the claims on it."""
+    """Every row with memory, cut at the borders of its claims."""
     executable = {
         (row.mapping.device, row.mapping.inode)
         for row in rows
@@ -195,7 +195,7 @@ def partial(rows: Sequence[Row], pieces: Sequence[Piece]) -> list[int]:
 def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, Present]) -> list[int]:
     """RSS of each piece in bytes; `present` has the pages in memory of those that are `partial`.
 
-    A row's pieces sum to its RSS exactly: pages are only its key, for the page table is read a moment later.
+    A row's pieces sum to its RSS exactly: pages only set the shares, because the page table is read later.
     """
     of_row: defaultdict[int, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
@@ -216,10 +216,10 @@ def sizes(rows: Sequence[Row], pieces: Sequence[Piece], present: Map[int, Presen
 
 
 def _weights(pieces: Sequence[Present], pages: int) -> list[int]:
-    """What share of a row of so many pages each piece has.
+    """The share of each piece in a row of `pages` pages.
 
-    As many of those in doubt count as the others leave room for: ZGC on JDK 11 reads a table of 16 MiB
-    that is all zeros, and whichever large blocks the kernel merges with it would lose half of theirs to it.
+    Doubtful pages count only as far as the others leave room: ZGC on JDK 11 reads a table of 16 MiB that is
+    all zeros, to which large blocks that the kernel merges with it would lose half of their share.
     """
     doubtful = sum(piece.doubtful for piece in pieces)
     left = min(max(pages - sum(piece.counted for piece in pieces), 0), doubtful)
@@ -245,9 +245,9 @@ def placed(evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int])
 def account(
     evidence: Evidence, pieces: Sequence[Piece], measured: Sequence[int], heap: NativeHeap | None = None
 ) -> tuple[tuple[Holding, ...], tuple[Part, ...]]:
-    """(who holds how much, the largest first; what nobody holds): together exactly the RSS of the rows.
+    """(holdings, the largest first; unattributed memory): together exactly the RSS of the rows.
 
-    `heap` is what malloc's pages hold; without it only what the JVM counts can split them.
+    `heap` is the content of malloc's pages; without it only the JVM's counters can split them.
     """
     held: defaultdict[Owner | None, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for piece, size in zip(pieces, measured, strict=True):
@@ -278,7 +278,7 @@ def _parts(names: Map[str, list[int]]) -> tuple[Part, ...]:
 
 
 def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
-    """One tag, or the only one of several whose place is not known exactly."""
+    """The mapping's tag; of several tags the only one without an exactly known place."""
     owners = {tag: _TAGS.get(tag.partition("-")[0], "jvm-other") for tag in tagged.tags}
     if len(owners) > 1:
         owners = {tag: owner for tag, owner in owners.items() if owner not in exact} or owners
@@ -290,7 +290,7 @@ def _tagged(tagged: TaggedMapping, exact: set[Owner]) -> Range:
 
 
 def _by_name(row: Row, executable: bool) -> tuple[Owner, str] | None:
-    """The owner of a mapping whose name tells it, whoever claims its addresses."""
+    """The owner by the mapping's name, which overrides claims on its addresses."""
     path = row.mapping.path
     if path.startswith("/memfd:java_heap"):
         return "java-heap", "ZGC heap"
@@ -326,7 +326,7 @@ def _file(path: str, executable: bool) -> Owner:
 
 
 def _pathless(row: Row) -> tuple[Owner | None, str]:
-    """Unclaimed memory: shared memory and what the program itself named are told by their names."""
+    """The owner of unclaimed memory: names identify shared memory and memory that the program named."""
     path = row.mapping.path
     if path.startswith("[anon:"):
         return "anonymous", path

@@ -1,4 +1,4 @@
-"""What the accounting of a process's memory returns and reports render."""
+"""The results of the accounting of a process's memory, which reports render."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TITLES: dict[Owner, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line below an owner: bytes of RSS under one name, in how many ranges, or blocks of malloc."""
+    """One line below an owner: bytes of RSS under one name, and the number of ranges or malloc blocks."""
 
     name: str
     bytes: int
@@ -64,10 +64,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What one owner holds of RSS.
+    """The part of RSS that one owner holds.
 
-    counted  False: pages that were found; True: bytes that the JVM counts within malloc's pages, which
-             are not found one by one: Native Memory Tracking, or java.nio.Bits of direct buffers
+    counted  False: pages that were found; True: bytes within malloc's pages that only the JVM's counters show
+             (Native Memory Tracking, or java.nio.Bits for direct buffers)
     """
 
     owner: Owner
@@ -78,9 +78,9 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Addresses [start, end) with their permissions, who has them, and how many bytes are in memory.
+    """Addresses [start, end) with their permissions, owner, and bytes in memory.
 
-    owner  before malloc's pages are split by who has the blocks on them; None: nobody's
+    owner  before malloc's pages are split by the owners of their blocks; None: no owner
     name   the line below that owner
     """
 
@@ -94,16 +94,16 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """RSS in bytes split so that holdings and unattributed are exactly its sum.
+    """RSS in bytes, split: holdings and unattributed sum to it exactly.
 
     memory        of the whole process, from the same reading as the holdings
-    native_heap   malloc's memory from inside; None where it could not be walked
-    ranges        every range that has memory, by address; together exactly RSS
-    sources       what told it, besides /proc
-    allocator     the library that has malloc's place, such as jemalloc; "" for glibc's own
-    missing       sentences: what could not be told, why, and what would tell it
-    direct        what the JDK counts of direct buffers; None where it could not be read
-    cost_bytes    the pages that the JVM's threads which answered us brought into memory meanwhile
+    native_heap   malloc's memory from inside; None if offheap could not walk it
+    ranges        every range with memory, by address; together exactly RSS
+    sources       sources of the data besides /proc
+    allocator     the library that replaces malloc, such as jemalloc; "" for glibc's own
+    missing       sentences: which data are missing, why, and how to get them
+    direct        the JDK's counters of direct buffers; None if offheap could not read them
+    cost_bytes    pages that the JVM's threads brought into memory to answer offheap
     """
 
     pid: int
@@ -129,7 +129,7 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class JVMAccounts:
-    """A JVM with its accounts, or with the reason why there are none."""
+    """A JVM with its accounts, or with the reason for their absence."""
 
     pid: int
     name: str

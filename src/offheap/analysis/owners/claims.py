@@ -20,7 +20,7 @@ class Range:
 
 
 class Claims:
-    """Ranges that do not overlap: of two that claim the same address the one added first has it."""
+    """Ranges that do not overlap: the range added first wins an address."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._starts: list[int] = []
@@ -28,7 +28,7 @@ class Claims:
         self.add(ranges)
 
     def add(self, ranges: Iterable[Range]) -> None:
-        """Claims what of each range nobody has yet."""
+        """Claims the unclaimed parts of each range."""
         for wanted in ranges:
             for start, end, holder in list(self.cut(wanted.start, wanted.end)):
                 if holder is None:
@@ -37,7 +37,7 @@ class Claims:
                     self._ranges.insert(at, Range(start, end, wanted.owner, wanted.name))
 
     def cut(self, start: int, end: int) -> Iterator[tuple[int, int, Range | None]]:
-        """[start, end) in pieces, each with the range that has it or None, in order and without a gap."""
+        """[start, end) in pieces, each with the range that claims it or None, in order and without a gap."""
         at = max(bisect_right(self._starts, start) - 1, 0)
         while start < end:
             if at < len(self._ranges) and self._ranges[at].end <= start:

@@ -1,9 +1,9 @@
-"""Which owners of RSS grow, and which of them can be blamed: docs/where.md has the mathematics in words.
+"""Finds the owners of RSS that grow, and those to blame: docs/where.md has the mathematics in words.
 
-Each candidate is judged on the series that tells most about it.  RSS is not always that: the Java heap's
-saw-tooth says nothing before a collection went over the old generation, metaspace nothing before classes
-could be unloaded, native memory little before a collection could have freed what Java objects hold of it,
-and a thread costs little RSS but is counted exactly.
+Each candidate is judged on its most informative series, which is not always RSS: the Java heap's saw-tooth
+shows nothing before a collection of the old generation, metaspace nothing before the JVM could unload
+classes, native memory little before a collection could free the part that Java objects hold, and a thread
+costs little RSS but is counted exactly.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
-    # Reading it needs an attach, which an analysis of a recording cannot use.
+    # For types only: to read loaders needs an attach, which an analysis of a recording cannot use.
     from offheap.jvm.class_loaders import Loaders
 
 THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"
 
-# The owners that each verdict is about, and the share of its middle third that its last third must grow.
-# What HotSpot itself fills grows as the logarithm of time for hours: it has to grow in a straight line (of a
-# watch that begins with the process, the logarithm's last third grows 0.6 as fast as the one before).
-# The JVM's own malloc stands for itself: its compilers' arenas would drown a library's blocks.
-# What malloc keeps free changes places with its blocks, and where there are too many to walk all, both are
-# estimates: their sum is exact.
+# The owners of each verdict, and the least growth of the last third as a share of the middle third's.
+# HotSpot's own memory grows as the logarithm of time for hours: it has to grow in a straight line (in
+# readings that begin with the process, the logarithm's last third grows 0.6 as fast as the middle third).
+# The JVM's own malloc is a separate candidate: its compilers' arenas would drown a library's blocks.
+# Free memory in malloc and its blocks turn into each other, and with too many blocks to walk both are
+# estimates: only their sum is exact.
 _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("java-heap", ("java-heap",), 0.5),
     ("direct-buffers", ("direct-buffers",), 0.5),
@@ -46,9 +46,9 @@ _CANDIDATES: tuple[tuple[Kind, tuple[str, ...], float], ...] = (
     ("mapped-files", ("mapped-files",), 0.5),
 )
 
-# Caches and pools of a young process fill slowly: there the last third must grow by more.
+# Caches and pools of a young process fill slowly: its last third must grow by more.
 _YOUNG_SHARE = 0.7
-# Java objects may hold this memory, and collections free it.
+# Java objects may hold the memory of these owners, and collections free it.
 _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
     ("direct-buffers",),
     ("malloc",),
@@ -58,10 +58,10 @@ _HELD_BY_OBJECTS: tuple[tuple[str, ...], ...] = (
 
 _MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
 
-# Shares of RSS: growth below the first is not a problem yet; an interval that reaches the second leaves the
+# Shares of RSS: growth below the first is no problem yet; an interval that reaches the second leaves the
 # question open.
 MATERIAL, WIDE = 0.005, 0.05
-# Free memory between blocks varies: threads that end leave some, and others take it again.
+# Free memory between blocks varies: ending threads leave some, and others reuse it.
 _MATERIAL_KEPT = 0.02
 _FEWEST_THREADS = 3
 _MOST_NAMED = 5
@@ -71,35 +71,35 @@ State = Literal["grows", "slows", "open", "unjudged", "uncollected", "warming", 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """How one candidate stands; `bytes` as of the last reading.
+    """The state of one candidate; `bytes` as of the last reading.
 
-    open         its interval holds both nothing and much
-    unjudged     its memory grows, but no collection has shown yet what of it is garbage
-    uncollected  it grows, but no collection ran that could have freed what Java objects hold of it, or those
-                 that ran freed much
-    warming      it grows as it does in every JVM of that age
-    filling      it grows, as a cache or a pool of so young a process does when it fills
-    trend        of the series it was judged on: bytes, for "threads" threads
-    collections  that ran while it was judged, where that counts
+    open         its interval includes both no growth and much growth
+    unjudged     its memory grows, but no collection has shown yet which part is garbage
+    uncollected  it grows, but no collection ran that could have freed the part that Java objects hold, or the
+                 collections freed much
+    warming      it grows as in every JVM of that age
+    filling      it grows like a cache or a pool that fills in a young process
+    trend        of the series that was judged: bytes, for "threads" threads
+    collections  number during the judged time, if collections matter
     """
 
     kind: Kind
     state: State
     trend: Trend
     bytes: float
-    rss: Trend  # of its RSS
+    rss: Trend  # of the candidate's RSS
     grown: tuple[Grown, ...] = ()
     collections: int | None = None
 
 
 def growth(over: OwnersOverTime) -> tuple[OwnerGrowth, tuple[OwnerGrowth, ...]]:
-    """RSS as a whole, and every owner, the one with the most bytes at the last reading first."""
+    """RSS as a whole, and every owner, ordered by bytes at the last reading, largest first."""
     owners = [_growth(name, over.times, over.bytes[:, at]) for at, name in enumerate(over.names)]
     return _growth("rss", over.times, over.rss), tuple(sorted(owners, key=lambda one: -one.bytes))
 
 
 def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candidate] | None:
-    """None where there are too few readings to judge anyone.  `loaders` as `loaders_grown` tells them."""
+    """None with too few readings to judge any candidate.  `loaders` comes from `loaders_grown`."""
     whole = trend(over.times, over.rss)
     if whole is None:
         return None
@@ -110,7 +110,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         held = _held(over, owners)
         used = over.gauges.get("metaspace-used") if kind == "metaspace" else None
         if used is not None and _unloading(over):
-            # As of the last collection, and on JDK 11 told where the second of its nodes is not found.
+            # `used` is as of the last collection, and on JDK 11 known even if the second node is not found.
             held = used
         one = trend(over.times, held)
         if one is None or not np.nan_to_num(held).any():
@@ -119,7 +119,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         state = _state(one, share, whole.level, material)
         last = float(held[-1])
         if kind == "allocator-retention" and state == "grows" and not _pages_grow(over):
-            state = "flat"  # blocks were freed, and nothing was taken from the system
+            state = "flat"  # blocks were freed, and malloc took no memory from the system
         if kind == "java-heap":
             found.append(_heap(over, one, state, share, whole.level, last))
         elif kind == "threads":
@@ -146,7 +146,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
 
 
 def loaders_grown(before: Mapping[str, Loaders], after: Mapping[str, Loaders]) -> tuple[Grown, ...]:
-    """The classes of class loaders of which there are more, by what metaspace they gained; else those
+    """The loader classes with more loaders than before, ordered by gained metaspace; else the loader classes
     whose loaders have more classes."""
     found: list[tuple[int, Grown]] = []
     for name, now in after.items():
@@ -172,7 +172,7 @@ def _held(over: OwnersOverTime, owners: Sequence[str]) -> Floats:
     held: Floats = over.bytes[:, chosen].sum(axis=1)
     counted = over.gauges.get(DIRECT_BYTES)
     if counted is not None and set(owners) & {"malloc", "direct-buffers"} and np.isfinite(counted).any():
-        # Readings without the JDK's counters have the buffers among malloc's blocks.
+        # Readings without the JDK's counters count the buffers as malloc's blocks.
         direct = over.bytes[:, over.names.index("direct-buffers")] if "direct-buffers" in over.names else None
         if direct is not None and direct.any():
             held = np.where(np.isfinite(counted) | (direct > 0), held, np.nan)
@@ -197,17 +197,17 @@ def _heap(
         if after is None:
             continue
         judged = _state(after, share, whole)
-        # What collections of the young generation leave may be garbage in the old one, if it grows.
+        # The rest after young collections may be garbage in the old generation, if that generation grows.
         if gauge == "old-collections" or judged == "flat":
             return Candidate("java-heap", judged, after, last, rss)
-    # Heap that is touched for the first time may be garbage.
+    # Heap pages touched for the first time may hold garbage.
     if state in ("grows", "slows"):
         state = "unjudged" if rss.rate.low > 0 else "open"
     return Candidate("java-heap", state, rss, last, rss)
 
 
 def _pages_grow(over: OwnersOverTime) -> bool:
-    """Whether malloc's pages as a whole grow, whoever has the blocks on them."""
+    """Whether malloc's pages as a whole grow, regardless of the owners of their blocks."""
     pages = trend(over.times, _held(over, _MALLOC_PAGES))
     return pages is not None and pages.grows
 
@@ -215,7 +215,7 @@ def _pages_grow(over: OwnersOverTime) -> bool:
 def _held_by_objects(
     over: OwnersOverTime, one: Candidate, held: Floats, share: float, whole: float
 ) -> Candidate:
-    """The same judged on its floors, the least between two collections."""
+    """The candidate judged on its floors, the least values between two collections."""
     count = heap_collections.ran(over)
     one = replace(
         one, grown=_grown(over, MAPPED, "bytes") if one.kind == "mapped-files" else (), collections=count
@@ -237,7 +237,7 @@ def _threads(over: OwnersOverTime, rss: Trend, state: State, share: float, last:
     for name, counts in over.gauges.items():
         if not name.startswith(THREADS):
             continue
-        # A group without threads is not written.
+        # A reading omits a group without threads.
         one = trend(over.times, np.nan_to_num(counts))
         if one and one.grows and one.gained.estimate >= _FEWEST_THREADS:
             groups.append((one, Grown(name.removeprefix(THREADS), *_ends(counts), "threads")))
@@ -266,7 +266,7 @@ def _ends(values: Floats) -> tuple[float, float]:
 
 
 def _may_be_metaspace(over: OwnersOverTime) -> bool:
-    """Whether metaspace was not told, and so is in what is nobody's, and classes were loaded meanwhile."""
+    """Whether metaspace has no source, and so is unattributed, and the JVM loaded classes."""
     if "metaspace" in over.names or "classes" not in over.gauges:
         return False
     first, last = _ends(over.gauges["classes"])

@@ -1,8 +1,8 @@
-"""Growth beside the collections of the Java heap: what of it might be garbage that the next one frees.
+"""Compares growth with the collections of the Java heap: which part may be garbage that the next one frees.
 
 Only collections free the native memory that Java objects hold (direct buffers, mapped files, blocks with a
-Cleaner or a finalizer).  So its floors count: the least value between two collections.  Without a collection
-growth proves nothing.
+Cleaner or a finalizer).  So the floors of this memory count: the least value between two collections.
+Without a collection growth proves nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from offheap.analysis.statistics.trend import Floats, Trend, trend
 from offheap.recording.model import OwnersOverTime
 
 FEWEST_COLLECTIONS = 4
-# Where that few ran: share of what rose that they gave back, from which on it may be all that they could.
+# After few collections: if they gave back this share of the rise or more, later ones may free the rest.
 _GIVEN_BACK = 0.3
-# Readings after a collection during which Cleaners and finalizers may still work.
+# Number of readings after a collection in which Cleaners and finalizers may still work.
 _CLEANING = 3
 
 
 def after_collections(over: OwnersOverTime, gauge: str = "old-collections") -> tuple[Floats, Floats]:
-    """(times, bytes of the Java heap) after each collection that went over the old generation.
+    """(times, bytes of the Java heap) after each collection of the old generation.
 
-    The least that any collection left until the next of them: G1 frees what it marked in later ones.
+    The value is the least after any collection until the next old one: G1 frees marked memory in later ones.
     `gauge`: "collections" for those of any generation.
     """
     left = over.gauges.get("heap-after-collection")
@@ -30,7 +30,7 @@ def after_collections(over: OwnersOverTime, gauge: str = "old-collections") -> t
 
 
 def floors(over: OwnersOverTime, values: Floats, gauge: str = "collections") -> tuple[Floats, Floats]:
-    """(times, the least of `values`) between each of these collections and the next."""
+    """(times, the least of `values`) between each collection that `gauge` counts and the next."""
     counts = over.gauges.get(gauge)
     if counts is None:
         return np.zeros(0), np.zeros(0)
@@ -45,14 +45,14 @@ def floors(over: OwnersOverTime, values: Floats, gauge: str = "collections") -> 
 
 
 def trend_of_floors(over: OwnersOverTime, times: Floats, least: Floats) -> Trend | None:
-    """None where they are too few, or none is of the last third."""
+    """The trend of floors; None with too few, or with none in the last third."""
     begin, end = over.times[0], over.times[-1]
     one = trend(np.r_[begin, times, end], np.r_[np.nan, least, np.nan], FEWEST_COLLECTIONS)
     return None if one is None or times[-1] < begin + (end - begin) * 2 / 3 else one
 
 
 def ran(over: OwnersOverTime, gauge: str = "collections") -> int | None:
-    """How many of these collections ran in the last two thirds; None where that was not told."""
+    """The number of collections in the last two thirds by `gauge`; None if unknown."""
     counts = over.gauges.get(gauge)
     if counts is None or not np.isfinite(counts).any():
         return None
@@ -62,7 +62,7 @@ def ran(over: OwnersOverTime, gauge: str = "collections") -> int | None:
 
 
 def gave_back(over: OwnersOverTime, values: Floats) -> bool:
-    """Whether the collections gave back so much of what rose that the next ones may free the rest."""
+    """Whether the collections gave back so much of the rise that the next ones may free the rest."""
     counts = over.gauges.get("collections")
     begin, end = over.times[0], over.times[-1]
     judged = np.flatnonzero((over.times >= begin + (end - begin) / 3) & np.isfinite(values))

@@ -10,12 +10,12 @@ from offheap.quantities import format_size
 
 _BUFFER = "java.nio.DirectByteBuffer"
 _OWNING = "java.nio.DirectByteBuffer$Deallocator"
-# What an object of zlib's holds outside the Java heap until its end(), which no histogram shows: four tables,
-# or a state and, once it has inflated, a window (block_sizes.py).
+# Memory of a zlib object outside the Java heap until its end(), which no histogram shows: four tables,
+# or a state and, after the first inflation, a window (block_sizes.py).
 _ZLIB = {"java.util.zip.Deflater": 4 * 65_536, "java.util.zip.Inflater": 7_152 + 32_768}
-# Less is what the jars hold that a JVM reads its classes from.
+# The jars that a JVM reads its classes from hold less than this.
 _LEAST_HELD = 16 << 20
-# Less is what the two questions and any logger leave behind.
+# The two histograms and any logger leave less than this behind.
 _LEAST_GROWTH, _LEAST_SHARE = 1 << 20, 0.01
 
 
@@ -30,9 +30,9 @@ class GrownClass:
 
 @dataclass(frozen=True, slots=True)
 class DirectBuffers:
-    """Objects of java.nio.DirectByteBuffer; those that own memory, others being views or mapped files.
+    """Objects of java.nio.DirectByteBuffer, and those that own memory; others are views or mapped files.
 
-    blocks, bytes  what Native Memory Tracking counts as Other, Unsafe and FFM included; None without it
+    blocks, bytes  Native Memory Tracking's category Other, Unsafe and FFM included; None without tracking
     """
 
     buffers: int
@@ -43,7 +43,7 @@ class DirectBuffers:
 
 @dataclass(frozen=True, slots=True)
 class NativeHolder:
-    """Objects of one class that hold native memory, `bytes` at most; no heap figure and no counter has it."""
+    """Objects of one class that hold at most `bytes` of native memory, in no heap figure or counter."""
 
     name: str
     instances: int
@@ -54,11 +54,11 @@ class NativeHolder:
 
 @dataclass(frozen=True, slots=True)
 class HeapGrowth:
-    """Between two full collections, `seconds` apart; bytes of live objects.
+    """Growth between two full collections, `seconds` apart; bytes of live objects.
 
-    classes  those that grew, by bytes
-    holders  those that hold native memory, by bytes
-    pause    seconds that both histograms took the JVM
+    classes  classes that grew, by bytes
+    holders  classes that hold native memory, by bytes
+    pause    seconds of the JVM for both histograms
     dump     whether a heap dump tool is the next step, by `why`
     """
 
@@ -74,7 +74,7 @@ class HeapGrowth:
 
 
 def heap_growth(first: Histogram, last: Histogram, report: Report | None) -> HeapGrowth:
-    """`report` is Native Memory Tracking's of the last moment, or None."""
+    """`report` is Native Memory Tracking's at the time of `last`, or None."""
     none = ClassCount(0, 0)
     live = sum(one.bytes for one in last.classes.values())
     growth = live - sum(one.bytes for one in first.classes.values())

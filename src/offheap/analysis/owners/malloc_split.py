@@ -1,4 +1,4 @@
-"""malloc's pages split by who has the blocks on them: never more than there is, and nothing left out."""
+"""Splits malloc's pages by the owners of their blocks; the parts sum to the pages exactly."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SIZES = 8
 def split(
     holding: Holding, heap: NativeHeap | None, report: Report | None, direct: DirectMemory | None = None
 ) -> list[Holding]:
-    """malloc's holding in parts; any other as it is.
+    """malloc's holding in parts; any other unchanged.
 
-    `direct` is what the JDK counts: it tells direct buffers where the blocks themselves are not told apart.
+    `direct` has the JDK's counters: they show direct buffers if the blocks cannot be told apart.
     """
     if holding.owner != "malloc":
         return [holding]
@@ -43,7 +43,7 @@ def _told(holding: Holding, direct: DirectMemory | None) -> list[Holding]:
 
 
 class _Left:
-    """Bytes of the holding that are not given away yet: it and the walk are from different moments."""
+    """Bytes of the holding that have no owner yet; the holding and the walk are from different moments."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -60,7 +60,7 @@ class _Left:
 
 def _found(holding: Holding, heap: NativeHeap, counted: DirectMemory | None) -> list[Holding]:
     left = _Left(holding.bytes)
-    # Blocks that are not told apart hold the buffers, too.
+    # Blocks that cannot be told apart include the buffers.
     blocks = sum(s.resident for s in heap.sizes)
     buffers = min(counted.reserved, blocks, holding.bytes) if counted else 0
     left.size -= buffers
@@ -71,7 +71,7 @@ def _found(holding: Holding, heap: NativeHeap, counted: DirectMemory | None) -> 
 
 
 def _by_chunks(left: _Left, heap: NativeHeap, buffers: int) -> list[Holding]:
-    """`buffers`: bytes among the blocks of `heap.sizes` that are another's."""
+    """`buffers`: bytes of direct buffers among the blocks of `heap.sizes`."""
     direct = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name == _DIRECT]
     others = [(t.name, t.use.resident, t.use.blocks) for t in heap.tags if t.name != _DIRECT]
     whose = "libraries' blocks" if heap.told_apart else "blocks"
@@ -95,7 +95,7 @@ def _by_chunks(left: _Left, heap: NativeHeap, buffers: int) -> list[Holding]:
 
 
 def _without(sizes: Sequence[BlockSize], buffers: int) -> list[BlockSize]:
-    """The blocks less so many bytes of direct buffers, which are taken to be the largest."""
+    """The blocks less `buffers` bytes of direct buffers, which this assumes to be the largest blocks."""
     if not buffers:
         return list(sizes)
     left = []
@@ -111,7 +111,7 @@ def _without(sizes: Sequence[BlockSize], buffers: int) -> list[BlockSize]:
 
 
 def _counted(holding: Holding, report: Report) -> list[Holding]:
-    """What Native Memory Tracking counts, and the rest."""
+    """The bytes that Native Memory Tracking counts, and the rest."""
     left = _Left(holding.bytes)
     groups: dict[Owner, list[tuple[str, int]]] = {"direct-buffers": [], "jvm-malloc": []}
     for name, category in report.categories.items():

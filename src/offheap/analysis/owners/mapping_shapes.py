@@ -1,6 +1,6 @@
 """Ranges recognized by the shape of mappings alone: glibc and HotSpot always lay them out alike.
 
-A shape counts only where no exact range is known, and only if it fits in every respect.
+A shape counts only without a known exact range, and only if all of it fits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _CLOSE = 1 << 20
 _COMBINATIONS = 10_000
 _LARGEST_GUARD = 1 << 20
 _LARGEST_STACK = 1 << 30
-# A kernel before 6.7 merges a stack with what lies above it: then its size is a guess.
+# A kernel before 6.7 merges a stack with the mapping above it: then the size is a guess.
 _LIKELY_STACK = 8 << 20
 _ZGC_MARK_STACKS = 0x1500_0000_0000
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Addresses [start, end), of which `writable` bytes are open."""
+    """Addresses [start, end) with `writable` writable bytes."""
 
     start: int
     end: int
@@ -38,16 +38,16 @@ class Place:
 
 
 def is_anonymous(row: Row) -> bool:
-    """Private memory without a file and without a name: what mmap gives to everyone who asks."""
+    """Private memory without a file and without a name, as from a plain mmap."""
     return not row.mapping.path and row.mapping.permissions.endswith("p")
 
 
 def arenas(rows: Sequence[Row], heads: Collection[int] = ()) -> list[Range]:
-    """The heaps of glibc's arenas but the first, which is [heap]; `heads` as glibc_heap.heads tells them.
+    """The heaps of glibc's arenas without the first, which is [heap]; `heads` comes from glibc_heap.heads.
 
     arena.c reserves 64 MiB at a multiple of 64 MiB with MAP_NORESERVE ("nr") and opens them from the
     start by mprotect, which keeps that flag; HotSpot commits by a new mmap without it.  glibc 2.43 does
-    not set the flag, and under vm.overcommit_memory=2 the kernel ignores it: there only `heads` tell.
+    not set the flag, and under vm.overcommit_memory=2 the kernel ignores it: there only `heads` shows them.
     """
     return [
         Range(start, min(row.mapping.end, start + ARENA_BYTES), "malloc", "glibc arenas")
@@ -57,7 +57,7 @@ def arenas(rows: Sequence[Row], heads: Collection[int] = ()) -> list[Range]:
 
 
 def unflagged(rows: Sequence[Row]) -> list[int]:
-    """Where a heap of glibc may begin that the flag does not tell."""
+    """Possible starts of glibc heaps without the flag."""
     return [start for row, start in _aligned(rows) if "nr" not in row.flags and row.memory.rss]
 
 
@@ -70,7 +70,7 @@ def _aligned(rows: Sequence[Row]) -> Iterator[tuple[Row, int]]:
 
 
 def jemalloc(rows: Sequence[Row]) -> list[Range]:
-    """What jemalloc has mapped, in a process that has its library.
+    """jemalloc's mappings, in a process with its library.
 
     Its pages.c maps everything open and with MAP_NORESERVE ("nr"), unless vm.overcommit_memory is 2; HotSpot
     and libraries' own mmap hardly ever do both.
@@ -85,7 +85,7 @@ def jemalloc(rows: Sequence[Row]) -> list[Range]:
 
 
 def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
-    """The stacks that a stack pointer points into, by their threads' names."""
+    """The stacks with a stack pointer inside, by their threads' names."""
     starts = [row.mapping.start for row in rows]
     found = []
     for thread in threads:
@@ -104,9 +104,9 @@ def stacks(rows: Sequence[Row], threads: Iterable[Thread]) -> list[Range]:
 
 
 def other_stacks(rows: Sequence[Row], known: Iterable[Range], name: str) -> list[Range]:
-    """Mappings like stacks: of threads that never stood still, or have ended (glibc keeps some for new ones).
+    """Mappings shaped like stacks: of threads always running, or ended (glibc keeps some for new threads).
 
-    Linux 6.7 marks what was mapped with MAP_STACK "nh"; before, only the sizes of known stacks tell.
+    Linux 6.7 marks MAP_STACK mappings "nh"; before, only the sizes of known stacks identify them.
     """
     sizes = {found.end - found.start for found in known}
     return [
@@ -120,7 +120,7 @@ def other_stacks(rows: Sequence[Row], known: Iterable[Range], name: str) -> list
 
 
 def class_space(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
-    """The place that is as long as class space, and as committed."""
+    """The place with the length and the committed bytes of class space."""
     wanted = usage.class_space
     if wanted is None or not wanted.committed:
         return []
@@ -129,9 +129,9 @@ def class_space(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> l
 
 
 def metaspace(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> list[Range]:
-    """Metaspace's nodes: as many places as the JVM has reserved nodes, together as committed as it says.
+    """Metaspace's nodes: as many places as the JVM has reserved nodes, with its committed bytes in sum.
 
-    Before JDK 16 a node may have any size; then it is found if there is but one.
+    Before JDK 16 a node may have any size; then it is found only if it is the only one.
     """
     wanted = usage.non_class
     count, odd = divmod(wanted.reserved, NODE_BYTES)
@@ -145,7 +145,7 @@ def metaspace(rows: Sequence[Row], claims: Claims, usage: MetaspaceUsage) -> lis
 
 
 def mark_stacks(rows: Sequence[Row]) -> list[Range]:
-    """ZGC's mark stacks on JDK 11, at an address of their own that NMT does not track."""
+    """ZGC's mark stacks on JDK 11, at a fixed address that NMT does not track."""
     if not any(row.mapping.path.startswith("/memfd:java_heap") for row in rows):
         return []
     return [
@@ -156,9 +156,9 @@ def mark_stacks(rows: Sequence[Row]) -> list[Range]:
 
 
 def _closest(places: list[Place], count: int, committed: int, owner: Owner, name: str) -> list[Range]:
-    """The `count` places whose writable bytes are closest to what the JVM says; none if they are not close.
+    """The `count` places whose writable bytes are closest to the JVM's figure; none if they are not close.
 
-    They are not equal in a JVM that loads classes between our two questions.
+    They differ in a JVM that loads classes between the two readings.
     """
     best: tuple[Place, ...] = ()
     least = max(_CLOSE, committed // 50) + 1
@@ -171,15 +171,15 @@ def _closest(places: list[Place], count: int, committed: int, owner: Owner, name
 
 
 def _places(rows: Sequence[Row], claims: Claims, length: int, align: int | None = None) -> list[Place]:
-    """Unclaimed places of `length` that begin with writable memory and end with reserved, in order.
+    """Unclaimed places of `length` that begin with writable memory and end with reserved memory, in order.
 
-    With `align` they start at its multiples, else where a mapping does or `length` before one ends.
+    With `align` they start at its multiples, else at a mapping's start or `length` before a mapping's end.
     """
     found = set()
     for at, row in enumerate(rows):
         if row.mapping.permissions != "rw-p" or not is_anonymous(row) or "nr" in row.flags:
             continue
-        # The kernel may have merged it with what lies before: a heap whose end is known, blocks of malloc.
+        # The kernel may have merged it with memory before it: a heap whose end is known, blocks of malloc.
         for start, end, holder in claims.cut(row.mapping.start, row.mapping.end):
             if holder is not None:
                 continue
@@ -197,7 +197,7 @@ def _places(rows: Sequence[Row], claims: Claims, length: int, align: int | None 
 
 
 def _writable(rows: Sequence[Row], at: int, start: int, end: int) -> int:
-    """Writable bytes of [start, end); 0 unless it is all anonymous, private, and partly only reserved."""
+    """Writable bytes of [start, end); 0 unless the range is anonymous, private, and in part only reserved."""
     writable, reserved, here = 0, 0, start
     for row in rows[at:]:
         mapping = row.mapping

@@ -1,4 +1,4 @@
-"""What the analysis of owners over time returns and reports render."""
+"""The results of the analysis of owners over time, which reports render."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind = Literal[
 class OwnerGrowth:
     """One owner, or "unattributed": bytes at the first and the last reading; `growth` in bytes per second.
 
-    `growth` is None where there were too few readings.
+    `growth` is None with too few readings.
     """
 
     owner: str
@@ -37,7 +37,7 @@ class OwnerGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Something that grew, by name: a group of threads, files of one pattern, a class of class loaders."""
+    """A named thing that grew: a group of threads, files of one pattern, a class of class loaders."""
 
     name: str
     before: float
@@ -47,10 +47,10 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class WhereVerdict:
-    """What grows, in one word, the sentence why, and commands to run next.
+    """The growing owner in one word, the reason in a sentence, and commands to run next.
 
-    excluded       bytes a second: no owner grew by more, at 95 %; None where one grows or nothing was judged
-    needs_seconds  how long a watch has to be, where it cannot be told yet; None where time does not help
+    excluded       bytes per second: no owner grew by more, at 95 %; None if one grows or none was judged
+    needs_seconds  the time of readings that a verdict needs; None if time does not help
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""One word for what grows, the sentence why, and what to run next: docs/where.md."""
+"""The verdict of `where`: the growing owner in one word, the reason, the next commands (docs/where.md)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _RETAINED = 0.25  # of RSS
 # The verdict states the largest upper end of ten owners' 95 % intervals.  At 1.3 times its distance (99 % for
 # each) no owner exceeds it, at 95 %.
 _SURER = 1.3
-_BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than what a watch excludes
+_BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than the excluded rate
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
-_CAUSE = 0.1  # of all growth: classes bring Java objects and the JVM's malloc with them
+_CAUSE = 0.1  # of all growth: new classes also need Java objects and the JVM's malloc
 
 _NAMES: dict[Kind, str] = {
     "java-heap": "the Java heap, as collections leave it,",
@@ -44,8 +44,8 @@ _NAMES: dict[Kind, str] = {
 def judge(over: OwnersOverTime, *, pid: int | None = None, loaders: Sequence[Grown] = ()) -> OwnersGrowth:
     """The growth of every owner, and the verdict.
 
-    `pid` is put into the commands to run next, "PID" without; `loaders`: classes of class loaders of
-    which there were more at the end.
+    `pid` goes into the commands to run next, "PID" without it; `loaders`: classes of class loaders with
+    more loaders at the end.
     """
     rss, owners = growth(over)
     seconds = float(over.times[-1] - over.times[0]) if len(over.times) else 0.0
@@ -71,9 +71,9 @@ def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[G
 
 
 def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
-    """Who grew by more than the one to be blamed, and whose growth may fade or be garbage.
+    """The candidate that grew by more than `cause`, but whose growth may fade or be garbage.
 
-    What malloc keeps free follows its blocks: it is nobody's fault while these are not cleared.
+    malloc's free memory follows its blocks: it is not to blame while the blocks are in doubt.
     """
     if cause.kind in ("threads", "metaspace"):
         return None
@@ -87,10 +87,10 @@ def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
 
 
 def _cause(growing: Sequence[Candidate]) -> Candidate:
-    """Threads and classes grow by count and draw other memory with them; else who surely grows most.
+    """Threads and classes, which grow by count and need other memory; else the largest certain growth.
 
-    NIO keeps a direct buffer for each thread that writes from the heap: where these grow by more than the
-    threads' stacks, they are what to look at.
+    NIO keeps a direct buffer for each thread that writes from the heap: if these buffers grow by more than
+    the threads' stacks, the buffers are the cause.
     """
     whole = sum(max(one.rss.rate.estimate, 0.0) for one in growing)
     stacks = sum(one.rss.rate.estimate for one in growing if one.kind == "threads")
@@ -156,16 +156,16 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
             "freed and that malloc keeps"
         )
         return WhereVerdict("allocator-retention", why, _next("allocator-retention", pid, False))
-    # Certain growth comes first: the owner that can be blamed for most.
+    # Certain growth comes first: the owner with the most of it.
     for state in ("uncollected", "unjudged", "warming", "filling", "open", "slows"):
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
-            # Growth that fades is a start-up, over once what is left of it is small.
+            # Growth that fades is a start-up, which is over when the rest is small.
             if one.state == state and (
                 state != "slows" or one.trend.last * one.trend.seconds / 2 >= MATERIAL * rss
             ):
                 return _undecided(over, one, pid, seconds)
     worst = max(most, key=lambda one: most[one], default=None)
-    # Of blocks of which none came in the time three may have been due, at 95 %.
+    # If no block came in the time, up to three may have been due, at 95 %.
     excluded = max(most[worst] if worst else 0.0, 3 * _BLOCK / max(seconds * 2 / 3, 1.0))
     span = format_duration(seconds * 2 / 3)
     if worst and excluded > DEFAULT_LIMIT:
@@ -178,7 +178,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
     slow = [one for one in most if one.state == "flat" and one.trend.grows and one.kind != "threads"]
     commands: tuple[str, ...] = ()
     if slow:
-        # Too little for a verdict, although it may go on for days.
+        # Too little growth for a verdict, although it may go on for days.
         one = max(slow, key=lambda one: one.trend.rate.low)
         longer = "which a longer watch can tell from a start-up"
         why += f"; {_name(over, one)} grew by {_rate(one.trend.rate)}, {longer}"
@@ -190,7 +190,7 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
 
 
 def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -> WhereVerdict:
-    """Why nobody can be blamed although this one may grow, and what would tell."""
+    """The reason why no owner is to blame although this one may grow, and how to decide."""
     name = _name(over, one)
     grew = f"{name} grew by {_rate(one.trend.rate)}"
     if one.state == "uncollected":
@@ -198,7 +198,7 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
             why = "and the collections that ran freed much of it: more of them have to show what stays"
         else:
             why = "but no collection of the Java heap ran that could have freed what Java objects hold of it"
-        # As long as it takes for some more collections, if they come as they did.
+        # The time for some more collections, at their present rate.
         longer = heap_collections.FEWEST_COLLECTIONS / one.collections if one.collections else 2.0
         return _collecting(
             _open(f"{grew}, {why}", pid, seconds * max(longer, 2.0)), pid, "half-way through it"
@@ -245,12 +245,12 @@ def _name(over: OwnersOverTime, one: Candidate) -> str:
 
 
 def _split(over: OwnersOverTime) -> bool:
-    """Whether Native Memory Tracking told the JVM's malloc from others'."""
+    """Whether Native Memory Tracking separates the JVM's malloc from others'."""
     return "jvm-malloc" in over.names
 
 
 def _buffers(over: OwnersOverTime) -> str:
-    """What the JDK counts of them."""
+    """The JDK's count of direct buffers."""
     counts = over.gauges.get(DIRECT_BUFFERS)
     known = counts[np.isfinite(counts)] if counts is not None else np.zeros(0)
     return (
@@ -271,7 +271,7 @@ def _more_threads(one: Candidate, span: str) -> str:
 def _most(found: Sequence[Candidate]) -> dict[Candidate, float]:
     """The upper end of each owner's growth, bytes a second.
 
-    Free memory that malloc keeps is nobody's: it wanders, and has a verdict of its own.
+    malloc's free memory has no owner: it varies, and has its own verdict.
     """
     return {one: _upper_end(one) for one in found if one.kind != "allocator-retention"}
 
@@ -280,12 +280,12 @@ def _upper_end(one: Candidate) -> float:
     trend = one.rss if one.kind == "threads" else one.trend  # threads are counted
     reach = _SURER * (trend.rate.high - trend.rate.estimate)
     upper = max(trend.rate.estimate, 0.0) + reach
-    # The last half tells of what fades; it is known less well.
+    # The last half bounds growth that fades; its error is larger.
     return min(upper, max(trend.last, 0.0) + _OF_A_HALF * reach) if one.state == "slows" else upper
 
 
 def _to_exclude(excluded: float, seconds: float) -> float:
-    """How long a watch has to be until what may be grown falls to the limit, or grows for sure.
+    """The time of readings after which the possible growth falls to the limit, or is certain.
 
     The error of a slope falls with the time to the power of 3/2.  Between twice and ten times as long.
     """
@@ -298,7 +298,7 @@ def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
 
 
 def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
-    """The same watch with collections in it: those before it show nothing of what grows in it."""
+    """The same readings with collections in between: earlier collections show nothing about this growth."""
     return replace(found, next=(*found.next, f"jcmd {pid} GC.run {when}"))
 
 
@@ -324,7 +324,7 @@ def _next(kind: Kind, pid: str, split: bool) -> tuple[str, ...]:
     if kind == "native-malloc" and not split:
         return (
             attach,
-            # JDK 25 no longer counts these: they are no part of -XX:MaxDirectMemorySize (JDK-8344882).
+            # JDK 25 no longer counts these: they are not part of -XX:MaxDirectMemorySize (JDK-8344882).
             "-XX:NativeMemoryTracking=summary at its next start: tells Unsafe, FFM, the buffers that NIO "
             "keeps for each thread (JDK 25 counts them nowhere else) and the JVM's own apart",
         )

@@ -1,6 +1,6 @@
-"""What grows in every young JVM, and so proves nothing yet.
+"""Growth that every young JVM shows, and that proves nothing yet.
 
-HotSpot loads classes and compiles code for minutes, longer if it gets little CPU.  Meanwhile the code cache,
+HotSpot loads classes and compiles code for minutes, longer with little CPU.  During that time the code cache,
 metaspace and the malloc of both grow, first in a straight line and later as the logarithm of the age.
 """
 
@@ -15,22 +15,22 @@ from offheap.analysis.owners.results import Grown, Kind
 from offheap.recording.model import OwnersOverTime
 
 AGE = "age"  # the gauge: seconds since the process started
-# Seconds.  A server of some thousand classes that shares two CPUs with two busy processes compiles that long.
+# Seconds.  A server of some thousand classes that shares two CPUs with two busy processes compiles this long.
 WARM_UP = 300.0
-# Seconds of a watch of a process younger than that, within which a cache that fills may grow in a straight
-# line: RocksDB's, of 24 MB, was taken for a leak in 42 % of watches of half a minute, in 25 % of those of a
-# minute, and in none of two minutes.
+# Seconds of readings of a process younger than WARM_UP in which a cache that fills may grow in a straight
+# line: RocksDB's cache of 24 MB looks like a leak in 42 % of runs of half a minute, in 25 % of runs of a
+# minute, and in no run of two minutes.
 FILLS = 120.0
-# Seconds between the first and the last look of such a watch, where others are so busy that one takes 10 s.
+# Seconds between the first and the last reading, on a machine so busy that one reading takes 10 s.
 _LOOKS_APART = FILLS - 20.0
 FILLED: tuple[Kind, ...] = ("native-malloc", "direct-buffers")
-# What malloc gains with metaspace and the code cache, over what these gain: arenas, symbols, tables, what the
-# compilers hold for each method.
+# malloc's gain with metaspace and the code cache, over the gain of these: arenas, symbols, tables, the
+# compilers' data of each method.
 _MALLOC_BESIDE = 2.0
 _COMPILED: tuple[str, ...] = ("code-cache", "metaspace", "class-space")
-# More loaders of one class than a program makes as it starts.
+# More loaders of one class than a program makes at its start.
 _FEWEST_LOADERS = 10
-# Reflection makes a class loader for each method that is called often, before JDK 18.
+# Before JDK 18, reflection makes a class loader for each method that is called often.
 _REFLECTION = re.compile(r"\.DelegatingClassLoader$")
 
 
@@ -47,14 +47,14 @@ def is_young(over: OwnersOverTime) -> bool:
 
 
 def may_fill(over: OwnersOverTime) -> bool:
-    """Whether caches and pools of the process may still fill, and no look is old enough to tell."""
+    """Whether caches and pools of the process may still fill, which the readings are too short to exclude."""
     return is_young(over) and float(over.times[-1] - over.times[0]) < _LOOKS_APART
 
 
 def warms(
     over: OwnersOverTime, kind: Kind, owners: Sequence[str], gained: float, loaders: Sequence[Grown]
 ) -> bool:
-    """Whether so many bytes more are what a JVM of that age gains anyway."""
+    """Whether a JVM of this age gains so many bytes without a leak."""
     if not is_young(over):
         return False
     if kind == "code-cache" or owners == ("jvm-malloc",):
@@ -72,7 +72,7 @@ def warms(
 
 
 def _compiled(over: OwnersOverTime) -> float:
-    """What classes and code gained in the last two thirds."""
+    """The gain of classes and code in the last two thirds."""
     begin, end = over.times[0], over.times[-1]
     start = int(np.searchsorted(over.times, begin + (end - begin) / 3))
     chosen = [at for at, name in enumerate(over.names) if name in _COMPILED]

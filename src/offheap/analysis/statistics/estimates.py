@@ -1,4 +1,4 @@
-"""How much there is, from samples: Horvitz-Thompson totals with 95 % intervals.
+"""Totals from samples: Horvitz-Thompson estimates with 95 % intervals.
 
 A block of s bytes is in a sampled recording with probability p = 1 - exp(-s/interval),
 independently of every other block.  With n sampled blocks, each worth x (its bytes,
@@ -7,7 +7,7 @@ or 1 to count blocks), the total over all blocks is estimated by
     total = sum x/p,    variance = sum x^2 (1-p)/p^2          (Horvitz and Thompson, 1952)
 
 The interval.  total +- 1.96 sqrt(variance) covers too rarely when few blocks were sampled, and may
-reach below zero.  Split the total instead into what was seen, sum x, and what was not:
+reach below zero.  Instead the total is split into the seen part, sum x, and the unseen part:
 
     unseen = sum x (1-p)/p,    with the same variance
 
@@ -19,22 +19,21 @@ distribution with the same two moments.  So, with G(mean, variance) the gamma di
     high = seen + 97.5 % quantile of G(unseen + m',  variance + v')  + block/2
 
 where m, v are the mean and variance that one more block adds: x (1-p)/p and x^2 (1-p)/p^2, for m, v
-of a typical block, for m', v' of the one of which most is unseen (where the interval moves, of the
-smallest under the coarsest interval that were met, not always together); block/2 is the continuity
-correction (the unseen come in whole blocks).  For small p and equal
+of a typical block, for m', v' of the block with the largest unseen part (if the interval changes, of the
+smallest block under the coarsest interval, even if these never met); block/2 is the continuity
+correction (unseen blocks are whole blocks).  For small p and equal
 blocks this is the interval of a Poisson count, and for several sizes the gamma interval of a weighted
 sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997) whose low end is of mid-P form
 (Fay and Kim, Biometrical Journal 59, 2017): exact limits on both ends cover in 97 to 99 % of cases,
-these in 95 to 96.  What was surely there, `seen`, is the least low; an exact recording has nothing
+these in 95 to 96.  `seen` surely exists, so low is at least `seen`; an exact recording has nothing
 unseen, so low == estimate == high.
 
-What tests/unit/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: bytes are covered in
-93 to 99 % of runs whatever the mixture, counts too for equal blocks and moderate mixtures.  Where the
-blocks that make up the count are so small that hardly one was sampled, no sample holds the count, and
-an upper end would be made up.  Two rules follow.  A count is that of the call paths that were sampled,
-each of which makes blocks of about one size; a path of which no block was ever sampled is not counted.
-And where the sampled blocks of one call path differ in size by more than SIZES times, the count has no
-upper end (`of_counts`).
+tests/unit/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: the interval covers bytes in
+93 to 99 % of runs for every mixture, and counts for equal blocks and moderate mixtures.  If the blocks that
+dominate the count are so small that hardly one was sampled, the samples do not show the count, and an upper
+end would be invented.  Two rules follow.  A count covers only the sampled call paths, each of which makes
+blocks of about one size; a path without any sampled block is not counted.  And if the sampled blocks of one
+call path differ in size by more than SIZES times, the count has no upper end (`of_counts`).
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal distribution
 
 NONE = Estimate(0.0, 0.0, 0.0)
 
-SIZES = 16.0  # a count's blocks may differ so many times in size, and it still has an upper end
+SIZES = 16.0  # factor by which a count's blocks may differ in size with an upper end
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Estimates by number: thousands of sites are judged and few are shown, as objects of their own."""
+    """Estimates by number: thousands of sites are judged, and only the few that are shown become objects."""
 
     estimate: Floats
     low: Floats
@@ -71,11 +70,11 @@ class Estimates:
         return Estimates(self.estimate[:count], self.low[:count], self.high[:count])
 
     def over(self, divisor: Floats) -> Estimates:
-        """Divided, as by seconds; divisors are above zero."""
+        """The estimates over `divisor`, such as seconds; divisors are above zero."""
         return Estimates(self.estimate / divisor, self.low / divisor, self.high / divisor)
 
     def where(self, mask: NDArray[np.bool_], others: Estimates) -> Estimates:
-        """These where `mask` says so, the others elsewhere."""
+        """These estimates where `mask` is True, the others elsewhere."""
         return Estimates(
             np.where(mask, self.estimate, others.estimate),
             np.where(mask, self.low, others.low),
@@ -83,7 +82,7 @@ class Estimates:
         )
 
     def within(self, below: Floats, above: Floats) -> Estimates:
-        """With intervals at least as wide as these distances from the estimate."""
+        """The estimates with intervals at least as wide as these distances."""
         return Estimates(
             self.estimate,
             np.minimum(self.low, self.estimate - below),
@@ -91,7 +90,7 @@ class Estimates:
         )
 
     def less(self, lost: Estimates) -> Estimates:
-        """`difference`, each with each."""
+        """`difference` element by element."""
         estimate = self.estimate - lost.estimate
         below = np.hypot(self.estimate - self.low, lost.high - lost.estimate)
         above = np.hypot(self.high - self.estimate, lost.estimate - lost.low)
@@ -121,7 +120,7 @@ def _intervals(
     most: tuple[Floats, Floats] | None = None,
     z: float = NORMAL_95,
 ) -> Estimates:
-    """`block`: what a typical block is worth; `most`: m', v' above, those of a typical block if None.
+    """`block`: x of a typical block; `most`: m', v' above, those of a typical block if None.
 
     `z`: the normal quantile of both ends.
     """
@@ -129,7 +128,7 @@ def _intervals(
     exact = (unseen <= 1e-12 * seen) | (variance <= 0)  # or rounding
     if exact.all():
         return Estimates(total, total, total)
-    # Where nothing is unseen any numbers do: they are not used.
+    # Placeholders for exact groups, whose results are not used.
     unseen, variance, whole = (np.where(exact, 1.0, values) for values in (unseen, variance, total))
     share, scale = unseen / whole, variance / unseen
     typical = (scale * share, scale * scale * share)
@@ -144,7 +143,7 @@ def _intervals(
 def of_blocks(amounts: Floats, probabilities: Floats) -> Estimate:
     """The total of `amounts` (bytes, or ones) over the sampled blocks and those not sampled.
 
-    Both arrays have one entry a sampled block; probabilities are in (0, 1].
+    Both arrays have one entry per sampled block; probabilities are in (0, 1].
     """
     return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1).at(0)
 
@@ -158,8 +157,8 @@ def of_groups(
 ) -> Estimates:
     """of_blocks for each group 0..count-1; `groups` has the group of every sampled block.
 
-    `least`: by group, the probability of a block of its least amount that might have been there; if None,
-    that of those that were sampled.  Quickest where they come sorted by group.
+    `least`: by group, the probability of the smallest block that may exist; if None, of the sampled blocks.
+    Fastest for blocks sorted by group.
     """
     if not len(groups):
         return zeros(count)
@@ -200,14 +199,13 @@ def of_counts(
     paths: NDArray[np.integer] | None = None,
     unmet: Floats | None = None,
 ) -> Estimates:
-    """How many blocks there are, by group as in of_groups, from the sizes of those that were sampled.
+    """The number of blocks, by group as in of_groups, from the sizes of the sampled blocks.
 
     `paths`: the call path of every sampled block, each in one group; None: a group is one path.
-    `unmet`: by group, the probability of a block of its call paths of which none is among these, 1 without:
-    the interval has room for those.
-    `high` is infinite where something is unseen and the sampled sizes of one path differ more than SIZES
-    times: a place that allocates both much and little may have made any number of blocks too small to be
-    sampled.
+    `unmet`: by group, the probability of a block of its call paths without a block here, 1 if there are none:
+    the interval includes such blocks.
+    `high` is infinite if a part is unseen and the sampled sizes of one path differ more than SIZES times: a
+    place that allocates both large and small blocks may have made any number of blocks too small to sample.
     """
     of = groups if paths is None else paths
     number = count if paths is None else int(of.max(initial=0)) + 1
@@ -237,7 +235,7 @@ def of_counts(
 def of_many_sums(
     seen: Floats, unseen: Floats, variance: Floats, samples: Floats, z: float = NORMAL_95
 ) -> Estimates:
-    """The intervals of blocks of which only sums over the samples were kept: see above for each."""
+    """The intervals of blocks from sums over the samples alone: see above for each sum."""
     block = np.where(samples > 0, seen / np.maximum(samples, 1), 0.0)
     return _intervals(seen, unseen, variance, block, z=z)
 
@@ -250,7 +248,7 @@ def of_sums(seen: float, unseen: float, variance: float, samples: float) -> Esti
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What of_blocks needs of some sampled blocks, so that groups of groups have the same interval.
+    """The sums that of_blocks needs, so that groups of groups have the same interval.
 
     The sums of amounts, of m = amount (1-p)/p, of v = m amount/p and of m amount; the largest m and v.
     """
@@ -299,10 +297,10 @@ def parts_of_groups(
 
 
 def of_many_totals(total: Floats, variance: Floats, samples: Floats) -> Estimates:
-    """The intervals of totals of which only sums were kept (the probe's counters per stack).
+    """The intervals of totals from sums alone (the probe's counters per stack).
 
-    For n equal blocks variance = total^2 (1-p)/n, which gives p and so what was seen, total * p;
-    unequal blocks have a larger variance, and then nothing counts as surely seen.
+    For n equal blocks variance = total^2 (1-p)/n, which gives p and so the seen part, total * p;
+    unequal blocks have a larger variance, and then no part counts as surely seen.
     """
     total = np.maximum(total, 0.0)
     relative = variance / np.where(total > 0, total, 1.0) ** 2
@@ -312,7 +310,7 @@ def of_many_totals(total: Floats, variance: Floats, samples: Floats) -> Estimate
 
 
 def of_totals(total: float, variance: float, samples: float) -> Estimate:
-    """of_many_totals of one."""
+    """of_many_totals of one total."""
     return of_many_totals(*(np.array([value], np.float64) for value in (total, variance, samples))).at(0)
 
 
@@ -322,12 +320,12 @@ def poisson_limits(counts: Floats) -> tuple[Floats, Floats]:
 
 
 def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
-    """Bytes of which at most so many are where not one block was sampled: what 95 % of such draws hide.
+    """The most bytes that exist without a sampled block, at 95 %.
 
     N blocks of s bytes all escape with probability exp(-N s/interval), which is 5 % at
-    N s = 3 intervals (the rule of three).  `block_bytes` is the size such blocks have, 0 if not
-    known: one of more than three intervals does not escape.  In an exact recording
-    (interval_bytes 0) none is none.
+    N s = 3 intervals (the rule of three).  `block_bytes` is the size of such blocks, 0 if
+    unknown: a block of more than three intervals does not escape.  In an exact recording
+    (interval_bytes 0) the limit is 0.
     """
     most = 3.0 * max(interval_bytes, 0.0)
     known = block_bytes > 0
@@ -336,7 +334,7 @@ def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
 
 
 def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:
-    """Bytes and blocks of which not one was sampled: 0, and at most what `hidden` says."""
+    """Bytes and blocks without any sample: 0, and at most `hidden`."""
     most = float(hidden(interval_bytes, np.array([block_bytes]))[0])
     if block_bytes <= 0:
         return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, math.inf if most else 0.0)

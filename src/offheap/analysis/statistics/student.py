@@ -1,4 +1,4 @@
-"""The 97.5 % quantile of Student's t, by which a few values make a 95 % interval."""
+"""The 97.5 % quantile of Student's t, for the 95 % interval of a few values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 _TABLE = (math.inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 TABULATED = len(
     _TABLE
-)  # from so many degrees of freedom on the quantile is near that of the normal distribution
+)  # degrees of freedom from which the quantile is nearly that of the normal distribution
 _NORMAL = 1.959963984540054
 _TABLE_ROW = np.array(_TABLE)
 
@@ -25,6 +25,6 @@ def quantile(freedom: int) -> float:
 
 
 def quantiles(freedom: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same of many; beyond the table its last value, which is wider than the true one."""
+    """The quantiles of an array; beyond the table its last value, which is wider than the true one."""
     found: NDArray[np.float64] = _TABLE_ROW[np.clip(freedom, 0, TABULATED - 1)]
     return found

@@ -1,16 +1,16 @@
-"""What garbage collections tell of memory that Java objects may own: by evidence, not by class.
+"""What garbage collections show about memory that Java objects may own: by evidence, not by class.
 
-Three questions of each site below Java, each with an answer by site:
+Three questions about each site below Java:
 
-uncollected   Did a collection run that could have freed what is live?  If none did, growth is no leak yet.
-batches       Does the site free at collections, and hardly ever between them?  Then garbage frees it,
-              whatever the class: a finalizer, a Cleaner, a PhantomReference.  Frees are told by the snapshots
-              between which they were.  k sampled blocks that are freed whenever it may be, are all freed
-              in the share q of the time that has collections with the chance q^k.
-kept          Do blocks survive collections at one rate?  Only what has been through a collection
-              can be a leak of such a site: the cohorts that were born before one ran.  What was born since
-              waits, and is merely in use or garbage.  The survivors of these cohorts are judged as those
-              under a churn: one rate of births, one share that stays.
+uncollected   Did a collection run that could have freed the live blocks?  Without one, growth is no leak yet.
+batches       Does the site free at collections, and hardly ever between them?  Then the death of a Java
+              object frees the memory, by a finalizer, a Cleaner or a PhantomReference of any class.
+              Snapshots date the frees.  If frees fall at random times, all k sampled blocks are freed in
+              the share q of the time that has collections with probability q^k.
+kept          Do blocks survive collections at one rate?  At such a site only the cohorts that were born
+              before a collection can be a leak.  Younger blocks are in use or garbage that waits for a
+              collection.  The survivors of these cohorts are judged like survivors under churn: one rate
+              of births, one share that stays.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from offheap.recording.model import Collections, Recording
 
 Bools = NDArray[np.bool_]
 
-FEWEST = 5  # sampled survivors, born in the first two thirds of what met a collection: fewer may be chance
-# Between collections at most this share is freed of what even frees would be: a few are explicit.
+FEWEST = 5  # sampled survivors, born in the first two thirds before the last collection: fewer may be chance
+# Frees between collections are at most this share of those expected at an even rate: a few are explicit.
 _ELSEWHERE = 0.1
-_BY_CHANCE = 0.05  # that all frees fall where collections are
-# A share of the time: what was born so shortly before the last collection may have been in use then.  That is
-# not asked of what met two collections: it was in use at both.
+_BY_CHANCE = 0.05  # that all frees fall on collections
+# A share of the time: a block born so shortly before the last collection may have been in use at it.  Blocks
+# that met two collections are exempt: they were in use at both.
 _IN_USE = 0.2
-_FEW = 0.1  # of the blocks that met a collection: so many may have been in use
-_OVERDUE = 2.0  # times the longest pause between two collections: then what waits is more than it ever was
+_FEW = 0.1  # of the blocks that met a collection: this share may have been in use
+_OVERDUE = 2.0  # times the longest pause between two collections: then more garbage waits than ever before
 _LIKELY = 0.5
-# Said of a leak where a collection of the old generation may still free what survived young ones, or where it
-# is not known whether any ran: objects that became old before they were dropped are rarer than leaks.
+# Confidence of a leak if a collection of the old generation may still free what survived young ones, or if it
+# is unknown whether any ran: objects that became old before the program dropped them are rarer than leaks.
 DOUBTED = 0.9
 
 
@@ -55,11 +55,11 @@ DOUBTED = 0.9
 class Collected:
     """By site.
 
-    uncollected  a Java object may own it, and it is known that no collection ran that could have freed it
-    batches      it frees at collections
-    passed       the boundary before which all blocks have met a collection; where `batches` only
-    overdue      no collection has run for longer than the program is used to
-    most_sure    of a leak, by what is known of collections
+    uncollected  a Java object may own the memory, and no collection ran that could have freed it
+    batches      the site frees at collections
+    passed       the boundary before which all blocks have met a collection; only for `batches`
+    overdue      the last collection is longer ago than usual for the program
+    most_sure    the highest confidence of a leak, given the knowledge about collections
     """
 
     uncollected: Bools
@@ -70,23 +70,23 @@ class Collected:
 
     @classmethod
     def nothing(cls, sites: int) -> Collected:
-        """Where no Java object owns anything."""
+        """For sites whose memory no Java object owns."""
         no = np.zeros(sites, np.bool_)
         return cls(no, no, np.zeros(sites, np.int64), False, np.ones(sites))
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """By site, what the cohorts that met a collection show; all zero where it does not free in batches.
+    """By site, the evidence of the cohorts that met a collection; all zero without `batches`.
 
-    leaks      what survives collections grows
-    some       something does, and comes all the time; whether that goes on is not shown
-    few        hardly anything survives them
+    leaks      the memory that survives collections grows
+    some       some memory survives, and keeps coming; whether that goes on is not shown
+    few        hardly any memory survives collections
     growth     bytes per second
-    grown      as `growth`, as sampled
+    grown      as `growth`, with the error of sampling only
     survivors  sampled, born in the first two thirds of the cohorts' time
-    sign       probability that something survives at all
-    goes_on    probability that it goes on
+    sign       probability that some memory survives
+    goes_on    probability that the growth goes on
     """
 
     leaks: Bools
@@ -107,11 +107,11 @@ def collected(
     below: Bools,
     owned: Bools,
 ) -> Collected:
-    """What is known of every site.
+    """The evidence of collections about every site.
 
-    survived  None: nobody counted, or a collection was asked for
-    below     a Java object may own it
-    owned     a Java object of the JDK's does
+    survived  None: collections were not counted, or a command asked for one
+    below     a Java object may own the memory
+    owned     a Java object of the JDK owns the memory
     """
     ran, asked = collections(recording), recording.info.after_collection
     count = len(sites)
@@ -124,7 +124,7 @@ def collected(
         )
     batches = below & _in_batches(recording, sites, ran) if history.live is not None else none
     end = end_of(recording)
-    # The command that asked for a collection waited for all that it frees.
+    # The command that asked for a collection also waited for its frees.
     met = passed(ran, np.inf if asked else end)
     until = _until(np.sort(met[np.isfinite(met)]), end)
     boundary = max(int(np.searchsorted(history.times, until, "right")) - 1, 0) if np.isfinite(until) else 0
@@ -140,7 +140,7 @@ def collected(
 
 
 def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> Kept:
-    """What survived collections, of the sites that free at them."""
+    """The survivors of collections, for the sites that free at collections."""
     count = len(seen.batches)
     none, nothing = np.zeros(count, np.bool_), np.zeros(count)
     if not seen.batches.any():
@@ -172,7 +172,7 @@ def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> 
     return Kept(
         leaks=leaks,
         some=some & ~leaks,
-        # If hardly any block has met a collection, what survives one is unknown.
+        # If hardly any block has met a collection, the share that survives one is unknown.
         few=seen.batches & few & ~leaks & (born >= FEWEST),
         growth=growth,
         survivors=survivors,
@@ -192,7 +192,7 @@ def _between(history: Histories, until: Boundaries, share: float) -> Boundaries:
 
 
 def _until(met: Floats, end: float) -> float:
-    """The time before which what lives was hardly in use at the last collection; -inf: none ran.
+    """The time before which live blocks are too old for mere use at the last collection; -inf: none ran.
 
     met: in order, the times before which blocks met the collections
     """
@@ -203,7 +203,7 @@ def _until(met: Floats, end: float) -> float:
 
 
 def _is_overdue(ran: Collections, end: float) -> bool:
-    """Whether none has run for longer, by far, than between any two before."""
+    """Whether the last collection is much longer ago than the longest pause between two."""
     if not len(ran.begun):
         return True
     ended = np.sort(ran.ended)
@@ -212,20 +212,20 @@ def _is_overdue(ran: Collections, end: float) -> bool:
 
 
 def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Bools:
-    """Whether each site's frees come at collections, and hardly ever between them."""
+    """Whether each site frees at collections, and hardly ever between them."""
     count = len(sites)
     series, looks = recording.series, np.unique(recording.process["time"])
     looks = looks[looks > 0]
     if len(looks) < 2 or not len(ran.begun) or not len(series):
         return np.zeros(count, np.bool_)
     starts = np.concatenate(([0.0], looks[:-1]))
-    # Whether a collection began before the end of the snapshots' interval and ended, with what it frees,
-    # after its start; whichever rows overlap: of those that began before, the latest end counts.
+    # An interval between snapshots has a collection if one began before its end and ended, frees included,
+    # after its start.  Rows may overlap: the latest end among the earlier begins counts.
     order = np.argsort(ran.begun)
     latest = np.maximum.accumulate(ran.ended[order] + SETTLE_SECONDS)
     before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, looks, "right")
     at_collection = (before > 0) & (latest[np.maximum(before, 1) - 1] >= starts)
-    # A collection may also have run before counting began.
+    # A collection may also have run before the count began.
     known = starts >= ran.since + SETTLE_SECONDS
     if not known.any():
         return np.zeros(count, np.bool_)
@@ -244,7 +244,7 @@ def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Boo
 def _freed(
     recording: Recording, of_stack: NDArray[np.int64], count: int, looks: Floats, chosen: Bools
 ) -> Floats:
-    """By site, bytes freed in the intervals before those snapshots that are chosen."""
+    """By site, bytes freed in the intervals that end at the chosen snapshots."""
     series = recording.series
     order = np.argsort(series["stack"], kind="stable")  # by time within a stack
     stacks = series["stack"][order]

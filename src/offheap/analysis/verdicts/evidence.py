@@ -1,37 +1,37 @@
-"""How likely it is that a site goes on growing, from when its sampled blocks were born and which still live.
+"""The probability that a site goes on growing, from the births and deaths of its sampled blocks.
 
-Three questions; the first two are answered by the share of the likelihood that the answer "yes" has:
+Three questions; the answer to the first two is the share of "yes" in the likelihood:
 
-even   Do blocks that stay keep coming at one rate, or ever more slowly?  n births at relative times u in a
+even   Do surviving blocks come at one rate, or ever more slowly?  n births at relative times u in a
        window have, at one rate, the likelihood 1; at a rate that falls as e^(-cu), with mean time m,
 
            (c / (1 - e^-c))^n  e^(-c n m)
 
-       The alternative is the mean over c of 1.5, 3 and 6: what starts up, warms up or fills a cache.
-       One rate has twice the prior: it is asked of sites that have passed plainer tests of slowing down.
-       Less, by (age / 30 s)^3, in a process's first half minute, when nearly everything grows and will not
-       for long (docs/evaluation.md counts whom that spares); more after the first minute, by the root of
-       age / 60 s, since ever less of what fills is still filling.
-       What HotSpot's own threads want it wants in bursts, for minutes, since it compiles what has become hot:
-       there the half minute is ten minutes, and a rising rate is an alternative as well, the same three with
-       c below zero.  They are so, too, where there are no snapshots: births are then known of what is alive
-       only, and blocks that all die in time look like births at a rising rate.
-stays  Do old blocks stay, or does all of it die in time?  k of the n blocks born in each third of the site's
-       time are alive; of those of the first third it is known, too, how many u were in use when it ended and
-       freed later.  A leak: one share of the first two thirds', a larger of the last, and what it frees it
-       frees young.  The alternatives: lifetimes that are exponential with a mean of up to twice the site's
-       time, and shares (and rates) of survivors that fall from the middle to the first third, whatever the
-       law.  Parameters that a model may choose cost it half the logarithm of n each (Schwarz's criterion).
+       The alternative is the mean over c of 1.5, 3 and 6: a start-up, a warm-up or a cache that fills.
+       One rate has twice the prior, because these sites have passed simpler tests of slowing down.  The
+       prior is lower, by (age / 30 s)^3, in a process's first half minute, when nearly all memory grows,
+       but not for long (docs/evaluation.md counts the false alarms that this avoids).  It is higher after
+       the first minute, by the root of age / 60 s, since ever fewer caches are still filling.
+       HotSpot's own threads allocate in bursts, for minutes, because they compile methods that become
+       hot: for them the half minute is ten minutes, and a rising rate is an alternative as well, the same
+       three with c below zero.  Rising rates are also alternatives without snapshots: then only births of
+       live blocks are known, and blocks that all die in time look like births at a rising rate.
+stays  Do old blocks stay, or do all blocks die in time?  k of the n blocks born in each third of the site's
+       time are alive; for the first third it is also known how many, u, were in use at its end and were
+       freed later.  A leak has one share of survivors in the first two thirds and a larger share in the
+       last, and frees blocks young.  The alternatives: exponential lifetimes with a mean of up to twice
+       the site's time, and shares (and rates) of survivors that fall from the middle to the first third
+       by any law.  Each free parameter costs a model half the logarithm of n (Schwarz's criterion).
 
-fades  How many times likelier is a rate that falls to less than half, e^(-0.75 u), than one rate?  It is
-       asked apart from `even`, whose alternatives fall more steeply: a cache that fills at random keys
-       misses ever less, over minutes.  A few samples do not tell, hundreds do.
+fades  How many times likelier is a rate that falls to less than half, e^(-0.75 u), than one rate?  The
+       question is separate from `even`, whose alternatives fall more steeply: a cache that fills at
+       random keys misses ever less, over minutes.  A few samples do not show this, hundreds do.
 
-All count samples, so time is `Histories.exposure`: the interval of sampling may have moved.
+All questions count samples, so time is `Histories.exposure`: the sampling interval may change.
 
-Load comes in waves: births that scatter more than by chance count for fewer (`Histories.dispersion`).
+Load comes in waves: births that scatter more than by chance count as fewer (`Histories.dispersion`).
 
-Many sites are judged at once, and some grow by chance: `adjusted` has what is left of a probability then.
+Many sites are judged at once, and some grow by chance: `adjusted` corrects the probabilities for that.
 """
 
 from __future__ import annotations
@@ -47,10 +47,8 @@ from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
 _YOUTH, _COMPILING, _GROWN = 30.0, 600.0, 60.0  # seconds of a process's life
 _CHANGES = np.array((1.5, 3.0, 6.0, -1.5, -3.0, -6.0))  # of the rate: it falls, or rises
-_MILD = (
-    0.75  # of the rate: it falls to 47 %; half of the least of _CHANGES, which many samples tell from none
-)
-_LONGEST = 2.0  # mean lifetime, in times of the site's own: who lives longer stays, for all that can be seen
+_MILD = 0.75  # of the rate: it falls to 47 %; half of the least of _CHANGES, yet many samples show it
+_LONGEST = 2.0  # mean lifetime over the site's own time: a longer one cannot be told from staying
 _HAZARDS = np.geomspace(1 / (3 * _LONGEST), 60.0, 40)  # of a third of the site's time
 
 
@@ -76,15 +74,15 @@ def even(
 
 
 def fades(history: Histories, start: Boundaries, end: Boundaries | int) -> Floats:
-    """How many times likelier it is, by site, that survivors' rate falls mildly than that it stays."""
+    """By site, how many times likelier a mild fall of the survivors' rate is than a constant rate."""
     likelihood: Floats = _changing(history, start, end, np.array((_MILD,)))[:, 0]
     return likelihood
 
 
 def ends_at(history: Histories, start: Boundaries) -> Floats:
-    """What lives when births stop, by what lives now, if their rate falls on as it has since `start`.
+    """Live memory at the end of births over live memory now, if their rate goes on falling as since `start`.
 
-    Infinite where it does not fall.
+    Infinite if the rate does not fall.
     """
     changes = np.geomspace(0.05, 12.0, 100)
     means = 1 / changes - 1 / np.expm1(changes)  # of birth times, from 1/2 down
@@ -94,7 +92,7 @@ def ends_at(history: Histories, start: Boundaries) -> Floats:
 
 
 def _mean_birth(history: Histories, start: Boundaries, end: Boundaries | int) -> tuple[Floats, Floats]:
-    """Mean relative time (0 to 1) of survivors' births between two boundaries, and how many were sampled."""
+    """Mean relative time (0 to 1) of survivors' births between two boundaries, and the number sampled."""
     counts = np.diff(history.samples) * history.eras(start, end)
     count = counts.sum(axis=1)
     clock = history.exposure
@@ -104,7 +102,7 @@ def _mean_birth(history: Histories, start: Boundaries, end: Boundaries | int) ->
 
 
 def _changing(history: Histories, start: Boundaries, end: Boundaries | int, changes: Floats) -> Floats:
-    """Likelihoods of rates that change as e^(-cu), a row a site, a column a c; of one rate it is 1."""
+    """Likelihoods of rates that change as e^(-cu), a row per site, a column per c; one rate has 1."""
     mean, count = _mean_birth(history, start, end)
     worth = (count / history.dispersion(start, end))[:, None]
     uneven = worth * (np.log(changes / -np.expm1(-changes)) - changes * mean[:, None])
@@ -113,18 +111,18 @@ def _changing(history: Histories, start: Boundaries, end: Boundaries | int, chan
 
 
 def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
-    """Probability that old blocks stay, by site; `a` and `b` cut its time into thirds.  Needs snapshots."""
+    """Probability that old blocks stay, by site; `a`, `b` cut its time into thirds.  Needs snapshots."""
     if history.births is None:
         raise ValueError("without snapshots it is not known how many blocks were born")
     cuts = (history.first, a, b, np.full(len(a), history.end))
     thirds = list(pairwise(cuts))
     alive = np.array([history.sampled(start, end) for start, end in thirds])
     born = np.maximum([history.born_sampled(start, end) for start, end in thirds], alive)
-    # What is freed is freed in company, as it was born.
+    # Blocks that are born together are also freed together.
     worth = 1 / history.dispersion(history.first, b)
     old_alive, old_born = alive[:2].sum(axis=0), born[:2].sum(axis=0)
     youngest = _likelihood(alive[2], born[2], _part(alive[2], born[2]))
-    # Who was alive when the first third ended, and is no more.
+    # Blocks that were alive at the end of the first third and are freed now.
     gone = born[0] - alive[0]
     used = np.minimum(history.freed_samples(a), gone)
     leak = _likelihood(old_alive, old_born, _part(old_alive, old_born)) + youngest
@@ -144,7 +142,7 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     separate = sum(_likelihood(alive[i], born[i], _part(alive[i], born[i])) for i in range(2)) + youngest
     falls = _part(alive[0], born[0]) < _part(alive[1], born[1])
     seconds = [history.exposed(start, end) for start, end in thirds[:2]]
-    # A share falls also where there was more churn at first: then the rate of survivors does not.
+    # The share also falls if churn was higher at first, but then the rate of survivors does not fall.
     rate = alive[:2].sum(axis=0) / (seconds[0] + seconds[1])
     rates = sum(
         alive[i] * np.log(np.maximum(alive[i], 1e-9) / np.maximum(seconds[i] * rate, 1e-9)) for i in range(2)
@@ -159,9 +157,9 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
 
 
 def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
-    """Probabilities (of growth) after Benjamini and Hochberg's control over all that are tested.
+    """Probabilities (of growth) after Benjamini and Hochberg's control over all tested sites.
 
-    1 - q, q the least share of false ones among all that are at least as sure; unchanged elsewhere.
+    1 - q, with q the least share of false positives among all sites at least as sure; unchanged elsewhere.
     """
     numbers = np.flatnonzero(tested)
     order = numbers[np.argsort(-sure[numbers], kind="stable")]
@@ -174,14 +172,14 @@ def adjusted(sure: Floats, tested: NDArray[np.bool_]) -> Floats:
 def _survival(
     history: Histories, start: Boundaries, end: Boundaries | int, until: Boundaries | int
 ) -> Floats:
-    """The share of blocks born between two boundaries, as they were sampled, that live at a third one.
+    """The share of sampled blocks born between two boundaries that live at a third one.
 
-    A row a site, a column a hazard: e^(-hazard age), over each era its mean, over the eras by their exposure.
+    A row per site, a column per hazard: e^(-hazard age), its mean over each era, weighted by exposure.
     """
     weight = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
     lasts = np.broadcast_to(until, len(weight))
     share = np.empty((len(weight), len(_HAZARDS)))
-    # Thousands of sites share a few ages: each exponential is computed once.
+    # Thousands of sites share a few ages: this computes each exponential once.
     ages, of_site = np.unique(history.first * len(history.times) + lasts, return_inverse=True)
     for number, age in enumerate(ages.tolist()):
         first, last = divmod(age, len(history.times))
@@ -201,7 +199,7 @@ def _part(alive: Floats, born: Floats) -> Floats:
 
 
 def _likelihood(alive: Floats, born: Floats, share: Floats) -> Floats:
-    """Logarithm of the binomial likelihood, but for its constant."""
+    """Logarithm of the binomial likelihood without its constant."""
     likely = np.clip(share, 1e-12, 1 - 1e-12)
     result: Floats = alive * np.log(likely) + (born - alive) * np.log1p(-likely)
     return result

@@ -1,17 +1,17 @@
-"""What a recording can exclude: a leak of rate X, which the recording would have reported.
+"""The rate X that a recording excludes: a leak of rate X would have been reported.
 
 X is the larger of two rates, each at 95 %:
 
 a new site   Samples of a leak come by chance.  `site_verdicts` reports a site that freed nothing, at least as
-             "growing", if it has been known for SHORTEST seconds and if the last two thirds of its own time
-             have a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of samples
-             at which that happens in 95 of 100 recordings; X is that number, times the bytes that a sample
-             stands for, over the time.
-one there is What leaked in a part of the time is alive at the end: no more than the blocks that were born in
-             that part and survive.  For each site that is not reported, the least of four upper limits:
-             those of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
+             "growing", if the site is older than SHORTEST seconds and if the last two thirds of its own
+             time have a sample each and FEWEST_OF_LATE together.  `samples_needed` is the mean number of
+             samples at which 95 of 100 recordings report the site; X is that number, times the bytes
+             that a sample stands for, over the time.
+an old site  Blocks that leaked in a part of the time are alive at the end: they are at most the survivors
+             that were born in that part.  For each unreported site, the least of four upper limits: those
+             of the survivors of three parts of the time, and that of its net growth (`growth_limits`).
 
-X assumes a leak that runs through the whole recording at an even rate, in blocks of at most BLOCK_BYTES.
+X assumes a leak through the whole recording at an even rate, in blocks of at most BLOCK_BYTES.
 Larger blocks are rarer: a leak in blocks of s bytes may be `samples_needed` x s / seconds larger than X.
 """
 
@@ -29,22 +29,22 @@ from offheap.analysis.verdicts.site_history import Histories
 from offheap.analysis.verdicts.verdict_rules import FEWEST_OF_LATE, SHORTEST
 from offheap.quantities import format_duration, format_size, round_up_seconds
 
-PROBABILITY = 0.95  # with which a leak of X is reported
-# Bytes a second, used without a stated limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of
-# a minute or two under the default budget excludes that rate, even in a program that churns 100 MB/s.
+PROBABILITY = 0.95  # that a leak of X is reported
+# Bytes per second, the default limit: 4 MiB a minute fill 1 GiB within a working day.  A recording of
+# a minute or two under the default budget excludes this rate, even in a program that churns 100 MB/s.
 DEFAULT_LIMIT = (4 << 20) / 60
-# Without a bound on blocks time alone excludes nothing: a leak of one block of 1 GiB may still come.
+# Without a bound on block sizes no recording excludes a leak: one block of 1 GiB may still come.
 BLOCK_BYTES = 4096.0
-# Parts of the time, as shares, in which survivors are counted.  What is loaded at the start is in the first;
-# what is merely in use as the recording ends is in the last sixteenth, which none has, and then in the third.
+# Parts of the time, as shares, in which survivors are counted.  Data loaded at the start is in the first.
+# Blocks in use at the end are in the last sixteenth, which no part has, and then in the third part.
 _PARTS = ((0.0, 1 / 3), (1 / 3, 0.8), (2 / 3, 0.94))
-# The least of four upper limits counts, so each takes a quarter of the error probability.
+# The least of four upper limits counts, so each has a quarter of the error probability.
 _DOUBT = (1 - PROBABILITY) / 4
 _NORMAL = 2.2414  # quantile of 1 - _DOUBT
 _NORMAL_95 = 1.96  # of the limits that `site_verdicts` gives
-# The shortest run that a gate is planned for: tests and short soaks run for longer.
+# The shortest run for which a gate is planned: tests and short soaks are longer.
 EXPECTED_SECONDS = 20.0
-# A few old blocks raise the rate that an existing site may hide: plan for half the limit.
+# A few old blocks raise the rate that an existing site may hide: the plan is for half the limit.
 _MARGIN = 2.0
 # Bytes.  At 1 GB/s that is 16,000 samples a second, some 2 % of a CPU: a coarser interval saves nothing.
 _COARSEST = 64 << 10
@@ -55,10 +55,10 @@ _STEPS = 400  # of the integral over the time of a leak's first sample
 class Power:
     """Rates in bytes a second.
 
-    new_site        that a leak at a stack of its own must have; infinite: too short for any verdict
-    existing_site   that a leak at a stack that is there might have
-    seconds         that were recorded
-    interval_bytes  mean, of the size class that was sampled most rarely; 0: exact
+    new_site        least rate of a leak that is reported at a new stack; infinite: too short for any verdict
+    existing_site   highest rate of a leak that an existing stack may hide
+    seconds         length of the recording
+    interval_bytes  mean, of the size class with the coarsest sampling; 0: exact
     """
 
     new_site: float
@@ -72,14 +72,14 @@ class Power:
         return max(self.new_site, self.existing_site)
 
     def excludes(self, limit: float) -> bool:
-        """Whether no leak of this rate would have gone unreported."""
+        """Whether the recording would have reported every leak of this rate."""
         return self.bytes_per_second <= limit
 
     def seconds_for(self, limit: float) -> float:
-        """How long a recording has to be for X to fall to `limit`, if no more stays than has.
+        """The length of a recording at which X falls to `limit`, if no more memory stays than now.
 
-        The samples needed, what may hide between samples and what is held stay as they are, and the time that
-        all of them are divided by grows.
+        The samples needed, the bytes that may hide between samples and the live bytes stay the same; only the
+        time that divides them grows.
         """
         if limit <= 0:
             return math.inf
@@ -88,19 +88,19 @@ class Power:
 
 
 def new_site_limit(seconds: float, interval_bytes: float) -> float:
-    """The least rate at which a leak at a stack of its own is reported with 95 %."""
+    """The least rate at which a leak at a new stack is reported with 95 %."""
     needed = samples_needed(seconds)
     return needed * bytes_per_sample(interval_bytes) / seconds if math.isfinite(needed) else math.inf
 
 
 def bytes_per_sample(interval_bytes: float, block_bytes: float = BLOCK_BYTES) -> float:
-    """What one sampled block stands for: s / (1 - e^(-s/interval)), s itself in an exact recording."""
+    """The bytes that a sampled block stands for: s / (1 - e^(-s/interval)), s in an exact recording."""
     return block_bytes / -math.expm1(-block_bytes / interval_bytes) if interval_bytes > 0 else block_bytes
 
 
 @cache
 def samples_needed(seconds: float) -> float:
-    """The mean number of samples of a leak of which a recording of that length reports 95 in 100."""
+    """The mean number of samples of a leak at which 95 of 100 recordings of this length report the leak."""
     if seconds <= SHORTEST:
         return math.inf
     low, high = 0.0, 1.0
@@ -115,10 +115,10 @@ def samples_needed(seconds: float) -> float:
 
 
 def reported(samples: float, seconds: float) -> float:
-    """The probability that a leak of which so many samples are expected is reported.
+    """The probability that a leak with this expected number of samples is reported.
 
-    The first comes after the share u of the time, with the density n e^(-nu); from then on the site's own
-    time runs, in thirds.
+    The first sample comes after the share u of the time, with the density n e^(-nu); there the site's own
+    time begins, which is cut into thirds.
     """
     latest = 1 - SHORTEST / seconds
     u = (np.arange(_STEPS) + 0.5) / _STEPS * latest
@@ -131,12 +131,12 @@ def reported(samples: float, seconds: float) -> float:
 
 
 def interval_for(limit: float, seconds: float) -> float:
-    """The coarsest mean interval that excludes `limit` after so many seconds; 0: it takes an exact recording.
+    """The coarsest mean interval that excludes `limit` after `seconds`; 0: only an exact recording does.
 
-    An interval below BLOCK_BYTES is none: to such blocks X is hardly smaller than in an exact recording.
+    An interval below BLOCK_BYTES becomes 0: for such blocks its X is nearly that of an exact recording.
     """
     bytes_each = limit * seconds / samples_needed(seconds)
-    # A sample of blocks that are small beside the interval stands for the interval and half a block.
+    # A sample of blocks much smaller than the interval stands for the interval and half a block.
     interval = bytes_each - BLOCK_BYTES / 2
     return float(2 ** int(math.log2(interval))) if interval >= BLOCK_BYTES else 0.0
 
@@ -150,9 +150,9 @@ class Precision:
 
 
 def precision(limit: float, seconds: float | None = None) -> Precision:
-    """How finely a program has to be recorded so that a gate at `limit` is decided after `seconds`.
+    """The sampling interval with which a gate at `limit` is decided after `seconds`.
 
-    seconds: None where it is not known how long the program runs
+    seconds: None if the run time of the program is unknown
     """
     expected = EXPECTED_SECONDS if seconds is None else seconds
     interval = min(round(interval_for(limit / _MARGIN, expected)), _COARSEST)
@@ -165,9 +165,9 @@ def precision(limit: float, seconds: float | None = None) -> Precision:
 
 
 def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Floats:
-    """By site, the rate of a leak that may be hidden in it: the least of four upper limits, together at 95 %.
+    """By site, the rate of a leak that the site may hide: the least of four upper limits, together at 95 %.
 
-    growth: bytes a second, as judged
+    growth: bytes per second, as judged
     """
     unseen = _unseen(sites)
     limits = growth.estimate + (growth.high - growth.estimate) * _NORMAL / _NORMAL_95
@@ -182,9 +182,9 @@ def growth_limits(sites: SiteTable, history: Histories, growth: Estimates) -> Fl
 
 
 def _unseen(sites: SiteTable) -> Floats:
-    """By site, the bytes that may be in blocks of which not one was sampled, of the worst of its stacks.
+    """By site, the bytes of blocks that may all have escaped the sampling, at the worst of its stacks.
 
-    n blocks of s bytes all escape with e^(-n s/interval).
+    n blocks of s bytes all escape with probability e^(-n s/interval).
     """
     latest = latest_rows(sites.recording)
     stacks = np.flatnonzero(latest >= 0)

@@ -14,19 +14,19 @@ from offheap.analysis.verdicts.site_rates import NORMAL_95
 
 Bools = NDArray[np.bool_]
 
-# Prior odds, of sites that pass the other rules: most caches slow down more than mildly.
+# Prior odds for sites that pass the other rules: most caches slow down more than mildly.
 LEAKS_TO_CACHES = 4.0
 FEWEST_SURVIVORS = 5  # sampled, born in the first two thirds: fewer may be chance
 _ONE_SIDED_95 = 1.64  # standard deviations
-_STARTED = 10.0  # seconds of a process's life: most of what it needs to start up is there
-# Times likelier that births fall than that they do not: "strong" in Jeffreys' scale of evidence, and
-# "substantial" in the last two thirds, which have fewer samples.
+_STARTED = 10.0  # seconds of a process's life: most memory of the start-up is allocated by then
+# Likelihood of falling births over that of constant births: "strong" in Jeffreys' scale of evidence, and
+# "substantial" for the last two thirds, which have fewer samples.
 _FADES, _FADES_LATE = 10.0, 3.0
-# Shares of births: what was freed in the first two thirds of the time, and since: then evictions begin.
+# Shares of births that were freed in the first two thirds of the time, and since: evictions begin there.
 _NONE_YET, _EVICTED = 0.02, 0.1
-_ALIKE = 0.5  # of the share that stayed of later births: as large, with few of both
-_FEWEST_CROWDED = 4  # samples: of fewer no part of the time is crowded
-_FLAT = 0.2  # of live bytes in the site's time: growth below that changes little
+_ALIKE = 0.5  # of the share of later births that stayed: above it the early share counts as equal
+_FEWEST_CROWDED = 4  # samples: with fewer no part of the time is crowded
+_FLAT = 0.2  # of live bytes in the site's time: growth below this share changes little
 _MOST_SURE = 0.99
 
 
@@ -39,12 +39,12 @@ def fades(before: Estimates, after: Estimates, share: float) -> Bools:
 
 
 def ratio(before: Floats, after: Floats) -> Floats:
-    """How many times `before` it is; infinite where there was nothing before."""
+    """`after` over `before`; infinite if `before` is 0."""
     return np.where(before > 0, after / np.where(before > 0, before, 1.0), np.inf)
 
 
 def share(part: Floats, whole: Floats) -> Floats:
-    """From 0 to 1; 0 of nothing."""
+    """`part` over `whole`, from 0 to 1; 0 if `whole` is 0."""
     return np.where(whole > 0, np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0), 0.0)
 
 
@@ -59,7 +59,7 @@ def above_zero(estimate: Floats, low: Floats) -> Floats:
 
 
 def flat(growth: Estimates, live: Estimates, seconds: Floats) -> Floats:
-    """How sure it is that growth stays under a fifth of what is live, over the site's own time."""
+    """The probability that growth over the site's own time is under a fifth of its live bytes."""
     limit = _FLAT * live.estimate / np.maximum(seconds, 1e-9)
     return np.minimum(above_zero(limit - growth.estimate, limit - growth.high), _MOST_SURE)
 
@@ -67,8 +67,8 @@ def flat(growth: Estimates, live: Estimates, seconds: Floats) -> Floats:
 def fills(history: Histories, a: Boundaries, age: float) -> Bools:
     """Whether births fall, mildly but surely.
 
-    If the process started up meanwhile, they must do so in the last two thirds as well: a leak after a
-    start-up falls before these.
+    If the recording includes the process's start-up, births must fall in the last two thirds as well: a leak
+    after a start-up falls only before these.
     """
     whole = evidence.fades(history, history.first, history.end)
     late = evidence.fades(history, a, history.end)
@@ -79,7 +79,7 @@ def fills(history: Histories, a: Boundaries, age: float) -> Bools:
 
 
 def begins_to_free(history: Histories, b: Boundaries) -> Bools:
-    """Whether it freed nothing in its first two thirds, and frees what is old since: a cache that is full."""
+    """Whether a site freed nothing in its first two thirds and then frees old blocks: a full cache."""
     if history.live is None:
         return np.zeros(len(b), np.bool_)
     born, freed = history.born_sampled(history.first, b), history.freed_samples(b)
@@ -93,7 +93,7 @@ def begins_to_free(history: Histories, b: Boundaries) -> Bools:
 
 
 def few_from_the_start(history: Histories, a: Boundaries, b: Boundaries) -> Bools:
-    """Whether few survivors of the first third mean few births: as large a share of them as later stayed."""
+    """Whether few survivors of the first third mean few births: the same share of births stayed as later."""
     early, middle = history.sampled(history.first, a), history.sampled(a, b)
     born_early, born_middle = history.born_sampled(history.first, a), history.born_sampled(a, b)
     alike = early * born_middle >= _ALIKE * middle * born_early
@@ -102,7 +102,7 @@ def few_from_the_start(history: Histories, a: Boundaries, b: Boundaries) -> Bool
 
 
 def crowded(early: Floats, samples: Floats, third: Floats, deviations: Floats) -> Bools:
-    """Whether the first third, a share of the time, has more samples than chance puts there, by so many
+    """Whether the first third (`third`: its share of the time) has more samples than by chance, by so many
     standard deviations."""
     chance = np.sqrt(samples * third * (1 - third))
     result: Bools = (samples >= _FEWEST_CROWDED) & (early - samples * third > deviations * chance)
@@ -110,9 +110,9 @@ def crowded(early: Floats, samples: Floats, third: Floats, deviations: Floats) -
 
 
 def populated(history: Histories, start: Boundaries, end: Boundaries) -> Floats:
-    """The share of eras that left survivors, of those that were expected to with the samples there are."""
+    """Eras with survivors over the number expected for this number of samples."""
     samples = history.sampled(start, end)
-    # n samples thrown at random fill an era that has the share q of the time with 1 - (1 - q)^n.
+    # n random samples fill an era with the share q of the time with probability 1 - (1 - q)^n.
     parts = np.diff(history.exposure) * history.eras(start, end) / history.exposed(start, end)[:, None]
     expected = (1 - (1 - np.minimum(parts, 1.0)) ** samples[:, None]).sum(axis=1)
     known = (end > start) & (samples > 0)

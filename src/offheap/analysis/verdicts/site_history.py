@@ -1,12 +1,12 @@
-"""What happened to each site over the recording: when its survivors were born, what was live when.
+"""The history of each site over the recording: births of its survivors, and live memory over time.
 
-Time is cut into eras at common boundaries.  For every site and era, of the blocks alive at the end:
-how much was born in it.  With snapshots also what was live at each boundary; the difference to the
-survivors born until then is what has been freed since, of which the sampled part is known exactly
-(the same sampled blocks), so its variance is the difference of the two variances.
+Boundaries common to all sites cut time into eras.  For every site and era, the history has the bytes born in
+the era and alive at the end.  With snapshots it also has the live bytes at each boundary; the difference to
+the survivors born until then was freed since.  The sampled part of the difference is known exactly (the
+same sampled blocks), so its variance is the difference of the two variances.
 
-Under a budget the sampling interval moves, and numbers of samples tell of it as much as of births.  So
-numbers of samples are set against `exposure`: time, as long as births in it are likely to be sampled.
+Under a budget the sampling interval changes, and numbers of samples depend on it as much as on births.  So
+numbers of samples are compared with `exposure`: time weighted by the probability that births are sampled.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from offheap.recording.model import Recording
 ERAS = 24
 _FEWEST_SNAPSHOTS = 5
 
-Boundaries = NDArray[np.int64]  # one a site
+Boundaries = NDArray[np.int64]  # one per site
 
 
 @dataclass(frozen=True)
 class Histories:
-    """All sites: tables of bytes, a row a site, a column a boundary (n + 1 of them between n eras).
+    """All sites: tables of bytes, a row per site, a column per boundary (n + 1 for n eras).
 
-    Methods take one boundary a site, or one for all, and give a value a site.
+    Methods take one boundary per site, or one for all, and return one value per site.
     """
 
     times: Floats  # of the boundaries: seconds since the start
     first: Boundaries  # the boundary before each site's first known allocation
     born: Floats  # live at the end and born until the boundary
-    seen: Floats  # of which sampled
+    seen: Floats  # the sampled part of `born`
     variance: Floats  # of `born`
     samples: Floats  # sampled blocks in `born`
     live: Floats | None  # live at the boundary; None without snapshots
     live_variance: Floats | None
     births: Floats | None  # sampled blocks born until the boundary, alive or not; None without snapshots
-    exposure: Floats  # seconds until the boundary, each weighed by how finely the site was sampled in it
+    exposure: Floats  # seconds until the boundary, weighted by how finely the site was sampled
     interval_bytes: int
     block_bytes: Floats  # a typical block of each site, 0 if none was sampled alive
 
@@ -67,7 +67,7 @@ class Histories:
         return result
 
     def exposed(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
-        """Seconds between two boundaries as births in them were sampled, never 0."""
+        """Exposure between two boundaries, never 0."""
         return np.maximum(self._between(self.exposure, start, end), 1e-9)
 
     def survivors(self, start: Boundaries | int, end: Boundaries | int) -> Estimates:
@@ -79,7 +79,7 @@ class Histories:
     def found(
         self, start: Boundaries | int, end: Boundaries | int, z: float = estimates.NORMAL_95
     ) -> Estimates:
-        """`survivors`, but 0 where none was sampled; `z`: the normal quantile of both ends."""
+        """`survivors`, but 0 if none was sampled; `z`: the normal quantile of both ends."""
         samples = self.sampled(start, end)
         seen = self._between(self.seen, start, end)
         unseen = np.maximum(self._between(self.born, start, end) - seen, 0.0)
@@ -91,11 +91,11 @@ class Histories:
         return self._between(self.samples, start, end)
 
     def mean_size(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
-        """Bytes of a sampled block of `survivors`, 0 where there is none."""
+        """Mean bytes of a sampled block of `survivors`, 0 if there is none."""
         return self._between(self.seen, start, end) / np.maximum(self.sampled(start, end), 1)
 
     def born_sampled(self, start: Boundaries | int, end: Boundaries | int) -> Floats:
-        """How many blocks born between two boundaries were sampled, whether they are alive or not."""
+        """Number of sampled blocks born between two boundaries, alive or not."""
         if self.births is None:
             raise ValueError("without snapshots it is not known how many blocks were born")
         return self._between(self.births, start, end)
@@ -116,15 +116,15 @@ class Histories:
         if self.interval_bytes:
             none |= variance <= 0
         zero = np.zeros(len(freed))
-        # None of the sampled ones; some of the others perhaps, but no more than there was.
+        # No sampled block was freed; others may have been, but no more than were alive.
         nothing = Estimates(zero, zero, np.minimum(self._hidden(), alive))
         return nothing.where(none, estimates.of_many_sums(zero, freed, variance, np.ones(len(freed))))
 
     def freed_samples(self, boundary: Boundaries | int) -> Floats:
-        """How many sampled blocks `freed_since` stands for, if they were as the survivors are."""
+        """Number of sampled blocks behind `freed_since`, if freed blocks are like the survivors."""
         freed = np.maximum(self.live_at(boundary) - self._column(self.born, boundary), 0.0)
         samples = np.maximum(self.samples[:, -1], 1)
-        # The coarser the sampling, the more bytes a sample stands for: then, and when survivors were born.
+        # Coarser sampling means more bytes per sample: before the boundary, and when survivors were born.
         then = self.seconds(self.first, boundary) / self.exposed(self.first, boundary)
         rarity = np.diff(self.times) / np.diff(self.exposure)
         survivors = (np.diff(self.samples) * rarity).sum(axis=1) / samples
@@ -138,15 +138,15 @@ class Histories:
     def scatter(self, start: Boundaries, end: Boundaries | int) -> tuple[Floats, NDArray[np.int64]]:
         """Standard error of growth in bytes per second, era by era, and how many eras there are.
 
-        Growth of live bytes, or of survivors without snapshots; 0 where there are fewer than two eras.
+        Growth of live bytes, or of survivors without snapshots; 0 with fewer than two eras.
         """
         return self._scatter(self.live if self.live is not None else self.born, start, end)
 
     def dispersion(self, start: Boundaries, end: Boundaries | int) -> Floats:
-        """What survivors' births scatter by, against what they would by chance; 1 at least.
+        """The scatter of survivors' births over their scatter by chance; at least 1.
 
-        The squares of the differences between the rates of neighbouring eras over what they are by chance.
-        Neighbours, because what rises or falls slowly is no scatter.
+        The squared differences between the rates of neighbouring eras, over their expectation by chance.
+        Neighbours, because a slow rise or fall is no scatter.
         """
         within = self.eras(start, end)
         rate = self.sampled(start, end) / self.exposed(start, end)
@@ -157,7 +157,7 @@ class Histories:
 
     @cached_property
     def _steps(self) -> Floats:
-        """The squares of `dispersion`, over what they are by chance at a rate of one."""
+        """The squares of `dispersion`, over their expectation by chance at a rate of one."""
         widths = np.diff(self.exposure)
         steps: Floats = np.diff(np.diff(self.samples) / widths) ** 2
         steps /= 1 / widths[:, 1:] + 1 / widths[:, :-1]
@@ -179,7 +179,7 @@ class Histories:
         return np.where(count < 2, 0.0, error), count
 
     def eras(self, start: Boundaries | int, end: Boundaries | int) -> NDArray[np.bool_]:
-        """Which eras lie between two boundaries: a row a site."""
+        """Which eras lie between two boundaries: a row per site."""
         era = np.arange(self.end)
         after = era >= np.broadcast_to(start, len(self.first))[:, None]
         before = era < np.broadcast_to(end, len(self.first))[:, None]
@@ -189,7 +189,7 @@ class Histories:
         return self._column(table, end) - self._column(table, start)
 
     def _column(self, table: Floats, boundary: Boundaries | int) -> Floats:
-        # For one boundary a column is many times as fast as a place in each row.
+        # For one boundary for all sites a column is many times as fast as an index into each row.
         if isinstance(boundary, int):
             return table[:, boundary]
         places = np.arange(0, table.size, table.shape[1]) + boundary
@@ -226,13 +226,13 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
     births: Floats | None = None
     if snapshots:
         at, at_variance, births, began = _at_boundaries(recording, grouping, times)
-        # The live set is newer than the last snapshot by the time it took to read: it is the end.
+        # The live set is read after the last snapshot, so it defines the end.
         at[:, -1], at_variance[:, -1] = total, variance.sum(axis=1)
         first = np.minimum(first, began)
     else:
         last = latest_rows(recording, times[-1])
         last = last[last >= 0]
-        # The oldest survivor is the site's beginning only if it frees nothing.
+        # The oldest survivor marks the site's beginning only if the site frees nothing.
         allocated = np.bincount(
             grouping.of_stack[recording.series["stack"][last]],
             weights=recording.series["allocated_bytes"][last],
@@ -264,8 +264,8 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
 def _exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block_bytes: Floats) -> Floats:
     """By site and boundary: `Histories.exposure`; `era` is that of each live block's birth.
 
-    A second of the era in which the site was sampled most finely counts whole, one of another era as the
-    probability there to that one's.
+    A second of the era with the finest sampling of the site counts in full; a second of another era counts
+    as the ratio of the sampling probabilities of both eras.
     """
     widths = np.broadcast_to(np.diff(times), (len(block_bytes), len(times) - 1))
     if recording.info.budget is not None:
@@ -283,12 +283,13 @@ def size_class(size: Floats) -> NDArray[np.int64]:
 
 
 def _intervals(recording: Recording, era: NDArray[np.int64], eras: int, classes: NDArray[np.int64]) -> Floats:
-    """The mean interval in each era (a column) of a size class (a row, as asked for).
+    """The mean interval in each era (column) of a size class (row, in the order of the request).
 
-    As survivors tell it, the eras without one as those beside; a class without survivors as all together.
+    The survivors show the intervals; eras without survivors take those of their neighbours, a class without
+    survivors takes those of all classes together.
     """
     live = recording.live
-    # Rounding hides the interval of blocks that are nearly sure to be sampled, and hardly matters to them.
+    # Rounding hides the interval of blocks that are nearly sure to be sampled; for them it hardly matters.
     told = live["probability"] < 0.99
     size = np.maximum(live["size"].astype(np.float64), 1.0)  # a block of 0 bytes is sampled as one of 1
     inverse = -np.log1p(-np.minimum(live["probability"], 0.99)) / size
@@ -312,17 +313,17 @@ def _intervals(recording: Recording, era: NDArray[np.int64], eras: int, classes:
 
 
 def by_snapshots(recording: Recording) -> bool:
-    """Whether what was live at the boundaries is known: there are snapshots enough."""
+    """Whether live bytes at the boundaries are known: there are enough snapshots."""
     return _boundaries(recording)[1]
 
 
 def _boundaries(recording: Recording) -> tuple[Floats, bool]:
     """Era boundaries from 0 to the end, and whether each is a snapshot.
 
-    At snapshots where there are enough of them: between two, what was live is not known.
+    With enough snapshots the boundaries are snapshots: live memory between two of them is unknown.
     """
     if recording.info.live_time > 0:
-        # Snapshots that are newer than the live set would make the births they lack look freed.
+        # With snapshots newer than the live set, births that the live set lacks would look freed.
         end = recording.info.live_time
     else:
         end = max(recording.info.duration_seconds, float(recording.process["time"].max(initial=0.0)))
@@ -346,7 +347,7 @@ def _at_boundaries(
     series = recording.series
     count = len(grouping.members)
     live, variance, births = (np.zeros((count, len(times))) for _ in range(3))
-    # A column by itself is packed: rows picked at random from the whole cost a cache miss each.
+    # A separate column is contiguous: random rows of the whole array cost a cache miss each.
     columns = [
         (table, np.ascontiguousarray(series[name]))
         for table, name in ((live, "live_bytes"), (variance, "live_bytes_variance"), (births, "samples"))

@@ -1,9 +1,9 @@
-"""How fast a site grows: over the last two thirds of its time, and in each third.
+"""The growth rate of a site: over the last two thirds of its time, and in each third.
 
-With snapshots that is net growth: bytes born since and alive, less bytes freed since.  Without (a bare live
-file) it is the rate at which survivors were born, the youngest fifth left out because it holds what is
-merely in use.  Each 95 % interval is the wider of what sampling explains and what the scatter between eras
-explains.
+With snapshots it is net growth: bytes born since and alive, less bytes freed since.  Without snapshots (a
+bare live file) it is the rate of survivors' births, without the youngest fifth, which holds blocks that are
+merely in use.  Each 95 % interval is the wider of two: the one from sampling and the one from the scatter
+between eras.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offheap.analysis.statistics import student
 from offheap.analysis.statistics.estimates import Estimates, Floats
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 
-IN_USE = 0.8  # of a site's time: what was born since may be merely in use
+IN_USE = 0.8  # of a site's time: blocks born later may be merely in use
 NORMAL_95 = 1.96  # standard deviations, of a two-sided 95 % interval
 
 
@@ -26,9 +26,8 @@ class Rates:
     """By site number, bytes per second.
 
     growth  over the last two thirds
-    grown   what live bytes were seen to grow by: of a site that freed nothing without the chance by which
-            births come
-    first, middle, last  what each third left: net growth with snapshots, survivors without
+    grown   observed growth of live bytes: for a site that freed nothing, without the randomness of births
+    first, middle, last  rate of each third: net growth with snapshots, survivors without
     """
 
     growth: Estimates
@@ -39,13 +38,13 @@ class Rates:
 
 
 def rates(history: Histories, a: Boundaries, b: Boundaries) -> Rates:
-    """`a`, `b`: where the first and the middle third of each site's time end."""
+    """`a`, `b`: the ends of the first and the middle third of each site's time."""
     growth = _growth(history, a)
     return Rates(growth, _grown(history, growth, a), *_thirds(history, a, b))
 
 
 def seen(history: Histories, amount: Estimates, start: Boundaries, end: Boundaries | int) -> Estimates:
-    """A rate of blocks that stay, as sampled: one block more or less is chance, where time is cut."""
+    """The observed rate of blocks that stay: one block more or less is chance, at the cuts in time."""
     seconds = np.maximum(history.seconds(start, end), 1e-9)
     edge = history.mean_size(start, end) / seconds
     return amount.over(seconds).within(edge, edge)
@@ -74,7 +73,7 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
     error, steps = history.scatter(start, end)
     scatter = error * np.where(steps > 1, student.quantiles(steps - 1), 0.0)  # one step has no scatter
     if history.live is not None:
-        # A site that freed nothing grows by its births alone: what they vary by is known, and needs
+        # A site that freed nothing grows by its births alone: their variance is known, and needs
         # neither many snapshots nor Student's wide margin for few.
         nothing_freed = history.freed_since(start).estimate == 0
         scatter = np.where(nothing_freed, _births_error(history, rate, start, end), scatter)
@@ -82,7 +81,7 @@ def _rate(history: Histories, amount: Estimates, start: Boundaries, end: Boundar
 
 
 def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: Boundaries | int) -> Floats:
-    """Half a 95 % interval of a rate of survivors, by how many there are and how unevenly they came."""
+    """Half a 95 % interval of a rate of survivors, from their number and the unevenness of their births."""
     samples = history.sampled(start, end) / history.dispersion(start, end)
     error: Floats = NORMAL_95 * np.abs(rate.estimate) / np.sqrt(np.maximum(samples, 1))
     return error
@@ -90,7 +89,7 @@ def _births_error(history: Histories, rate: Estimates, start: Boundaries, end: B
 
 def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates, Estimates, Estimates]:
     def rate(amount: Estimates, start: Boundaries, stop: Boundaries | int) -> Estimates:
-        # Births come by chance too: n of them vary by sqrt(n) even where every block is recorded.
+        # Births are random too: n of them vary by sqrt(n) even in an exact recording.
         chance = NORMAL_95 * np.abs(amount.estimate) / np.sqrt(np.maximum(history.sampled(start, stop), 1))
         return amount.within(chance, chance).over(np.maximum(history.seconds(start, stop), 1e-9))
 
@@ -100,7 +99,7 @@ def _thirds(history: Histories, a: Boundaries, b: Boundaries) -> tuple[Estimates
         return first, rate(history.survivors(a, b), a, b), rate(history.survivors(b, late), b, late)
     net = history.net(a)
     middle = history.live_at(b) - history.live_at(a)
-    # What freed in both halves is in both: half of the variance each, nearly.
+    # Frees are in both halves: each has nearly half of the variance.
     below, above = (net.estimate - net.low) * math.sqrt(0.5), (net.high - net.estimate) * math.sqrt(0.5)
     return (
         first,

@@ -3,14 +3,14 @@
 Over a site's own time (from its first allocation to the end), with thirds and eras cut by `site_history`:
 
 growth       over the last two thirds: bytes born since and alive, less bytes freed since (`site_rates`).
-survivors    blocks alive at the end, by birth.  A leak leaves some from every era; what is only in
-             use leaves young ones; what came at the start leaves old ones (`survivor_layer`).
+survivors    blocks alive at the end, by birth.  A leak leaves survivors of every era; blocks merely in
+             use are young; blocks from the start are old (`survivor_layer`).
 evidence     do births go on at one rate, do old blocks stay: `evidence` has both probabilities.
-slowing      the last third grew less than 0.6 of what the middle third grew, beyond chance; or births fall,
-             mildly but surely; or old blocks begin to be freed (`signs`).
-collections  what Java objects may own is judged by what has been through a collection: `collected`.
+slowing      the last third grew less than 0.6 of the middle third's growth, beyond chance; or births fall,
+             mildly but surely; or the site begins to free old blocks (`signs`).
+collections  memory that Java objects may own is judged by the blocks that met a collection: `collected`.
 
-`verdict_rules` has the rules in their order, `verdict_reasons` what they lead to; here is how sure that is.
+`verdict_rules` has the rules in their order, `verdict_reasons` the results; this module adds the confidence.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from offheap.analysis.verdicts.verdict_rules import Growing, Question, growing, 
 
 Bools = NDArray[np.bool_]
 
-_FILLING = 2.0  # seconds; over the age of a process: the doubt that what grows in it is merely being filled
-# What grows in a straight line may be a cache far from its bound, however long the process has run: so much
-# doubt there is about a site that has been known for a minute or less; later, less in proportion.  A cache
+_FILLING = 2.0  # seconds; divided by a process's age: the doubt that growing memory is merely being filled
+# Memory that grows in a straight line may be a cache far from its bound, at any age of the process.  This is
+# the doubt about a site that is known for a minute or less; it falls in inverse proportion later: a cache
 # that takes minutes to fill is as likely to take ten times as long.
 _CACHE_DOUBT, _CACHE_SECONDS = 0.1, 60.0
-_MOST_SURE = 0.99  # a program may always do something else tomorrow
-_MOST_SURE_OF_FEW = 0.95  # that collections free a site, by what they freed of it
-# The kinds of growth that are no leak are said with less confidence than that it grows at all.
+_MOST_SURE = 0.99  # a program may always behave differently later
+_MOST_SURE_OF_FEW = 0.95  # that collections free a site, by the blocks that they freed
+# The kinds of growth that are no leak have less confidence than growth itself.
 _START_UP, _OTHERWISE = 0.8, 0.9
 
 
@@ -48,9 +48,9 @@ def judge(
     """Every site.
 
     by_jvm       whether HotSpot itself wanted the memory
-    unasked      whether it did so on a thread of its own, not because of what a Java method did
-    seen         what is known of collections
-    age          seconds, of the process
+    unasked      whether HotSpot wanted it on its own thread, without a request of a Java method
+    seen         the evidence of collections
+    age          of the process, in seconds
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return _judge(sites, history, by_jvm, unasked, seen, age)
@@ -82,9 +82,9 @@ def _judge(
         nothing.where(reason == Reason.NOTHING_LIVE, kept.growth.where(of_kept, value))
         for value in (course.rates.growth, course.rates.grown)
     )
-    # A straight line does not tell how far the bound of a cache is.
+    # A straight line does not show how far the bound of a cache is.
     cache = 1 - _CACHE_DOUBT * np.minimum(1.0, _CACHE_SECONDS / np.maximum(asked.seconds, 1e-9))
-    # What has grown for as long as there is the process, and no longer, may be about to be full.
+    # Memory that has grown since the start of a young process may soon be full.
     of_age = np.clip(1 - _FILLING / max(age, _FILLING), LIKELY, _MOST_SURE)
     most_sure = np.minimum.reduce((np.full(len(reason), of_age), cache, seen.most_sure))
     return Judgements(
@@ -112,7 +112,7 @@ def _confidence(
 ) -> Floats:
     """How sure each verdict is.
 
-    `most_sure`: that what goes on as it does is a leak; `flat`: as of `verdict_rules.reasons`.
+    `most_sure`: the highest confidence of a leak; `flat`: as in `verdict_rules.reasons`.
     """
     history, sites, kept, course = asked.history, asked.sites, asked.kept, asked.course
     of_kept = np.isin(reason, (Reason.SURVIVES, Reason.SOME_SURVIVES))
@@ -122,7 +122,7 @@ def _confidence(
         evidence.fades(history, history.first, history.end), evidence.fades(history, asked.a, history.end)
     )
     steady = np.where(course.layered | of_kept, 1.0, LEAKS_TO_CACHES / (LEAKS_TO_CACHES + falls))
-    # Laplace's rule of succession: none of so many old survivors was freed.
+    # Laplace's rule of succession: none of this many old survivors was freed.
     stays = 1 - 1 / (found.survivors + 2)
     return np.select(
         [
@@ -138,7 +138,7 @@ def _confidence(
             np.minimum.reduce((found.sure, goes_on, steady, stays, most_sure)),
             _START_UP * found.sure,
             flat,
-            # Hardly any of n blocks that met a collection stayed: the same rule.
+            # The same rule: hardly any of n blocks that met a collection stayed.
             np.minimum(1 - 1 / (asked.samples + 2), _MOST_SURE_OF_FEW),
             0.0,
         ],

@@ -1,9 +1,9 @@
-"""Which memory below Java has been through a garbage collection.
+"""Tells which memory below Java has been through a garbage collection.
 
-A Java object that nobody needs keeps its memory until it is collected, whatever frees it then: a Cleaner, a
-finalizer, a PhantomReference of any class.  Until then its blocks look like those of a leak.  What was born
-before a collection and is alive at the end went through it: its objects were in use, or had become old before
-they were dropped, and wait for a collection of the old generation; or no object owns it.
+An unreachable Java object keeps its memory until a collection, after which a Cleaner, a finalizer or a
+PhantomReference of any class frees it.  Until then its blocks look like those of a leak.  Blocks that were
+born before a collection and are alive at the end survived it: their objects were in use, or became old before
+the program dropped them and wait for a collection of the old generation; or no object owns the blocks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from offheap.analysis.statistics.estimates import Floats
 from offheap.recording.model import CollectionKind, Collections, Recording
 
 _FEWEST = 5  # sampled blocks
-CLOCK_SECONDS = 0.1  # by which the JVM's clock and ours may differ
-_SHARE = 0.1  # of a site's sampled live blocks: not only what it took at the start, and keeps
-# The collector only finds what is unreachable: the memory is freed by threads that run after it.
+CLOCK_SECONDS = 0.1  # by which the JVM's clock and the recorder's may differ
+_SHARE = 0.1  # of a site's sampled live blocks: more than the blocks that it took at the start and keeps
+# The collector only finds unreachable objects: threads that run after it free their memory.
 SETTLE_SECONDS = 1.0
 
 Bools = NDArray[np.bool_]
@@ -27,10 +27,10 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Survival:
-    """Collections while a recording ran, and by site whether its live blocks have been through them.
+    """Collections during a recording, and by site whether its live blocks have been through them.
 
     count, count_old  collections of any kind; of the old generation or of the whole heap
-    any, old          by site
+    any, old          by site, for the same two kinds
     """
 
     count: int
@@ -40,7 +40,7 @@ class Survival:
 
 
 def survival(recording: Recording, of_stack: NDArray[np.int64], sites: int) -> Survival | None:
-    """None where nobody counted: a bare live file, a JVM without hsperfdata, fewer than two looks.
+    """None without counts: a bare live file, a JVM without hsperfdata, fewer than two readings.
 
     `of_stack`: the number of each stack's site.
     """
@@ -65,20 +65,20 @@ def survival(recording: Recording, of_stack: NDArray[np.int64], sites: int) -> S
 
 
 def end_of(recording: Recording) -> float:
-    """When the live set was taken, seconds since the start."""
+    """Time of the live set, in seconds since the start."""
     return recording.info.live_time or recording.info.duration_seconds
 
 
 def whole(ran: Collections) -> Bools:
-    """Which of them go over the old generation, too."""
+    """Which of these collections include the old generation."""
     return np.array([kind != "young" for kind in ran.kinds], np.bool_)
 
 
 def passed(ran: Collections, end: float) -> Floats:
-    """By row, the time before which a block must have been born to have met it; -inf: none has, by the end.
+    """By row, the time before which a block is born that met the collection by the end; -inf: none has.
 
-    What it frees is freed soon after: of one that ended just before the end nothing is known yet.  A cycle
-    beside the program finds what was unreachable when it began, which G1 does with a young collection.
+    The frees come soon after a collection: one that ended just before the end shows nothing yet.  A
+    concurrent cycle finds the objects that were unreachable at its begin, in G1 a young collection.
     """
     begun = ran.begun.copy()
     young = np.array([kind == "young" for kind in ran.kinds], np.bool_)
@@ -91,7 +91,7 @@ def passed(ran: Collections, end: float) -> Floats:
 
 
 def collections(recording: Recording) -> Collections | None:
-    """As the recorder followed them, else as the looks at the JVM's counters tell: between which two."""
+    """The collections that the recorder followed; else those between two readings of the JVM's counters."""
     return recording.collections or _between_looks(recording)
 
 
@@ -110,7 +110,7 @@ def _between_looks(recording: Recording) -> Collections | None:
     for look, (new, new_old) in enumerate(zip(*more, strict=True)):
         before, now = float(times[look]), float(times[look + 1])
         if new_old > 0:
-            # It is not known when, so it was as soon as the look before was over.
+            # The time is unknown; the earliest possible one is right after the reading before.
             rows.append(("full", before + CLOCK_SECONDS, now, int(new_old)))
         if new > new_old:
             began = now - float(ago[look + 1])

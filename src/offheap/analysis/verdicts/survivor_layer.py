@@ -1,7 +1,7 @@
-"""What stays beneath the churn of a site: its survivors, born at one rate, of all ages.
+"""The layer of survivors beneath the churn of a site: born at one rate, of all ages.
 
-Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.  Where the layer
-tells more than net growth does and fits it, the layer is the growth.
+Heavy churn drowns the net growth of its site, not the even layer of survivors beneath it.  If the layer is
+more precise than net growth and agrees with it, the layer is the growth.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from offheap.analysis.verdicts.site_rates import IN_USE, Rates, seen
 
 Bools = NDArray[np.bool_]
 
-LIKELY = 0.5  # that it goes on as it does
-STRAIGHT = 0.7  # of a third's rate in the next: less is no straight line
-_CHURNS = 5.0  # times what is live was allocated: four fifths and more are freed again
-_LIFETIMES = 20  # mean lifetimes: of exponential ones hardly any block lives longer
-_LAST_IN_USE = 0.94  # of a site's time: what was born since may be in use, however short lives are
+LIKELY = 0.5  # probability that growth goes on unchanged
+STRAIGHT = 0.7  # of a third's rate in the next third: less is no straight line
+_CHURNS = 5.0  # allocated over live bytes: the site frees four fifths or more
+_LIFETIMES = 20  # mean lifetimes: with an exponential distribution hardly any block lives longer
+_LAST_IN_USE = 0.94  # of a site's time: blocks born later may be in use, at any length of life
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """By site number: the rates, those of the layer where it is the growth, and whether they go on.
+    """By site number: the rates, from the layer if it is the growth, and whether they go on.
 
     goes_on  the probability that births go on and old blocks stay
-    dies     whether old blocks are likely to die, by those that have
+    dies     whether old blocks are likely to die, judged by those that died
     layered  whether the rates are the layer's
     sign     of the layer: the probability that there is one
     bends    whether the thirds are no straight line
@@ -57,11 +57,11 @@ def course(
     unasked: Bools,
     age: float,
 ) -> Course:
-    """The rates that tell most about each site.
+    """The most precise rates of each site.
 
     net              as `site_rates` has them
-    a, b             where the first and the middle third of each site's time end
-    live, allocated  bytes: at the end, and ever
+    a, b             the ends of the first and the middle third of each site's time
+    live, allocated  bytes: live at the end, and allocated in total
     unasked, age     as of `site_verdicts.judge`
     """
     bends = _bends(net.first.estimate, net.middle.estimate, net.last.estimate)
@@ -81,11 +81,11 @@ def course(
     until = np.where(drowned, used, end)
     even = np.maximum(
         evidence.even(history, a, until, unasked, age=age),
-        # What starts up has more at first than it leaks; for all others that is a third more samples.
+        # A start-up allocates more at first than it leaks; for all others the first third adds samples.
         evidence.even(history, history.first, until, unasked, age=age),
     )
     goes_on = np.minimum(stays, even)
-    # The last third has half of what growth is measured over: its error by chance is sqrt(2) of that.
+    # The last third is half of the time that growth covers: its error by chance is sqrt(2) times as large.
     chance = np.hypot(math.sqrt(2) * (growth.high - growth.estimate), layer.estimate - layer.low)
     lately = net.last.estimate + chance >= layer.estimate
     layered = drowned & ordered & (goes_on > LIKELY) & fits & lately
@@ -114,9 +114,9 @@ def _bends(first: Floats, middle: Floats, last: Floats) -> Bools:
 
 
 def _in_use(history: Histories, allocated: Estimates) -> Boundaries:
-    """The boundary from which on blocks may be merely in use: the youngest fifth, or less if lives are short.
+    """The boundary after which blocks may be merely in use: the youngest fifth, or less if lives are short.
 
-    What is live over what is allocated in a second is the mean lifetime (Little's law); twenty are enough.
+    Live bytes over bytes allocated per second are the mean lifetime (Little's law); twenty are enough.
     """
     assert history.live is not None
     part = history.live.mean(axis=1) / np.maximum(allocated.estimate, 1.0)  # of the site's time
@@ -126,13 +126,13 @@ def _in_use(history: Histories, allocated: Estimates) -> Boundaries:
 def _layer(
     history: Histories, a: Boundaries, b: Boundaries, late: Boundaries
 ) -> tuple[Estimates, tuple[Floats, Floats, Floats], Bools]:
-    """The rate at which survivors were born until `late`, each third's, and whether all ages have it."""
+    """The rate of survivors' births until `late`, that of each third, and whether all ages have survivors."""
     one, two, three = (
         history.survivors(start, end).estimate / np.maximum(history.seconds(start, end), 1e-9)
         for start, end in ((history.first, a), (a, b), (b, late))
     )
     layer = history.survivors(a, late).over(np.maximum(history.seconds(a, late), 1e-9))
-    # Some of a few samples are sure, unlike by the normal limits of `site_rates`.
+    # Poisson limits stay above zero for a few samples, unlike the normal limits of `site_rates`.
     count = np.maximum(history.sampled(a, late) / history.dispersion(a, late), 1.0)
     low, high = poisson_limits(count)
     each = layer.estimate / count

@@ -1,4 +1,4 @@
-"""Why a site got its verdict, and the figures behind it: what `site_verdicts.judge` returns."""
+"""The reason of a site's verdict and the figures behind it, as `site_verdicts.judge` returns them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 class Reason(IntEnum):
-    """Why a site got its verdict."""
+    """The reason of a site's verdict."""
 
     NOTHING_LIVE = 0
     SHORT = 1
@@ -79,7 +79,7 @@ class Judgements:
     seen: NDArray[np.int64]  # Reason
     confidence: Floats
     growth: Estimates  # bytes per second
-    grown: Estimates  # as `growth`; of a site that freed nothing without the chance by which births come
+    grown: Estimates  # as `growth`; for a site that freed nothing, without the randomness of births
     grows: Bools
     old: Estimates  # live bytes born before the last fifth
     seconds: Floats  # the site's own time
@@ -88,6 +88,6 @@ class Judgements:
     early_share: Floats  # of live bytes, born in the first third
     survivors: Floats  # sampled, born in the first two thirds
     samples: Floats  # sampled and alive
-    passed: Estimates  # live bytes that have met a collection, of a site that frees at collections
-    bound: Floats  # bytes that are live when births stop, if they become rarer as they have; else infinite
-    may_fill: Bools  # a leak, as far as can be seen; a cache that fills would look the same
+    passed: Estimates  # live bytes that have met a collection, for a site that frees at collections
+    bound: Floats  # live bytes at the end of births, if births go on falling; else infinite
+    may_fill: Bools  # looks like a leak, but a cache that fills looks the same

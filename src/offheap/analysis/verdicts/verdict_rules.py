@@ -20,43 +20,43 @@ from offheap.analysis.verdicts.verdict_reasons import Reason
 Bools = NDArray[np.bool_]
 
 SHORTEST = 3.0  # seconds of a site's own time: no verdict is possible on less
-FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are not called growth
-_FEWEST_OF_LAST = 2  # of these in the last third: a single one may be the last
+FEWEST_OF_LATE = 3  # sampled, born in the last two thirds and none freed: fewer are no growth
+_FEWEST_OF_LAST = 2  # of these in the last third: a single one may be the last one
 _FEWEST_VISIBLE = 2  # survivors: one is no growth
-_HOTSPOTS = 4  # times the survivors: HotSpot's own tables and arenas grow in steps
-_LATELY = 0.9  # probability that the last third grows, too (one-sided)
+_HOTSPOTS = 4  # times as many survivors for HotSpot's own sites: its tables and arenas grow in steps
+_LATELY = 0.9  # probability that the last third also grows (one-sided)
 _SURE = 0.95  # probability that the site grows, corrected for the number of sites tested
-_COMPILED = 512 << 10  # bytes: what a site of HotSpot's own threads may keep of compiled code
-_POPULATED = 0.4  # of the eras in which survivors are expected: fewer are not even births
+_COMPILED = 512 << 10  # bytes of compiled code that a site of HotSpot's own threads may keep
+_POPULATED = 0.4  # of the eras in which survivors are expected: with fewer, births are uneven
 
-# Each is a share: the rate of one third of the time over the rate of another.
+# Shares: the rate of one third of the time over the rate of another.
 _SLOWING = 0.6  # last over middle: less, beyond chance, means that growth slows down
-_SLOWED = 0.4  # middle over first, where the last slows as well: less is a start-up
-_STALLED = 0.5  # of growth that the last third may have at most: it has stopped
+_SLOWED = 0.4  # middle over first, if the last slows as well: less is a start-up
+_STALLED = 0.5  # of growth: with at most this share in the last third, growth has stopped
 _OLDEST_GONE = 0.25  # first over middle: less, beyond chance, means that the oldest were freed
-# Without snapshots, middle over last: below it beyond chance, and below it by the estimates alone.
+# Without snapshots, middle over last: below the first beyond chance, or below the second by the estimates.
 _DIE, _DIE_MORE = 0.8, 0.5
 
-_EARLY = 0.6  # of live bytes, born in the first third: a start-up
-# Standard deviations by which the first third exceeds chance.  The second holds for a site that freed none of
+_EARLY = 0.6  # of live bytes, born in the first third: more is a start-up
+# Standard deviations by which the first third exceeds chance.  The second is for a site that freed none of
 # its samples and goes on allocating.
 _CROWD, _SURER_CROWD = 2.0, 4.0
-_FLAT = 0.8  # probability that growth stays under a fifth of what is live: sure enough for a start-up
+_FLAT = 0.8  # probability that growth stays under a fifth of live bytes: enough for a start-up
 _LITTLE = 0.2  # of live bytes, grown in the site's time
 _WIDE, _FEW = (
     0.5,
     20,
-)  # of live bytes that growth may come to, of fewer samples than that: too little is known
-_FREED = 4  # times the live bytes were allocated: the site frees
+)  # growth may reach this share of live bytes, with fewer samples than this: too little is known
+_FREED = 4  # allocated over live bytes: above it the site frees
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known of all sites before a verdict; arrays are by site number.
+    """The facts about all sites before a verdict; arrays are by site number.
 
-    a, b       where the first and the middle third of each site's time end
-    by_jvm, unasked, seen, age  as of `site_verdicts.judge`
-    kept       of sites that free at collections
+    a, b       the ends of the first and the middle third of each site's time
+    by_jvm, unasked, seen, age  as in `site_verdicts.judge`
+    kept       for sites that free at collections
     """
 
     sites: SiteTable
@@ -81,7 +81,7 @@ class Question:
 
     @property
     def samples(self) -> Floats:
-        """Sampled and alive."""
+        """Number of sampled live blocks."""
         return self.history.sampled(0, self.history.end)
 
     @property
@@ -95,10 +95,10 @@ class Question:
 class Growing:
     """Whether each site grows.
 
-    grows      growth is above zero and the last third shows it, or none of some samples was freed
-    sure       the probability of it, with all sites that were asked in mind
-    survivors  sampled, born in the first two thirds, or through a collection where these free
-    fewest     of them that a verdict needs
+    grows      growth is above zero and the last third shows it, or none of enough samples was freed
+    sure       the probability of growth, corrected for the number of tested sites
+    survivors  sampled, born in the first two thirds; survivors of a collection if collections free the site
+    fewest     survivors that a verdict needs
     """
 
     grows: Bools
@@ -112,14 +112,14 @@ def growing(of: Question) -> Growing:
     history, course, a, b = of.history, of.course, of.a, of.b
     end, growth, last = history.end, course.rates.growth, course.rates.last
     snapshots = history.live is not None
-    # With snapshots the last third must grow too; without them the youngest blocks say little.
+    # With snapshots the last third must grow too; without them the youngest blocks show little.
     grows = growth.low > 0
     if snapshots:
         grows &= above_zero(last.estimate, last.low) > _LATELY
     sign = above_zero(growth.estimate, growth.low)
     if snapshots and history.interval_bytes:
-        # A few samples, none of them freed, show that a site grows, not how fast: if as many blocks had been
-        # freed as were born, n, the chance to see no free would be e^-n.
+        # A few samples, none of them freed, show that a site grows, not how fast: if the site freed as many
+        # blocks as were born, n, no free would be seen with probability e^-n.
         since = history.sampled(a, end)
         certain = (
             of.freed_nothing & (since >= FEWEST_SURVIVORS) & (history.sampled(b, end) >= _FEWEST_OF_LAST)
@@ -135,7 +135,7 @@ def growing(of: Question) -> Growing:
 
 
 def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
-    """The first rule that holds, by site; `flat`: how sure it is that growth changes little."""
+    """The first rule that holds, by site; `flat`: the probability that growth changes little."""
     history, seen, kept, live = of.history, of.seen, of.kept, of.live
     growth, grows, goes_on = of.course.rates.growth, found.grows, of.course.goes_on
     slows, keeps = _slows(of, grows), _keeps(of)
@@ -149,11 +149,11 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     doubtful = of.freed_nothing & _comes(of)
     early = _early(of, doubtful, grows, flat)
     little = signs.share(growth.estimate * of.seconds, live.estimate) < _LITTLE
-    # Chance explains the growth: either there is none, or there are too few data.
+    # Chance explains the growth: there is none, or there are too few data.
     wide = (growth.high * of.seconds > _WIDE * np.maximum(live.estimate, 1.0)) & (of.samples < _FEW)
-    # What is compiled in bursts looks like a straight line now and then, whatever is asked of its births.
+    # Compilation in bursts sometimes looks like a straight line in every test of births.
     beyond_code = ~of.unasked | (live.estimate >= _COMPILED)
-    # A block that a Java method made HotSpot allocate is start-up only if growth slows down beyond chance.
+    # HotSpot's blocks for a Java method are start-up only if growth slows down beyond chance.
     thirds = of.course.rates
     starts = (
         of.unasked
@@ -166,7 +166,7 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     leaks &= ~fills & ~evicts & ~seen.batches
     survives = kept.leaks & sure
     waits = seen.batches & (growth.low > 0) & rises
-    # The first that holds.
+    # The first rule that holds wins.
     rules: tuple[tuple[Reason, Bools], ...] = (
         (Reason.NOTHING_LIVE, live.estimate == 0),
         (Reason.SHORT, (of.seconds < SHORTEST) | ~ordered),
@@ -197,8 +197,10 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
 
 
 def _slows(of: Question, grows: Bools) -> Bools:
-    """Whether growth slows down; HotSpot's own tables and arenas grow as the logarithm of time: of these
-    whatever is no straight line."""
+    """Whether growth slows down.
+
+    HotSpot's own tables and arenas grow as the logarithm of time: their growth slows down if it is no
+    straight line."""
     first, middle, last = of.course.rates.first, of.course.rates.middle, of.course.rates.last
     slows = fades(middle, last, _SLOWING) | (
         (ratio(first.estimate, middle.estimate) < _SLOWED)
@@ -208,21 +210,21 @@ def _slows(of: Question, grows: Bools) -> Bools:
 
 
 def _keeps(of: Question) -> Bools:
-    """Whether the oldest blocks are still there: if they had gone before the middle third, it does free."""
+    """Whether the oldest blocks are still alive: a site frees if they died before the middle third."""
     first, middle, last = of.course.rates.first, of.course.rates.middle, of.course.rates.last
     keeps = ~fades(middle, first, _OLDEST_GONE)
     if of.history.live is not None:
-        # Unless they were few from the start: who was alive after the first third still is.
+        # Unless there were few from the start: the blocks alive after the first third still are.
         keeps |= signs.few_from_the_start(of.history, of.a, of.b)
     else:
-        # Only births are known: blocks that live for a while and are freed leave ever fewer of the old.
+        # Only births are known: blocks that live for a while and are freed leave ever fewer old ones.
         keeps &= ~fades(last, middle, _DIE) & (ratio(last.estimate, middle.estimate) > _DIE_MORE)
     # A site that freed none of its sampled blocks did not free the oldest.
     return keeps | (of.sites.samples <= of.samples)
 
 
 def _comes(of: Question) -> Bools:
-    """Whether blocks still come: who frees nothing and goes on allocating grows, however unevenly."""
+    """Whether blocks still come: a site that frees nothing and goes on allocating grows, even if unevenly."""
     history, end = of.history, of.history.end
     comes: Bools = (
         (history.sampled(of.a, of.b) > 0)
@@ -233,10 +235,10 @@ def _comes(of: Question) -> Bools:
 
 
 def _early(of: Question, doubtful: Bools, grows: Bools, flat: Floats) -> Bools:
-    """Whether most of what is live came in the first third.
+    """Whether most live bytes came in the first third.
 
-    Where blocks still come and none is freed, it takes more to say that it was only the start than the chance
-    that put many of a few samples there.
+    If blocks still come and none is freed, a start-up needs stronger evidence: chance may put many of a few
+    samples there.
     """
     history, a = of.history, of.a
     early_share = signs.share(history.survivors(0, a).estimate, of.live.estimate)
