@@ -15,7 +15,7 @@ from offheap.launch.ending import Ending, interruptible
 from offheap.quantities import format_duration, parse_duration, parse_positive_duration
 from offheap.report.text.printable import printable
 
-# Before the end, so that the probe, whose memory is part of RSS, is still there when RSS is looked at.
+# Before the end, so that the last reading of RSS still includes the probe's memory.
 _LAST_LOOK_SECONDS = 0.5
 
 
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         started = control.start(pid, sampling, stale_files.mend, passing=not args.keep)
         stay = args.keep or started.how == "preloaded"
         ending = Ending(pid, stay=stay, duration=args.duration, interrupted=interrupted, gc=args.gc, say=say)
-        # Before any output: a user who may not record gets one line.
+        # Before any output: a user without the right to record gets one line.
         with (
             sole_recorder(started.live_file, pid, sampling_options.asked(args)),
             ProgressLine(f"recording PID {pid}") as progress,
@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def default_output(pid: int) -> Path:
-    """NAME-PID.offheap in the working directory, with a number behind it when that is taken."""
+    """NAME-PID.offheap in the working directory, with a number behind it if that file exists."""
     from offheap.inspect import discovery
 
     jvm = discovery.find(pid)

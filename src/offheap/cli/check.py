@@ -69,9 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _RecordingsOrCommand(argparse.Action):
-    """Recordings with options between and after them, up to `--`; what follows that is the command.
+    """Recordings with options between and after them, up to `--`; the command follows.
 
-    argparse drops the `--` of every other kind of positional and could not tell the two.
+    argparse drops the `--` of every other kind of positional, and so cannot separate the two.
     """
 
     def __call__(
@@ -145,7 +145,7 @@ def _limits(args: argparse.Namespace) -> Limits:
 
 
 def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:
-    """The probe's options by which a recording can decide the gate; None: those that were asked for."""
+    """The probe's options with which a recording can decide the gate; None: the requested ones."""
     if args.interval is not None or args.exact or args.budget is not None or limits.slowest_leak is None:
         return None
     with held():
@@ -194,7 +194,7 @@ def _report(
     if args.github:
         from offheap.formats.github_annotations import workflow_commands
 
-        # GitHub reads standard output and standard error alike; JSON keeps the first to itself.
+        # GitHub reads both standard output and standard error; with JSON standard output is only JSON.
         stream = sys.stderr if args.json else sys.stdout
         for line in workflow_commands(gates, Path(os.environ.get("GITHUB_WORKSPACE") or ".")):
             print(line, file=stream)

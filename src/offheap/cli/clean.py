@@ -1,4 +1,4 @@
-"""`offheap clean`: removes live files that belong to nobody."""
+"""`offheap clean`: removes stale live files."""
 
 from __future__ import annotations
 

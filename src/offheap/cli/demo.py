@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def record(command: list[str], output: Path, seconds: float) -> Launched:
-    """Runs the command to its end under the probe, with a bar that shows how far it is."""
+    """Runs the command to its end under the probe, with a progress bar."""
     from offheap.inspect.over_time import owners_reader
     from offheap.jvm.collection_log import CollectionLog
     from offheap.launch.launch import Settings, launch
@@ -143,7 +143,7 @@ def _progress(seconds: float) -> Iterator[Callable[[Progress], None]]:
 
 
 def _command(name: str, *arguments: str) -> None:
-    """Runs another command of offheap as if it had been typed."""
+    """Runs another offheap command as if the user typed it."""
     import importlib
 
     from offheap.cli.main import command_parser

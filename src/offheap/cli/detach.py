@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     pid = discovery.resolve(args.target)
     stopped = control.detach(pid, recorder_of)
-    # A recorder takes the live file with it.
+    # A recorder removes the live file at its end.
     live_file = str(stopped.live_file) if stopped.live_file and stopped.recorder is None else None
     if args.json:
         result = {

@@ -1,4 +1,4 @@
-"""`offheap diff`: what changed between two recordings, or between two times of one."""
+"""`offheap diff`: the changes between two recordings, or between two times of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`offheap env`: the variables that start the probe where there is no Python."""
+"""`offheap env`: the variables that start the probe in places without Python."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
     )
     search = not (args.native or args.follow)
     if args.json:
-        # In a container the process 1 is what the shell is here.
+        # In a container process 1 has the part of the shell.
         variables = {"LD_PRELOAD": library, "OFFHEAP": words + (",search=1" if search else "")}
         print(json.dumps({"schema": "offheap.env/1", "variables": variables}, indent=2))
     else:
         print(f"export LD_PRELOAD={shlex.quote(library)}")
-        # The shell that evaluates this puts its own PID in: what it starts is recorded even if
-        # it is no JVM, what runs further down (the tools a start script calls) is not.
+        # The shell that evaluates this inserts its own PID: its children are recorded even if
+        # they are no JVMs, their own children (the tools of a start script) are not.
         print(f"export OFFHEAP={shlex.quote(words)}" + (',search="$$"' if search else ""))
     return 0

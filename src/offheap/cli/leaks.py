@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _collected(path: str) -> bool:
-    """Whether the process that writes this live file has collected its garbage for us."""
+    """Whether the process that writes this live file has collected its garbage for this command."""
     from offheap.launch.ending import collect
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find

@@ -105,19 +105,19 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         assert view is not None, "the first look always finds something"
         from offheap.report.tui.app import LiveApp
 
-        # What is loaded by now stays: the collector need not scan it at every few updates.
+        # Objects loaded so far stay: the collector need not scan them every few updates.
         gc.freeze()
-        # Without the mouse the terminal's own selecting and copying goes on working.
+        # Without the mouse the terminal's own selecting and copying still work.
         owners = owners_of(path, watch)
         app = LiveApp(watch, view, every=args.every, folder=args.output, stop=stop, owners=owners)
         try:
             app.run(mouse=False)
         finally:
-            gc.unfreeze()  # else DuckDB's bindings complain at exit, on the terminal, of what was not freed
+            gc.unfreeze()  # else DuckDB's bindings complain on the terminal at exit about unfreed objects
 
 
 def owners_of(path: Path, watch: Follower) -> Owners | None:
-    """Inspects the process of a live file, or has a recorder's readings; None when there is no process."""
+    """Inspects the process of a live file, or takes a recorder's readings; None when there is no process."""
     from offheap.inspect.over_time import RepeatedReading
     from offheap.probe.live_files.live_file import LiveFile
     from offheap.probe.live_files.recorded_process import find
@@ -153,7 +153,7 @@ def _live_file(pid: int) -> Path:
 
 @contextmanager
 def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
-    """The probe in the JVM while the context is open; one that was there before stays."""
+    """The probe in the JVM while the context is open; a probe from before stays."""
     from offheap.jvm.attach_listener import NoProcess
     from offheap.launch.ending import interruptible
     from offheap.probe import control
@@ -185,6 +185,6 @@ def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, lis
 
 
 def _say(line: str) -> None:
-    # The terminal may be gone: the rest must be done nevertheless.
+    # The terminal may be gone, and the rest must still run.
     with suppress(OSError):
         print(f"offheap: {printable(line)}", file=sys.stderr, flush=True)

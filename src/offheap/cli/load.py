@@ -1,4 +1,4 @@
-"""What the commands read: a recording, or what PID|NAME|RECORDING means."""
+"""Loads the input of commands: a recording, or the meaning of PID|NAME|RECORDING."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_application(parser: argparse.ArgumentParser) -> None:
-    """The option that says whose packages are the application's."""
+    """Adds the option that names the application's packages."""
     parser.add_argument(
         "--app",
         action="append",
@@ -34,10 +34,10 @@ def _package(text: str) -> str:
 
 
 def read(path: str, application: Sequence[str] | None = None) -> Recording:
-    """Load a recording for a command that reports on it and ends; `application`: what --app says.
+    """Loads a recording for a command that reports on it and ends; `application`: the value of --app.
 
-    Such a command makes a million small objects, none in a cycle and none to be freed before the end:
-    the collector would go through all of them again and again, for a third of the command's time.
+    Such a command makes a million small objects, without cycles, that live until its end: the collector
+    would scan all of them again and again, for a third of the command's time.
     """
     import gc
 
@@ -52,7 +52,7 @@ def read(path: str, application: Sequence[str] | None = None) -> Recording:
 
 
 def process_or_recording(text: str) -> int | Path:
-    """The PID or the path that "PID|NAME|RECORDING" means; where it could mean both, says which it took."""
+    """The PID or the path that "PID|NAME|RECORDING" means; if both are possible, prints the choice."""
     from offheap.inspect.discovery import resolve_or_path
 
     meant, note = resolve_or_path(text)

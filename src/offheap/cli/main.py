@@ -84,10 +84,10 @@ def _formatter_class() -> type[argparse.HelpFormatter]:
         def __init__(self, prog: str, **options: Any) -> None:
             super().__init__(prog, max_help_position=28, **options)
 
-    # An epilog is examples, shown as written: brackets in them are no markup.
+    # An epilog has examples, shown as written: brackets in them are no markup.
     Formatter.text_markup = False
     Formatter.help_markup = False
-    # Headings stay as they are written: "Recording A Command, As Offheap Run Does" is no sentence.
+    # Headings stay as written: "Recording A Command, As Offheap Run Does" is no sentence.
     Formatter.group_name_formatter = str
     return Formatter
 
@@ -109,7 +109,7 @@ def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
     importlib.import_module(f"offheap.cli.{name}").add_arguments(parser)
     if not parser.description:
         parser.description = COMMANDS[name][0].upper() + COMMANDS[name][1:] + "."
-    # The formatter leaves descriptions as they are, for the sake of the examples in the epilog.
+    # The formatter does not wrap descriptions, because it must not wrap the examples in the epilog.
     parser.description = textwrap.fill(parser.description, columns() - 2)
     if columns() < _WRITTEN_FOR:
         parser.epilog = "\n".join(fold(line, columns() - 2) for line in (parser.epilog or "").split("\n"))
@@ -155,7 +155,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.  Exit status: 0 done, 1 a gate failed, 2 wrong use or bad input,
+    """Runs one command.  Exit status: 0 done, 1 a gate failed, 2 wrong use or bad input,
     130 interrupted, 141 the reader of a pipe went away, 70 a defect of offheap."""
     debug = bool(os.environ.get("OFFHEAP_DEBUG"))
     never_fail(sys.stdout)
@@ -165,14 +165,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = _dispatch(sys.argv[1:] if argv is None else argv)
         except SystemExit as exit_:  # argparse: --help, or an error already printed
             status = exit_.code if isinstance(exit_.code, int) else 0
-        sys.stdout.flush()  # here, so that a closed pipe is met inside this try
+        sys.stdout.flush()  # here, so that a closed pipe raises inside this try
         return status
     except UserError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit: give it somewhere to go.
+        # The interpreter flushes stdout again at exit, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        # A defect.  One line all the same: this may run in a script on a production host.
+        # A defect.  Still one line: offheap may run in a script on a production host.
         _complain(
             f"internal error: {type(error).__name__}: {error}; "
             "run again with OFFHEAP_DEBUG=1 for the traceback and report it"

@@ -1,4 +1,4 @@
-"""The one line that shows how a recording goes: redrawn on a terminal, now and then printed elsewhere."""
+"""The line with the progress of a recording: redrawn on a terminal, printed at intervals elsewhere."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from offheap.recording.capture.recorder import Progress
 
-# Seconds between lines where nothing can be redrawn: enough to show in a log that it lives.
+# Seconds between lines where redrawing is impossible: enough to show in a log that offheap is alive.
 _LINE_SECONDS = 10.0
 
 
 class ProgressLine:
-    """A context manager to be called with each Progress; writes to standard error only."""
+    """A context manager, called with each Progress; writes to standard error only."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
@@ -44,12 +44,12 @@ class ProgressLine:
         self.say(describe(progress))
 
     def say(self, what: str) -> None:
-        """One line in place of the one before."""
+        """Replaces the line."""
         text = f"{self._doing}: {what}"
         if self._status:
             from rich.text import Text
 
-            # One line whatever the width: rich would go on in a second, next to the spinner of the first.
+            # Cut to the width: rich continues a longer text in a second line, next to the spinner.
             room = self._status.console.width - 3
             self._status.update(Text(text if len(text) <= room else text[: room - 1] + "…"))
         elif time.monotonic() >= self._next_line:
@@ -58,7 +58,7 @@ class ProgressLine:
 
 
 def describe(progress: Progress) -> str:
-    """What is known after a snapshot, in one line."""
+    """The progress after a snapshot, in one line."""
     malloc = format_size(max(progress.live_bytes - progress.mapped_bytes, 0.0))
     return (
         f"{format_duration(progress.seconds)}, RSS {format_size(progress.rss_bytes)}, "

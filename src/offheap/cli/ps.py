@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _RIGHT = ("PID", "RSS", "UP")
 
 _TERMS = {"idle": "stopped"}  # JSON keeps its own word
-_SENTENCES = {"no": "not recorded", "stopped": "the probe is stopped"}  # where there is no heading
+_SENTENCES = {"no": "not recorded", "stopped": "the probe is stopped"}  # without a heading
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_json(jvm: JVM) -> dict[str, object]:
-    """One element of offheap.ps/1; what is not known is null."""
+    """One element of offheap.ps/1; unknown values are null."""
     return {
         "pid": jvm.pid,
         "namespace_pid": jvm.namespace_pid,

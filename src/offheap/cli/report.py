@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:
-        # A page says of itself that it is UTF-8, whatever the terminal takes.
+        # A page declares UTF-8, regardless of the terminal's encoding.
         if kind == "html":
             sys.stdout.buffer.write(text.encode("utf-8"))
         else:
@@ -127,7 +127,7 @@ def _by_suffix(output: Path | None) -> str:
 
 
 def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
-    """The report, and the text by which such a report is recognized."""
+    """The report, and the text that identifies such a report."""
     if kind == "html":
         from offheap.report.html import page
 

@@ -1,4 +1,4 @@
-"""`offheap run`: start a program under the probe and record it."""
+"""`offheap run`: starts a program under the probe and records it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add_keep_arguments(parser: argparse._ActionsContainer) -> None:
 def record(args: argparse.Namespace, command: Sequence[str], sampling: str | None = None) -> Launched:
     """Runs the command under the probe until it ends, with the options of `add_recording_options`.
 
-    `sampling`: the probe's options for how much is recorded, None: as `args` has them.
+    `sampling`: the probe's options for the sampling, None: as in `args`.
     """
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")

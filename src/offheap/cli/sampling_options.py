@@ -58,7 +58,7 @@ def memory(args: argparse.Namespace) -> list[str]:
 
 
 def allow_reading(words: str) -> None:
-    """Lets this command read as much as the probe may hold that it starts with these words."""
+    """Lets this command read as much as a probe with these options may hold."""
     from offheap.recording import allowance
 
     allowance.bear(options.stated_memory(words))
@@ -80,7 +80,7 @@ def _sampling(args: argparse.Namespace) -> str:
 
 
 def asked(args: argparse.Namespace) -> Sampling:
-    """How much is sampled, as the user gave it."""
+    """The sampling that the user requests."""
     from offheap.probe.sampling import Sampling
 
     return Sampling(None if args.exact else args.interval, args.budget, args.exact)

@@ -1,4 +1,4 @@
-"""`offheap stats`: what was recorded, over what time, and what was lost."""
+"""`offheap stats`: the recorded data, their time, and the losses."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _look(args: argparse.Namespace) -> Iterator[JVMAccounts]:
     from offheap.inspect import discovery
     from offheap.inspect.all_jvms import inspect_all_jvms
 
-    # Resolved each time: a name stays, a PID does not.
+    # Resolved each time: after a restart the name is the same, the PID is not.
     pid = discovery.resolve(args.process) if args.process else None
     return inspect_all_jvms(pid, attach=not args.no_attach, detail=args.detail)
 

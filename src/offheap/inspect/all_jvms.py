@@ -11,14 +11,14 @@ from offheap.inspect import discovery
 from offheap.inspect.process import inspect_process
 from offheap.proc.time_limit import within
 
-# For one process; a JVM that does not answer is given up after 10 s, after 60 s for its details.
+# For one process; a request that a JVM does not answer ends after 10 s, one for details after 60 s.
 _SECONDS, _DETAIL_SECONDS = 60.0, 240.0
 
 
 def inspect_all_jvms(
     pid: int | None = None, *, attach: bool = True, detail: bool = False
 ) -> Iterator[JVMAccounts]:
-    """Every JVM of this machine that can be seen, or the one with that PID."""
+    """Every visible JVM of this machine, or the one with that PID."""
     found = [(pid, "")] if pid is not None else [(jvm.pid, jvm.main) for jvm in discovery.find_all()]
     for number, name in found:
         try:

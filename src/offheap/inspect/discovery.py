@@ -1,4 +1,4 @@
-"""The JVMs of this machine, and which of them "PID|NAME" means."""
+"""Finds the JVMs of this machine, and the one that "PID|NAME" means."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Recorded = Literal["no", "idle", "recording", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class JVM:
-    """One JVM as far as this user may know it.
+    """One JVM, with the data that this user may see.
 
     namespace_pid  the PID inside its container, equal to `pid` outside one
-    java_version   "" when it may not be read
-    main           main class, module/class or jar; "" when it cannot be told
-    main_class     of a jar, the class that its manifest names; else "", as where it cannot be told
+    java_version   "" without the right to read it
+    main           main class, module/class or jar; "" when unknown
+    main_class     for a jar, the class in its manifest; "" otherwise and when unknown
     recorded       "idle": the probe is loaded but stopped; "unknown": another user's
-    live_file      what the probe writes, "" unless recording
+    live_file      the probe's file, "" unless recording
     """
 
     pid: int
@@ -50,7 +50,7 @@ class JVM:
 
     @property
     def title(self) -> str:
-        """What NAME may be a part of."""
+        """The text that NAME may be a part of."""
         return f"{self.main} ({self.main_class})" if self.main_class else self.main
 
     @property
@@ -59,9 +59,9 @@ class JVM:
 
 
 def find_all() -> list[JVM]:
-    """Every JVM, by PID; other users' are found by their command line alone.
+    """Every JVM, by PID; other users' JVMs are found by their command line alone.
 
-    So are those that keep whoever looks at them waiting.
+    The same holds for JVMs whose inspection does not return in time.
     """
     return [jvm for pid in status.pids() if (jvm := _find_in_time(pid)) is not None]
 
@@ -110,7 +110,7 @@ def find(pid: int) -> JVM | None:
 def resolve(text: str) -> int:
     """The PID that "PID|NAME" means: a number, or a part of one JVM's main class or jar name.
 
-    A number is taken as it is, JVM or not; UserError when a name fits no JVM or several.
+    A number is always a PID, JVM or not; UserError when a name fits no JVM or several.
     """
     if text.isdecimal():
         pid = int(text)
@@ -126,10 +126,10 @@ def resolve(text: str) -> int:
 
 
 def resolve_or_path(text: str) -> tuple[int | Path, str]:
-    """What "PID|NAME|RECORDING" means, and a sentence where it could have meant a file as well.
+    """The meaning of "PID|NAME|RECORDING", and a sentence if it could also be a file.
 
-    A number is a PID whatever lies here; a path or a name with a recording's ending is a file.  Where a
-    JVM and a file have one name the JVM is meant: it is the one that cannot be written otherwise.
+    A number is a PID even if such a file exists; a path or a name with a recording's ending is a file.  If a
+    JVM and a file share a name, it is the JVM: only the file has another spelling.
     """
     path = Path(text)
     if not text.isdecimal() and ("/" in text or text in (".", "..") or path.suffix in _ENDINGS):
@@ -161,7 +161,7 @@ def _only(text: str, found: list[JVM], other: str = "") -> JVM:
 
 
 def _from_command_line(process: Status) -> JVM | None:
-    """Another user's JVM: everybody may read /proc/PID/cmdline, and not the memory map."""
+    """Another user's JVM: every user may read /proc/PID/cmdline, but not the memory map."""
     arguments = status.command_line(process.pid)
     if not arguments or arguments[0].rpartition("/")[2] != "java":
         return None
@@ -183,7 +183,7 @@ def _main(process: Status, performance: PerfData | None) -> str:
     main = command.main_of(arguments) if launched else ""
     if not main and performance:
         main = command.main_of_command(performance.java_command)
-    # A program that embeds a JVM has no better name than its own.
+    # The best name of a program that embeds a JVM is its own.
     return main or ("" if launched else process.name)
 
 

@@ -11,7 +11,7 @@ from offheap.jvm.attach import AttachedVM
 
 
 def compare_histograms(pid: int, seconds: float, on_first: Callable[[int], None]) -> HeapGrowth:
-    """Each makes the JVM collect its garbage; `on_first` is told how many classes the first one has."""
+    """Each histogram makes the JVM collect its garbage; `on_first` gets the first one's number of classes."""
     first = histogram.take(pid)
     on_first(len(first.classes))
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Native Memory Tracking's report of a process, of a recording, or of a file that was kept of either."""
+"""Native Memory Tracking's report of a process, of a recording, or from a saved file of either."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from offheap.jvm.nmt import Category
 
 
 def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:
-    """Asks the JVM, then measures what is not its own; UserError when the JVM does not track.
+    """Asks the JVM, then measures the memory outside its tracking; UserError when the JVM does not track.
 
     `detail` makes the JVM read libjvm's symbols and keep them: 4 to 6 MiB, once.
     """
@@ -39,7 +39,7 @@ def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:
 
 
 def of_file(path: Path) -> Tracked:
-    """A baseline: what `offheap nmt -o` wrote, or jcmd's text; UserError when it is neither."""
+    """A baseline: a file of `offheap nmt -o`, or jcmd's text; UserError when it is neither."""
     try:
         content = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -54,7 +54,7 @@ def of_file(path: Path) -> Tracked:
 
 
 def parse(content: str) -> Tracked | None:
-    """None when it is neither JSON of ours nor a report of the JVM's."""
+    """None when the content is neither offheap's JSON nor a report of the JVM."""
     if not content.lstrip().startswith("{"):
         report = nmt.parse(content)
         if report is None:

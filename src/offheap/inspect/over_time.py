@@ -1,4 +1,4 @@
-"""Inspects a running process again and again: who holds its RSS over time, and what is counted beside it."""
+"""Inspects a running process repeatedly: the owners of its RSS over time, and gauges beside them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_READINGS = 120  # kept for a live view; a sparkline needs no more
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _STEP_SECONDS = 0.1
 _LISTENER = "Attach Listener"  # HotSpot's thread, which the first attach starts
-# Class loaders are asked for when the classes grew by this share and a third of the time is over.
+# offheap asks for class loaders when the classes grew by this share and a third of the time is over.
 _MORE_CLASSES = 0.02
 
 
@@ -54,8 +54,8 @@ class RssReading:
 
 @dataclass(frozen=True, slots=True)
 class InspectedOverTime:
-    """ended    "time": as long as wanted; "stopped": by us; "exited": the process has ended
-    loaders  classes of class loaders of which there were more at the end, if it was asked for
+    """ended    "time": the time is over; "stopped": by stop(); "exited": the process has ended
+    loaders  classes of class loaders with more loaders at the end, if requested
     """
 
     accounts: Accounts  # of the last reading
@@ -81,7 +81,7 @@ class RssReadings:
 
 
 class RepeatedReading:
-    """Each call inspects the process and gives all readings so far; older ones are thinned out."""
+    """Each call inspects the process and returns all readings so far, of which older ones are thinned out."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -120,7 +120,7 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
 
 
 def jvm_counters(pid: int) -> dict[str, float]:
-    """What the JVM itself counts, as gauges; {} where it tells nothing or has ended."""
+    """The JVM's own counters as gauges; {} if it publishes none or has ended."""
     try:
         return _jvm_counters(pid)
     except OSError:
@@ -133,10 +133,10 @@ def _jvm_counters(pid: int) -> dict[str, float]:
 
 
 def owners_reader() -> OwnersLook:
-    """For a recorder: who holds the RSS now, asking the JVM only if it listens already.
+    """For a recorder: the owners of the RSS now; asks the JVM only if it listens already.
 
-    The attach listener's first start costs a JVM memory of its own; one that listens answers in
-    milliseconds.  A JVM that was too busy to answer once is not asked again.
+    The first start of the attach listener costs a JVM memory; a JVM that listens answers in milliseconds.
+    After one answer that came too late the reader does not ask the JVM again.
     """
     silent = False
 
@@ -162,10 +162,10 @@ def inspect_over_time(
     stop: Callable[[], bool] = lambda: False,
     on_reading: Callable[[float, RssReading], None] | None = None,
 ) -> InspectedOverTime:
-    """Inspects until `seconds` are over, stop() says so, or the process ends.
+    """Inspects until `seconds` are over, stop() returns True, or the process ends.
 
-    Sixty readings unless `every` says otherwise, but none sooner than a second and none later than half a
-    minute after the one before.  UserError when not even the first reading can be taken.
+    Takes sixty readings unless `every` is given, but none sooner than a second and none later than half a
+    minute after the one before.  UserError when the first reading fails.
     """
     every = every or min(max(seconds / 60, 1.0), 30.0)
     readings = RssReadings()

@@ -1,7 +1,7 @@
-"""One inspection of a running process: gathers what /proc and the JVM tell, and accounts for its RSS.
+"""One inspection of a running process: gathers data from /proc and the JVM, and accounts for its RSS.
 
-Nothing here stops the process: /proc is read, and of the JVM's diagnostic commands only those are
-sent that need no safepoint.  `detail` adds one that leaves some 5 MiB behind in the process.
+An inspection does not stop the process: it reads /proc, and sends only diagnostic commands of the JVM that
+need no safepoint.  `detail` adds a command that leaves some 5 MiB behind in the process.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from offheap.proc.status import Status
 _CHEAP = ("GC.heap_info", "Compiler.codecache", "VM.metaspace basic")
 _SUMMARY, _DETAIL = "VM.native_memory summary scale=B", "VM.native_memory detail scale=B"
 _REPLY_SECONDS = 10
-_DETAIL_SECONDS = 60  # thousands of lines, each written by itself
+_DETAIL_SECONDS = 60  # thousands of lines, each in its own write
 _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
 )
-# Address space of ELF files by device and inode: every inspection asks for the same few dozen files.
+# Address space of ELF files by device and inode: every inspection needs the same few dozen files.
 _image_lengths: dict[tuple[str, int], int] = {}
 _MOST_LENGTHS = 4096
-# HotSpot's threads that answer us, as the kernel, or JDK 26, cuts their names: the others start the first.
-# What they bring into memory is ours; what RSS grew by would also count what the program does meanwhile.
+# HotSpot's threads that answer offheap, with names as the kernel, or JDK 26, cuts them: the signal threads
+# start the listener.  Pages that these threads bring into memory are offheap's cost; the growth of RSS would
+# also include the program's own.
 _ANSWERING = ("Attach Listener", "Signal Dispatch", "Signal ..atcher")
 _TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
@@ -59,7 +60,7 @@ _OTHER_ALLOCATORS = {
 
 @dataclass
 class _Answers:
-    """What the JVM said, and what it could not."""
+    """The JVM's answers, and the missing ones."""
 
     places: list[vm_info.Place] = field(default_factory=list)
     metaspace: vm_info.MetaspaceUsage | None = None
@@ -74,10 +75,10 @@ def inspect_process(
 ) -> Accounts:
     """The accounts of one process, a JVM or not.
 
-    `walk` goes through malloc's chunks, which takes most of the time: without it, what malloc keeps free
-    is not told.  It stops at about a second, unless `exact`.
-    `attach` asks the JVM, too, `detail` also what costs it memory.  UserError when the process
-    cannot be looked at; what could not be told within is in `Accounts.missing`.
+    `walk` goes through malloc's chunks, which takes most of the time: without it malloc's free memory is
+    unknown.  The walk stops after about a second, unless `exact`.
+    `attach` also asks the JVM; `detail` adds commands that cost the JVM memory.  UserError when the process
+    cannot be inspected; `Accounts.missing` lists missing parts.
     """
     began = time.monotonic()
     process = _status(pid)
@@ -120,7 +121,7 @@ def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: 
     rows = smaps.read(pid)
     if not rows:
         raise ProcessLookupError
-    # Added after the JVM's own claims: of two claims to one address the first counts.
+    # After the JVM's own claims: the first claim on an address counts.
     answers.places += _found(pid, rows)
     if answers.sources and not _knows_tables(rows, answers):
         answers.missing.append(_TABLES)
@@ -204,7 +205,7 @@ def _direct(pid: int, rows: Sequence[Row]) -> DirectMemory | None:
 
 
 def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
-    """Whether the collector's tables were told, or this is ZGC, whose heap has none, or no JVM."""
+    """Whether the collector's tables are known, or this is ZGC, whose heap has none, or no JVM."""
     if answers.tags or (answers.report and answers.report.regions):
         return True
     names = [row.mapping.name for row in rows]
@@ -226,9 +227,9 @@ def _native_heap(
 ) -> NativeHeap | None:
     """malloc's blocks; PermissionError when this user may not read the memory.
 
-    None if `allocator`, a library that is loaded, has malloc's place.
+    None if `allocator`, a loaded library, replaces malloc.
     """
-    # Before the walk: programs free such blocks and get others at the same place many times a second.
+    # Before the walk: programs free such blocks and get others at the same addresses many times a second.
     large = glibc_heap.blocks(pid, chunks)
     main, others = accounting.heaps(rows, heads)
     scrambled = not any(_is_old_glibc(row.mapping.name) for row in rows)
@@ -236,8 +237,8 @@ def _native_heap(
     heaps = glibc_heap.walk(pid, main, others, scrambled=scrambled, most=most)
     size = sum(heap.end - heap.start for heap in heaps)
     walked = sum(heap.walked - heap.start for heap in heaps)
-    # Where it is merely loaded glibc's arenas are there, and full of chunks.  (What looks like a large block
-    # may lie in any memory.)
+    # If the library is only loaded, glibc's arenas exist and are full of chunks.  (Large blocks prove
+    # nothing: any memory may look like one.)
     if allocator and (not size or walked < _IN_PLACE * size):
         return None
     settings = {name: text for name, text in status.environment(pid).items() if name.startswith(_SETTINGS)}
@@ -256,7 +257,7 @@ def _native_heap(
 
 
 def _is_old_glibc(name: str) -> bool:
-    """Whether a library is a glibc before 2.32, whose links of free chunks are plain."""
+    """Whether a library is a glibc before 2.32, which does not scramble the links of free chunks."""
     match = re.fullmatch(r"libc-2\.(\d{1,3})\.so", name, re.ASCII)
     return bool(match and int(match[1]) < 32)
 
@@ -272,7 +273,7 @@ def _status(pid: int) -> Status:
 
 
 def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers:
-    """What the JVM answers; a refusal is a sentence in `missing`, for /proc tells much without."""
+    """The JVM's answers; a refusal is only a sentence in `missing`, because /proc alone shows much."""
     answers = _Answers()
     try:
         performance = target.check(process.pid).performance
@@ -291,9 +292,9 @@ def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers
         answers.report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
         if answers.report and detail and version < 21:
             slow = AttachedVM(process.pid, reply_seconds=_DETAIL_SECONDS)
-            # NMT may track sums alone.
+            # NMT may track only sums.
             answers.report = nmt.parse(_jcmd(slow, _DETAIL, answers)) or answers.report
-        if answers.report and version >= 21:  # the JVM tags only what NMT tracks
+        if answers.report and version >= 21:  # without NMT the JVM tags nothing
             answers.tags = system_map.parse(_jcmd(vm, "System.map", answers))
     except TargetGone:
         raise
@@ -326,7 +327,7 @@ def _feature_version(java_version: str) -> int:
 
 
 def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
-    """Where each mapped ELF file lies, from its first mapping and its program headers."""
+    """The address range of each mapped ELF file, from its first mapping and its program headers."""
     images = []
     seen: set[tuple[str, int]] = set()
     for row in rows:
@@ -341,7 +342,7 @@ def _images(pid: int, rows: Sequence[Row]) -> list[Image]:
 
 
 def _image_bytes(pid: int, mapping: Mapping) -> int:
-    """How much address space the ELF file takes, in whole pages; 0 of what is none."""
+    """The address space of an ELF file, in whole pages; 0 for other files."""
     key = (mapping.device, mapping.inode)
     known = _image_lengths.get(key)
     if known is not None:
@@ -360,6 +361,6 @@ def _image_bytes(pid: int, mapping: Mapping) -> int:
 
 
 def _allocator(rows: Sequence[Row]) -> str:
-    """The library that has malloc's place; "" for glibc's own."""
+    """The library that replaces malloc; "" for glibc's own."""
     names = {row.mapping.name for row in rows if row.is_file and "x" in row.mapping.permissions}
     return next((one for one in _OTHER_ALLOCATORS if any(f"lib{one}" in name for name in names)), "")

@@ -1,4 +1,4 @@
-"""The program that `offheap run` starts: signals pass through to it as they would from a shell."""
+"""The program that `offheap run` starts: offheap passes signals on as a shell does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _POLL_SECONDS = 0.02
 
 
 class Child:
-    """Starts a program with our own standard streams, in our process group.
+    """Starts a program with offheap's own standard streams, in offheap's process group.
 
-    While the context is open the four signals that end programs are blocked here: `poll`
-    passes them on.  Once the program has ended they ask us to stop, see `asked_to_stop`.
+    While the context is open this process blocks the four signals that end programs: `poll`
+    passes them on.  After the program's end they ask offheap to stop, see `asked_to_stop`.
     If memory runs out, the kernel kills offheap, not the program.
     """
 
@@ -50,7 +50,7 @@ class Child:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
     def _become_the_program(self) -> None:
-        # exec keeps the mask of blocked signals: without this the program never sees them.
+        # exec keeps the mask of blocked signals: without this call the program never receives them.
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
         oom.restore(self._oom)
 

@@ -1,4 +1,4 @@
-"""How a recording of a running JVM ends: after its time, by a signal, and then without the probe."""
+"""Ends a recording of a running JVM, after its time or at a signal, and removes the probe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offheap.errors import UserError
 
 
 class Ending:
-    """Ends a recording: the probe is stopped first, so that the recorder sees its last state at rest."""
+    """Ends a recording: it stops the probe first, so that the recorder sees the final state at rest."""
 
     def __init__(
         self,
@@ -27,15 +27,15 @@ class Ending:
         self._gc = gc
         self._say = say
         self.collected = False
-        self.detached = False  # by us
-        self.stuck = False  # the probe is still in the process although it should be out
+        self.detached = False  # by this object
+        self.stuck = False  # the probe is still in the process although it should be gone
         self._pid = pid
         self._in = not stay
         self._deadline = time.monotonic() + duration if duration is not None else float("inf")
         self._interrupted = interrupted
 
     def due(self) -> bool:
-        """Whether the recorder shall stop by itself; the first time the stopped live file tells it to."""
+        """Whether the recorder must stop by itself; at the first call the stopped live file ends it."""
         if not self._interrupted and time.monotonic() < self._deadline:
             return False
         if self._gc:

@@ -1,10 +1,10 @@
 """Starts a program under the probe and records the JVM that it is, or that it starts.
 
-Every process between us and the JVM may make a live file of its own in a folder made
-for this run: the shell of a start script, then the JVM.  The JVM's is recorded; a program
-that starts none is recorded itself.  A start script may run `java -version` first and
-a launcher may start several JVMs: each gets a recording, the one after a very short one
-takes its name.
+Every process between offheap and the JVM may make its own live file in the folder of
+this run: the shell of a start script, then the JVM.  offheap records the JVM, or the
+program itself if it starts no JVM.  A start script may run `java -version` first and
+a launcher may start several JVMs: each gets a recording, and the JVM after a very
+short-lived one takes over the name of its recording.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersLoo
 from offheap.recording.storage.output import check_output, try_output
 
 _POLL_SECONDS = 0.03
-# After this time without a JVM the program itself is recorded, until a JVM appears.
+# After this time without a JVM offheap records the program itself, until a JVM appears.
 _PATIENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
 # A JVM with a shorter life gives its recording's name to the next one.
@@ -34,7 +34,7 @@ _SHORT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """`status`: the program's, as a shell gives it.  `outcomes`: one a recording, the main one first."""
+    """`status`: the program's exit status as in a shell.  `outcomes`: one per recording, main one first."""
 
     status: int
     outcomes: tuple[Outcome, ...]
@@ -45,7 +45,7 @@ class Launched:
 class Settings:
     """output      None: named after the program, in the current folder
     variables   environment that starts the probe and makes it write into the given folder
-    follow      children of the JVM are recorded, too
+    follow      children of the JVM are also recorded
     say         takes one line for the user
     keep_arguments  values that look like secrets stay in the recording
     """
@@ -64,7 +64,7 @@ class Settings:
 
 
 def launch(command: Sequence[str], settings: Settings) -> Launched:
-    """Runs the command to its end.  UserError when it cannot be started or the output is no good."""
+    """Runs the command to its end.  UserError when it cannot be started or the output cannot be written."""
     if settings.output is not None:
         check_output(settings.output)
     else:
@@ -93,7 +93,7 @@ class _Run:
     _done: set[Path] = field(default_factory=set)  # live files that have their recording
 
     def follow_program(self) -> None:
-        """Records until the program and the JVM have ended, the time is up, or we are asked to stop."""
+        """Records until the program and the JVM have ended, the time is up, or a signal asks to stop."""
         while True:
             file = self._await_file()
             if file is None:
@@ -110,7 +110,7 @@ class _Run:
                 return
 
     def record_rest(self) -> None:
-        """What other JVMs of the program left behind: a snapshot each."""
+        """Records one snapshot of each live file that other JVMs of the program left."""
         for file in search.inside(self.folder):
             wanted = file.jvm or self.settings.follow or not self.outcomes
             if wanted and file.path not in self._done and not self.problems:
@@ -126,7 +126,7 @@ class _Run:
             if jvm is not None:
                 return jvm
             if ended or self.child.asked_to_stop:
-                return None  # record_rest finds what there is
+                return None  # record_rest finds the live files
             if not self.outcomes and time.monotonic() - began > _PATIENCE_SECONDS:
                 its = [file for file in search.inside(self.folder) if file.pid == self.child.pid]
                 if its:
@@ -138,13 +138,13 @@ class _Run:
         return min(jvms, key=lambda file: file.start, default=None)
 
     def _ended_by_exec(self, file: FoundFile) -> bool:
-        """A process that executed another program leaves its live file as it was."""
+        """Whether the process executed another program, which leaves the live file in its last state."""
         return any(f.pid == file.pid and f.start > file.start for f in search.inside(self.folder))
 
     def _record(
         self, file: FoundFile, output: Path, *, waiting: bool, duration: float | None = None
     ) -> Outcome | None:
-        """`waiting`: only until a JVM appears."""
+        """`waiting`: record only until a JVM appears."""
         looked = 0.0
 
         def stop() -> bool:

@@ -1,4 +1,4 @@
-"""The signals that end programs, and who may receive them."""
+"""The signals that end programs, and the threads that may receive them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Blocks them in this thread and in the threads that start meanwhile, which keep it so.
+    """Blocks the signals in this thread and, for their whole life, in threads that start within the context.
 
-    Import numpy inside, before a program is followed: its linear algebra starts threads, and one
-    that does not block a signal receives it, and ends us, while the main thread waits for it.
+    Import numpy inside, before following a program: its linear algebra starts threads, and a thread
+    that does not block a signal receives it and ends offheap, while the main thread waits for it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:

@@ -1,14 +1,14 @@
-"""Follows a recording while it grows: what each site holds, how fast it grows, how that came about.
+"""Follows a recording while it grows: the live memory of each site, its growth rate and its history.
 
-A `Follower` asks its source for an update and gives a `View`.  Figures are of the last update.  Sites, names
-and verdicts take longer to work out: they are renewed now and then, within a small share of one CPU,
-and call paths that are newer than that are counted together until then.
+A `Follower` asks its source for an update and returns a `View`.  Figures are those of the last update.
+Sites, names and verdicts take longer to compute: the follower renews them from time to time, within a small
+share of one CPU, and sums newer call paths in one row until then.
 
-Growth is that of the verdict, as `offheap leaks` has it of the same recording, and as old as the verdict.
-Once a baseline is marked it is what was born since and lives, less what has been freed since, by the
-second, with the 95 % interval that sampling explains, renewed at each update.
+Growth is that of the verdict, as in `offheap leaks` on the same recording, and as old as the verdict.
+After a baseline is marked, growth is the bytes born since and alive, less the bytes freed since, per
+second, with the 95 % interval of sampling, renewed at each update.
 
-The answer takes in who holds the RSS, while somebody looks at that (`live_owners`).
+The answer includes the owners of the RSS while somebody views them (`live_owners`).
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from offheap.recording.model import SERIES, OwnersOverTime, Recording
 Rows = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# Snapshots kept: enough for the verdict's eras, and for a sparkline.
+# Number of snapshots: enough for the verdict's eras, and for a sparkline.
 _SNAPSHOTS = 48
-# What names and verdicts may take of one CPU in the long run.  At first they are renewed whenever the time
-# watched has doubled: a verdict after one second says nothing, and nobody waits half a minute for the next.
+# Share of one CPU for names and verdicts in the long run.  At first the follower renews them whenever the
+# followed time has doubled: a verdict after one second shows nothing, and half a minute is long to wait.
 _SHARE_OF_CPU = 0.003
 _FIRST_RENEWAL = 4.0  # seconds
-# Shorter, and the rate at which survivors were born says more than two looks.
+# In a shorter window the rate of survivors' births shows more than two updates.
 _SHORTEST_WINDOW = 3.0  # seconds
 
 
 class Source(Protocol):
-    """What recording.capture.live_source offers here."""
+    """The part of recording.capture.live_source that a Follower uses."""
 
     def update(self) -> LiveUpdate | None:
-        """What is new; None when nothing is."""
+        """The new data; None when there are none."""
 
     def recording(self) -> Recording:
-        """All that the last update knew; its series may be of that update alone."""
+        """The recording as of the last update; its series may have only that update."""
 
 
 class Follower:
-    """Follows a source.  Not for two threads at once; a View never changes.
+    """Follows a source.  Not thread-safe; a View never changes.
 
-    `application`: packages that the reader says are the application's.
+    `application`: packages that the user names as the application's.
     """
 
     def __init__(self, source: Source, application: Sequence[str] = ()) -> None:
@@ -73,12 +73,12 @@ class Follower:
         self._latest: Rows = np.zeros(0, SERIES)
         self._baseline: LiveSnapshot | None = None
         self._standings = Standings()
-        self._due = 0.0  # time.monotonic() from which names may be renewed
+        self._due = 0.0  # time.monotonic() at which names may be renewed
         self._update: LiveUpdate | None = None
-        self._ranked: Ranking | None = None  # as of the names
+        self._ranked: Ranking | None = None  # as old as the names
         self._concluded: Ranking | None = None  # the same, with the owners that count
-        self._owners: OwnersOverTime | None = None  # that somebody looked at; replaced, never changed
-        self._taken: OwnersOverTime | None = None  # of these, what the answer took in
+        self._owners: OwnersOverTime | None = None  # the owners in view; replaced, never changed
+        self._taken: OwnersOverTime | None = None  # the owners that the answer includes
         self._began = time.monotonic()
 
     def advance(self) -> View | None:
@@ -102,26 +102,26 @@ class Follower:
         return self.view()
 
     def owners(self) -> tuple[OwnersOverTime, OwnersGrowth]:
-        """Who held the RSS by the recording's own looks, as of the last view.  For any thread."""
+        """The owners of the RSS by the recording's own readings, as of the last view.  For any thread."""
         assert self._concluded is not None, "advance first"
         over = self._concluded.sites.recording.owners
         return over, owners_now(self._concluded, over)
 
     def see(self, over: OwnersOverTime, pid: int) -> OwnersGrowth:
-        """Who holds the RSS by looks at the process, in seconds since the recording began.  For any thread.
+        """The owners of the RSS by readings of the process, in seconds since the recording's start.
 
-        The next view's answer takes them in.
+        For any thread.  The next view's answer includes them.
         """
         assert self._concluded is not None, "advance first"
         self._owners = over
         return owners_now(self._concluded, over, pid)
 
     def mark(self, view: View | None) -> None:
-        """Growth is measured from this view on; None: over the last two thirds again."""
+        """Measures growth from this view on; None: over the last two thirds again."""
         self._baseline = view.now if view else None
 
     def view(self) -> View:
-        """What the last update showed, against the baseline as it is now."""
+        """The last update, compared with the present baseline."""
         assert self._update is not None, "advance first"
         update, names = self._update, self._names
         live, rows = update.live, self._latest
@@ -152,7 +152,7 @@ class Follower:
         )
 
     def _window_start(self) -> LiveSnapshot | None:
-        """Where growth is measured from; None when too little was watched."""
+        """The start of the growth window; None when the followed time is too short."""
         first, now = self._snapshots[0].time, self._snapshots[-1].time
         if self._baseline:
             return self._baseline if now > self._baseline.time else None
@@ -186,7 +186,7 @@ class Follower:
         return snapshots
 
     def _keep(self, snapshot: LiveSnapshot) -> None:
-        """Adds a snapshot; the last is always now, those before lie ever further apart."""
+        """Adds a snapshot; the last one is always now, older ones lie ever further apart."""
         snapshot = self._names.place(snapshot)
         if len(self._snapshots) >= 2 and snapshot.time - self._snapshots[-2].time < self._spacing:
             self._snapshots[-1] = snapshot
@@ -205,7 +205,7 @@ class Follower:
         recording = with_application(self._source.recording(), self._application)
         if not update.whole:
             recording = replace(recording, series=self._series(), process=self._process(recording.process))
-        # The last word is the one that `offheap leaks` has on the same recording.
+        # The final answer equals that of `offheap leaks` on the same recording.
         settle = (
             None if update.over else partial(self._standings.settle, time=recording.info.duration_seconds)
         )
@@ -240,7 +240,7 @@ class Follower:
         return None if self._taken is None else self._taken.times.item(-1)
 
     def _judged(self) -> list[LiveSnapshot]:
-        """The snapshots that verdicts rest on: only now, if most of the recording's time was not watched."""
+        """The snapshots behind verdicts: only now, if most of the recording's time was not followed."""
         late = self._snapshots[0].time > self._snapshots[-1].time / 2
         return self._snapshots[-1:] if late else self._snapshots
 
@@ -273,7 +273,7 @@ class Follower:
 
 
 def _renewed(latest: Rows, rows: Rows) -> Rows:
-    """By stack: the latest rows, with these in their places.  A new array: snapshots share the old one."""
+    """By stack: the latest rows, with `rows` in their places.  A new array: snapshots share the old one."""
     count = max(len(latest), int(rows["stack"].max(initial=0)) + 1)
     renewed = np.zeros(count, SERIES)
     renewed["stack"] = np.arange(count)
@@ -300,7 +300,7 @@ def _growth(update: LiveUpdate, names: Names, start: LiveSnapshot, seconds: floa
     old = total(weighted, ~new)
     freed = np.maximum(before - old, 0.0)
     freed = np.where(freed <= 1e-9 * before, 0.0, freed)
-    # The sampled part of what was freed is known: the same sampled blocks are in both variances.
+    # The sampled part of the freed bytes is known: the same sampled blocks are in both variances.
     freed_variance = np.where(freed > 0, np.maximum(variance - total(spread, ~new), 0.0), 0.0)
     interval = update.info.interval_bytes
     block = (seen + total(size, ~new)) / np.maximum(samples + total(None, ~new), 1)
@@ -313,7 +313,7 @@ def _growth(update: LiveUpdate, names: Names, start: LiveSnapshot, seconds: floa
         freed > 0, Estimates(none, none, np.minimum(most, before))
     )
     net = born.less(gone)
-    # Births are whole ticks: one right after the window's beginning may read as before it.
+    # Births are whole ticks: a birth right after the window's start may appear to be before it.
     late = np.maximum(old - before, 0.0)
     net = Estimates(net.estimate + late, net.low + late, net.high + late)
     return net.over(np.full(len(seen), max(seconds, 1e-9)))

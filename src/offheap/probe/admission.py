@@ -1,8 +1,8 @@
-"""Whether a process has room for the probe below its memory limit: asked before anything is loaded.
+"""Whether a process has room for the probe below its memory limit, before offheap loads the probe.
 
 The kernel kills a process that exceeds the limit of its memory cgroup.  Therefore the probe takes at most
-half of what is left, with smaller tables if needed (probe/store/section_sizes.h); if even the smallest are
-too large, nothing is loaded.
+half of the room, with smaller tables if needed (probe/store/section_sizes.h); if even the smallest tables
+are too large, offheap does not load the probe.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from offheap.errors import UserError
 from offheap.proc import cgroup, status
 from offheap.quantities import format_size
 
-# The smallest tables and what goes with them, probe/store/section_sizes.c.
+# The smallest tables with their companions, probe/store/section_sizes.c.
 PROBE_BYTES = 2104 << 10
-# What the kernel cannot drop of a working recorder; the rest of its RSS is pages of libraries.
+# Memory of a working recorder that the kernel cannot drop; the rest of its RSS is pages of libraries.
 RECORDER_BYTES = 48 << 20
-# The least that a JVM takes: nothing more is known of a program that has not started.
+# The least memory of a JVM: the need of a program is unknown before its start.
 _PROGRAM_BYTES = 40 << 20
-# The probe takes one part in this many of what is left: the program may need more memory itself.
+# The probe takes one part in this many of the room: the program may need more memory itself.
 _SHARE_OF_ROOM = 2
-# One part in this many of the limit when a program starts: its need is not known yet.
+# One part in this many of the limit at a program's start: its need is not known yet.
 _SHARE_OF_LIMIT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Bytes that the probe may take, None: as many as it likes; `why` its tables are smaller then."""
+    """Bytes that the probe may take, None: no limit; `why`: the reason for smaller tables."""
 
     bytes: int | None = None
     why: str = ""
 
     @property
     def words(self) -> str:
-        """The probe's options for it (probe/options.h)."""
+        """The allowance as the probe's options (probe/options.h)."""
         return "" if self.bytes is None else f"room={self.bytes}"
 
 
 def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowance:
-    """What the probe may take in a process; UserError when there is too little for it.
+    """The probe's allowance in a process; UserError when the room is too small.
 
-    starting  the process is this one, and starts another that will be recorded
-    recorder  a recorder runs beside it: this process, which has not grown to its full size yet
+    starting  the process is this one, and starts another one under the probe
+    recorder  a recorder shares the limit: this process, which has not reached its full size yet
     """
     room = cgroup.room(pid)
     if room is None:
@@ -71,5 +71,5 @@ def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowan
 
 
 def _growth() -> int:
-    """What this process may still grow by."""
+    """The bytes by which this process may still grow."""
     return max(0, RECORDER_BYTES - status.anonymous_bytes(os.getpid()))

@@ -1,11 +1,11 @@
-"""A development checkout: keeps its probe as new as the C it is made of.
+"""Keeps the probe of a development checkout up to date with its C sources.
 
-An editable install runs straight from the checkout, where no packaging step runs again when a C file
-changes.  Whoever is about to load the probe calls `refresh_probe()` first: it compares the sources with
-the stamp beside the library (about a millisecond) and rebuilds only when they differ.
+An editable install runs straight from the checkout, in which no packaging step follows a change of a C file.
+Code that loads the probe calls `refresh_probe()` first, which compares the sources with the stamp beside the
+library (about a millisecond) and rebuilds only when they differ.
 
-Only the checkout that pip recorded as an editable install is built, and only where nobody else may write
-to it: an installation below /tmp must not run a /tmp/probe/build.py of another user's.
+`refresh_probe` builds only the checkout that pip recorded as an editable install, and only if no other user
+may write to it: an installation below /tmp must not run another user's /tmp/probe/build.py.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def refresh_probe() -> None:
 
 
 def is_editable() -> bool:
-    """Whether pip installed this very checkout as editable, and nobody else may change what it runs."""
+    """Whether pip installed this checkout as editable, and no other user may change the code it runs."""
     from importlib import metadata
 
     try:
-        # PEP 610; absent where nothing is installed.
+        # PEP 610; absent without an installation.
         origin = json.loads(metadata.distribution("offheap").read_text("direct_url.json") or "{}")
         editable = origin["dir_info"]["editable"] is True
         recorded = Path(unquote(urlsplit(origin["url"]).path)).resolve()
@@ -52,11 +52,11 @@ def is_editable() -> bool:
 
 
 def _ours(path: Path) -> bool:
-    """Whether the file or folder belongs to this user or root, and no other may write it."""
+    """Whether the file or folder belongs to this user or root, and no other user may write to it."""
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode) or status.st_uid not in (0, os.geteuid()):
         return False
-    # A group of the user's own may write, as distributions with a umask of 002 have it.
+    # The user's own group may write, as on distributions with a umask of 002.
     own_group = status.st_gid == os.getegid()
     return not status.st_mode & (stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP)
 

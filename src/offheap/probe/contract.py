@@ -1,7 +1,7 @@
 """probe/recording.h in Python: the live file's constants and rows, byte for byte.
 
 tests/probe/test_contract.py compiles the header and compares every size, offset and
-value with what stands here.
+value with this file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Section(IntEnum):
 
 
 class Loss(IntEnum):
-    """Rows of header.losses; the last is no loss but the count of joined samples."""
+    """Rows of header.losses; the last is no loss but the number of joined samples."""
 
     LOST_BLOCKS = 0
     LOST_RANGES = 1

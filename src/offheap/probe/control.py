@@ -1,4 +1,4 @@
-"""Starting and stopping the probe in a running JVM, and finding it there."""
+"""Starts, stops and finds the probe in a running JVM."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ _RESULTS: dict[int, tuple[str, str]] = {
 
 
 class NotRecording(UserError):
-    """The probe is in the process and records nothing."""
+    """The probe is in the process but does not record."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedProbe:
     """The probe in a process.
 
-    libraries  as the process calls them; more than one only if several copies were loaded
-    live_file  our path of what it writes, None while it is idle
+    libraries  paths as the process sees them; more than one only if it has loaded several copies
+    live_file  path of its live file as seen from here, None while the probe is idle
     preloaded  whether the recording in progress began with the process (LD_PRELOAD)
     """
 
@@ -73,9 +73,9 @@ class LoadedProbe:
 class Started:
     """A probe that records.
 
-    how    started: by us; continued: by an earlier attach that never stopped it;
+    how    started: by this call; continued: by an earlier attach that did not stop it;
            preloaded: since the process started
-    notes  sentences for the user: what was not done the usual way, and why
+    notes  sentences for the user: deviations from the usual way, with reasons
     """
 
     pid: int
@@ -86,10 +86,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """How the probe was left, and our path of what it had written.
+    """The state of the probe after its stop, and the path of its live file as seen from here.
 
-    stopped: every function pointer holds its old value; idle: it was preloaded, so its
-    hooks stay in place and forward every call.  `recorder`: PID of the offheap that recorded it until then.
+    stopped: every function pointer has its old value; idle: the probe was preloaded, so its
+    hooks stay in place and forward every call.  `recorder`: PID of the offheap that was recording.
     """
 
     state: Literal["stopped", "idle"]
@@ -105,7 +105,8 @@ def loaded(pid: int, mappings: list[Mapping] | None = None) -> LoadedProbe | Non
     if mappings is None:
         mappings = maps.read(pid)
     try:
-        # Anybody's file may be mapped; what the process itself writes is its own, or root's that it was once.
+        # The process may map any user's file; a live file that it writes belongs to its user, or to root
+        # if it was root at first.
         owners = {0, status.read(pid).uid}
     except ProcessLookupError:
         return None
@@ -127,11 +128,11 @@ def start(
     *,
     passing: bool = False,
 ) -> Started:
-    """Makes the probe record in a running JVM, or finds that it does; UserError with the mend if not.
+    """Makes the probe record in a running JVM, or finds it recording; else UserError with the mend.
 
-    `sampling` says what is sampled in the words of probe/options.h; "" is the probe's default.
-    `full` says what to do about the full file system of a folder, when it knows.  `passing`: what it
-    writes is of use to this process alone.
+    `sampling` is in the words of probe/options.h; "" is the probe's default.
+    `full` returns the mend for the full file system of a folder, or "".  `passing`: only this process
+    uses the live file.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
@@ -142,7 +143,7 @@ def start(
     allowed = admission.Allowance() if "force" in sampling.split(",") else admission.admit(pid)
     recorder = "recorder=" + ".".join(map(str, status.identity())) if passing else ""
     sampling = ",".join(word for word in (sampling, allowed.words, recorder) if word)
-    # Two copies would both patch the hooks: start the idle one that is there.
+    # Two copies would both patch the hooks, so an idle copy in the process is started.
     path = present.libraries[0] if present else library.place(checked.status)
     try:
         started = _start(checked, path, sampling, full)
@@ -157,13 +158,13 @@ def start(
 def detach(pid: int, recorder_of: Callable[[Path], int | None] | None = None) -> Stopped:
     """Stops the probe; NotRecording, or UserError when there is none, TargetGone when the JVM has ended.
 
-    `recorder_of` finds who records a live file: when nobody does, what is in it is kept.
+    `recorder_of` finds the recorder of a live file: without a recorder the live file is kept.
     """
     checked = target.check(pid)
     present = loaded(pid, checked.mappings)
     if present is None:
         raise UserError(f"PID {pid} has no probe", "`offheap ps` shows which JVMs have one")
-    # Asked while it records: a recorder that sees the end exits by itself.
+    # Before the stop: a recorder that sees the end exits by itself.
     recorder = recorder_of(present.live_file) if recorder_of and present.live_file else None
     vm = AttachedVM(pid)
     if recorder_of and present.live_file and recorder is None:
@@ -181,7 +182,7 @@ def detach(pid: int, recorder_of: Callable[[Path], int | None] | None = None) ->
 
 
 def trim(pid: int) -> bool:
-    """Gives back what glibc keeps, by the probe that is in the JVM; False when there is none."""
+    """Gives back glibc's free memory through the probe in the JVM; False when there is no probe."""
     present = loaded(pid)
     if present is None:
         return False
@@ -192,13 +193,13 @@ def trim(pid: int) -> bool:
 
 
 def ask(vm: AttachedVM, path: str, request: str) -> int:
-    """Sends the probe what Agent_OnAttach takes, and returns its result; success is always OK."""
+    """Sends a request to the probe's Agent_OnAttach and returns its result; success is always OK."""
     code = vm.load_agent(path, request)
     return OK if code == _OK_AGAIN else code
 
 
 def result_error(pid: int, code: int, where: str = "") -> UserError:
-    """What Agent_OnAttach's result means, for a person; `where` is put behind it."""
+    """The meaning of Agent_OnAttach's result as an error for the user; `where` follows the text."""
     what, mend = _RESULTS.get(
         code, (f"failed with result {code}", "it may be of another version: restart the JVM")
     )
@@ -215,13 +216,13 @@ def _start(checked: Target, path: str, options: str, full: Callable[[Path], str]
     code = CANNOT_CREATE
     for directory in for_attach(process.pid):
         name = f"{directory}/offheap-{process.namespace_pid}-{secrets.token_hex(8)}.live"
-        # Asked while the process lives: later its name for the file leads nowhere.
+        # While the process lives: later its path of the file leads nowhere.
         reachable = root.is_ours(process.pid, directory)
         ours = Path(name) if reachable else root.through(process.pid, name)
         try:
             code = ask(vm, path, ",".join(word for word in ("start", f"file={name}", options) if word))
         except TargetGone:
-            # The probe may have begun, and nobody knows the file that it wrote.
+            # The probe may have begun to record, into an unknown file.
             if reachable:
                 ours.unlink(missing_ok=True)
             raise

@@ -1,4 +1,4 @@
-"""The probe's library file: where it is, and a place from which a given JVM can load it."""
+"""Finds the probe's library file, and a path from which a given JVM can load it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from offheap.proc import root
 from offheap.proc.status import Status
 
 NAME = "liboffheap.so"
-# A copy has a folder of this form for itself, so that the command that stops the probe knows what to remove.
+# A copy has its own folder of this form, so that the command that stops the probe can remove it.
 _COPY = re.compile(rf"(/tmp|/var/tmp|/dev/shm)/(offheap-lib-[^/]+)/{re.escape(NAME)}")
-# The folders of the copies that this process has placed, by PID, start time and path.
+# Descriptors of the folders of copies that this process has placed, by PID, start time and path.
 _placed: dict[tuple[int, int, str], int] = {}
 
 
 def probe_library() -> Path:
-    """The library in the installed package, links resolved; UserError when it was not built."""
-    with suppress(PermissionError):  # another user's checkout: its library is taken as it is
+    """The library in the installed package, links resolved; UserError when it is not built."""
+    with suppress(PermissionError):  # another user's checkout: its library is used as it is
         checkout.refresh_probe()
     path = Path(offheap.__file__).resolve().parent / "_lib" / NAME
     if not path.is_file():
@@ -34,15 +34,15 @@ def probe_library() -> Path:
             f"the probe is not built: {path} is missing",
             "build it with `python probe/build.py` or `pip install .`",
         )
-    # glibc knows a loaded library by the name it was opened with: always use the same one.
+    # glibc identifies a loaded library by the name of its opening: the name must always be the same.
     return path.resolve()
 
 
 def place(target: Status) -> str:
-    """Path, as the target sees it, of a library it can load: ours, or a copy in its /tmp.
+    """Path, as the target sees it, of a library that it can load: the installed one, or a copy in its /tmp.
 
-    It needs a copy when it sees other files than we do (a container, a chroot), when its user
-    may not read ours (a virtual environment in someone's home), or may not execute it there.
+    The target needs a copy when it sees other files (a container, a chroot), or when its user may not read
+    the installed library (a virtual environment in someone's home) or not execute it there.
     """
     library = probe_library()
     if root.is_ours(target.pid, library) and _may_load(target, library):
@@ -50,7 +50,7 @@ def place(target: Status) -> str:
     reasons: list[str] = []
     for folder in ("/tmp", "/var/tmp", "/dev/shm"):
         theirs = root.through(target.pid, folder)
-        if theirs.is_symlink():  # in a container it would lead to our files
+        if theirs.is_symlink():  # in a container a link leads to local files
             reasons.append(f"{folder} is a symbolic link")
             continue
         try:
@@ -79,14 +79,14 @@ def remove_copy(target: Status, library: str) -> None:
         with entered(root.through(target.pid, match[1])) as above:
             _remove(target, above, match[2], held)
     except OSError:
-        return  # the process has removed the copy, or has something else in its place
+        return  # the process has removed or replaced the copy
     finally:
         if held is not None:
             os.close(held)
 
 
 def _remove(target: Status, above: Path, name: str, held: int | None) -> None:
-    """As the target itself: a link that it has put in the copy's place leads to nothing but its own files."""
+    """Acts as the target's user: a link in the copy's place then leads only to that user's own files."""
     with as_owner(target):
         flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         folder = os.open(above / name, flags) if held is None else os.dup(held)
@@ -121,7 +121,7 @@ def _copy(library: Path, target: Status, theirs: Path, folder: str) -> str:
             shutil.rmtree(made, ignore_errors=True)
             raise
     path = f"{folder}/{made.name}/{NAME}"
-    # For `remove_copy`: by now the target may have anything under that name.
+    # `remove_copy` compares the descriptor: the target may replace the folder under that name.
     _placed[target.pid, target.start_ticks, path] = held
     return path
 

@@ -1,4 +1,4 @@
-"""How much is sampled, as asked for and as it is: the choices of `--interval`, `--budget`, `--exact`."""
+"""The sampling as requested and as it runs: the choices of `--interval`, `--budget`, `--exact`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from offheap.quantities import format_share, format_size
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """None, None, False: no choice was made.  With a budget the interval is the least."""
+    """None, None, False: no choice.  With a budget the interval is the least one."""
 
     interval: int | None = None
     budget: float | None = None
     exact: bool = False
 
     def fits(self, now: Sampling) -> bool:
-        """Whether a recording that goes on is what was asked for."""
+        """Whether a running recording has the requested sampling."""
         if self.exact or now.exact:
             return self in (now, Sampling())
         if self.budget is not None and self.budget != now.budget:
             return False
-        # An interval alone is a fixed one.
+        # An interval without a budget is fixed.
         fixed = self.interval is not None and self.budget is None
         return self.interval in (None, now.interval) and not (fixed and now.budget is not None)
 

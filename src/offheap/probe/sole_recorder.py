@@ -1,4 +1,4 @@
-"""A live file has one recorder at a time: a second one would end the recording under the first."""
+"""A lock gives a live file one recorder at a time: a second one would end the first one's recording."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from offheap.proc import locks, opening
 
 @contextmanager
 def sole_recorder(live_file: Path, pid: int | None, asked: Sampling | None = None) -> Iterator[None]:
-    """Holds a lock on the live file of a process, as we number it.
+    """Holds a lock on the live file of a process; `pid` as seen from here.
 
-    UserError when another offheap holds it, or when what is recorded there is sampled otherwise than `asked`.
+    UserError when another offheap holds the lock, or when the sampling there differs from `asked`.
     """
     try:
         held = opening.regular(live_file, follow=False)
@@ -38,7 +38,7 @@ def sole_recorder(live_file: Path, pid: int | None, asked: Sampling | None = Non
 
 
 def recorder_of(live_file: Path) -> int | None:
-    """PID of the offheap that records a live file; None when there is none, or it cannot be told."""
+    """PID of the offheap that records a live file; None when there is none, or it is unknown."""
     try:
         with opening.regular(live_file, follow=False) as file:
             return locks.holder(file.descriptor)

@@ -15,7 +15,7 @@ How = Literal["System.trim_native_heap", "the probe"]
 def trim(pid: int) -> How:
     """Returns glibc's free memory to the system; an allocating thread waits while its arena is trimmed.
 
-    UserError when neither the JVM (JDK 11 has no such command) nor a probe can.
+    UserError when neither the JVM (JDK 11 has no such command) nor a probe can do it.
     """
     target.check(pid)
     try:

@@ -1,4 +1,4 @@
-"""Where live files lie: one list for the probe that is started, for runs, and for the search."""
+"""The folders of live files: one list for starting the probe, for runs, and for the search."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from offheap.proc import opening, status
 
-_MEMORY, _DISK = "/dev/shm", "/tmp"  # tmpfs costs a page fault the least
+_MEMORY, _DISK = "/dev/shm", "/tmp"  # page faults are cheapest on tmpfs
 
 
 def for_attach(pid: int) -> list[str]:
     """Folders for a live file as the process sees them, best first."""
     chosen: list[str] = []
     for folder in (_MEMORY, status.environment(pid).get("TMPDIR", ""), _DISK):
-        # A comma would end the probe's option.
+        # A comma ends the probe's option.
         if folder.startswith("/") and "," not in folder and folder not in chosen:
             chosen.append(folder.rstrip("/") or "/")
     return chosen
@@ -27,7 +27,7 @@ def for_runs() -> list[str]:
 
 
 def everywhere(pid: int | None = None) -> list[Path]:
-    """Where a process, or all of them, may have live files: each folder once."""
+    """The possible folders of live files of a process, or of all processes: each folder once."""
     found: dict[tuple[int, int], Path] = {}
     for folder in for_runs():
         _add(found, Path(folder))
@@ -38,7 +38,7 @@ def everywhere(pid: int | None = None) -> list[Path]:
 
 
 def _of_process(pid: int) -> list[str]:
-    """As the process sees them: what its OFFHEAP variable names, then where the probe looks by itself."""
+    """As the process sees them: the folder in its OFFHEAP variable, then the probe's default folders."""
     variables = status.environment(pid)
     options = dict(
         option.partition("=")[::2] for option in variables.get("OFFHEAP", "").split(",") if "=" in option
@@ -49,7 +49,7 @@ def _of_process(pid: int) -> list[str]:
 
 
 def _add(found: dict[tuple[int, int], Path], folder: Path) -> None:
-    """Each folder once, by the first name it was met under: ours comes before a /proc/PID/root."""
+    """Adds each folder once, under the name that comes first: a local path precedes one in /proc/PID/root."""
     with suppress(OSError):
         its = opening.status(folder)
         found.setdefault((its.st_dev, its.st_ino), folder)

@@ -47,15 +47,15 @@ class Header:
     sections: Rows  # (16,) of contract.SECTION, checked against the file's length
     segments: tuple[tuple[int, int], ...]  # of the live table after the first: offset and capacity, checked
     budget: Budget | None
-    looked_monotonic: float  # under a budget: the last time the interval may have moved
+    looked_monotonic: float  # under a budget: the last time the interval may have changed
     inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
 
     @property
     def interval_bytes(self) -> int:
         """Mean bytes between samples, 0 when every block is recorded.
 
-        Under a budget that of a path which allocates evenly over the time: what it allocates escapes with
-        probability exp(-integral of bytes/interval), so the mean is the harmonic one.
+        Under a budget it is the mean for a path that allocates at an even rate: its blocks escape with
+        probability exp(-integral of bytes/interval), so the mean is harmonic.
         """
         if self.mode is contract.Mode.EXACT:
             return 0
@@ -70,7 +70,7 @@ class Header:
 
 
 def parse(path: Path, raw: bytes, length: int) -> Header:
-    """The header that the file begins with; `length` of the file.  UserError when it is none, or damaged."""
+    """The header at the start of the file; `length` of the file.  UserError for none, or a damaged one."""
     if raw[: len(contract.MAGIC)] != contract.MAGIC:
         raise UserError(
             f"{path} is not a live file of offheap",
@@ -100,9 +100,9 @@ def damaged(path: Path, what: str) -> UserError:
 
 
 def _check(path: Path, row: Any, length: int) -> None:
-    """Everything later reads rely on; the numbers are as Python ints so that nothing wraps.
+    """Checks all that later reads rely on; the numbers are Python ints, which do not wrap.
 
-    `length` of the file, looked at after the row was read: it may have grown while that was copied.
+    `length` of the file is read after the row: the file may grow during the copy.
     """
     file_bytes = int(row["file_bytes"])
     if int(row["header_bytes"]) != contract.HEADER_BYTES or file_bytes < contract.HEADER_BYTES:

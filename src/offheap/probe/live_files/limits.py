@@ -1,7 +1,7 @@
-"""What a live file may claim: checked against its own tables and against the memory that reading takes.
+"""Checks a live file's claims against its own tables and against the memory that reading takes.
 
-The probe's rows do not overlap: each stack has frames of its own, each method lines of its own, each string
-bytes of its own.  Rows that share them would let a small file stand for gigabytes.
+The probe's rows do not overlap: no two stacks share frames, no two methods lines, no two strings bytes.
+With shared rows a small file could stand for gigabytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_ROWS: Mapping[Section, int] = {
     Section.STACKS: 1 << 24,
 }
 
-# Bytes that a used row takes while it is read, at the peak: copies, what is counted of it, Python's objects.
+# Peak bytes per used row during a read: copies, counts and Python objects.
 _ROW_BYTES: Mapping[Section, int] = {
     Section.STRINGS: 4,
     Section.MODULES: 800,
@@ -33,21 +33,21 @@ _ROW_BYTES: Mapping[Section, int] = {
     Section.STACKS: 600,
     Section.PROPERTIES: 400,
 }
-_FRAME_BYTES = 800  # a distinct frame: its number and its name, as Python's objects
+_FRAME_BYTES = 800  # a distinct frame: its number and its name, as Python objects
 _SLOT_BYTES = contract.KEY.itemsize + contract.VALUE.itemsize
 LIVE_ROW_BYTES = 120  # a live block or mapping: model.LIVE, copied, grouped and sorted
 
 
-# By section number, for a sum that is made at each look at a header.
+# By section number, for a sum at each read of a header.
 _SIZES = [contract.ROWS[part].itemsize for part in sorted(contract.ROWS)]
 _NEEDS = [_ROW_BYTES.get(part, 0) for part in sorted(contract.ROWS)]
 
 
 def check(path: Path, sections: Any, frames: int, segments: Sequence[tuple[int, int]] = ()) -> Allowance:
-    """UserError when the rows in use, and `frames` distinct ones, need more memory than the file may take.
+    """UserError when the rows in use, and `frames` distinct frames, need more memory than the file may take.
 
-    `segments` of the live table after the first, offset and capacity: they make the file larger.  Returns
-    what is left.
+    `segments` are those of the live table after the first, as offset and capacity: they make the file larger.
+    Returns the rest of the allowance.
     """
     capacities = sections["capacity"][: len(_SIZES)].tolist()
     rows = list(map(min, sections["used"][: len(_SIZES)].tolist(), capacities))

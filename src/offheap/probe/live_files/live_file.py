@@ -1,7 +1,7 @@
 """Reads a live file (probe/recording.h) without stopping its writer and without trusting it.
 
-The file is read with pread(2), never mapped: a mapping of a file that its owner
-truncates ends the reader with SIGBUS.
+The file is read with pread(2), never mapped: if the owner truncates a mapped file, SIGBUS ends
+the reader.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Rows = NDArray[Any]
 _MOST_STRING = 1 << 20
 _MOST_LINES = 1 << 16  # of one method, whose code has at most 65,535 bytes
 
-# Small enough that microseconds lie between the two copies of a chunk, so that few rows change.
+# Small enough for microseconds between the two copies of a chunk, in which few rows change.
 _CHUNK_ROWS = 1 << 16
-# So many unused rows are read along rather than skipped by a second read.
+# A gap of up to this many unused rows is cheaper to read than a second read call.
 _NEAR_ROWS = 64
 
 
 @dataclass(frozen=True)
 class RawStacks:
-    """Consecutive stacks: `first` is the number of the first, `frames` holds their raw frames in turn."""
+    """Consecutive stacks: `first` is the number of the first one, `frames` has their raw frames in order."""
 
     first: int
     rows: Rows  # of contract.STACK
@@ -49,7 +49,7 @@ class RawStacks:
 
 
 class LiveFile:
-    """An open live file.  Raises UserError when it is none, is damaged, or may not be read."""
+    """An open live file.  UserError when the file is no live file, is damaged, or may not be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class LiveFile:
         self._file.close()
 
     def remove(self) -> bool:
-        """Removes its name, if that still is this file's: its folder may be in another user's hands."""
+        """Removes the file's name if it still leads to this file: another user may control the folder."""
         try:
             folder = opening.folder(self.path.parent)
         except OSError:
@@ -98,11 +98,11 @@ class LiveFile:
         return self.header
 
     def ended(self) -> bool:
-        """Whether the probe has stopped by now, or its process has exited; the rest is not read again."""
+        """Whether the probe has stopped or its process has exited; reads nothing else again."""
         return self._raw_header()["state"] in (State.STOPPED, State.EXITED)
 
     def module_count(self) -> int:
-        """Rows of modules by now, complete or not; the rest is not read again."""
+        """The present number of rows of modules, complete or not; reads nothing else again."""
         return int(self._raw_header()["sections"][Section.MODULES]["used"])
 
     def live(self) -> Rows:
@@ -152,14 +152,14 @@ class LiveFile:
         return sums
 
     def used(self, section: Section) -> int:
-        """Rows of an append-only section that may hold something."""
+        """The number of rows of an append-only section that may have content."""
         row = self.header.sections[section]
         return int(min(row["used"], row["capacity"]))
 
     def stacks(self, first: int, *, final: bool = False) -> RawStacks:
-        """Stacks from number `first` on, up to the first that is still being written.
+        """Stacks from number `first` on, up to the first one that is still being written.
 
-        `final`: the process is gone, what is incomplete stays so: such a stack has no frames.
+        `final`: the process is gone, and incomplete stacks stay incomplete: such a stack has no frames.
         """
         used = self.used(Section.STACKS)
         rows = self._rows(Section.STACKS, first, max(0, used - first))
@@ -169,7 +169,7 @@ class LiveFile:
         if not final and not complete.all():
             rows = rows[: int(np.argmin(complete))]
             complete = complete[: len(rows)]
-        if len(rows):  # their frames were reserved before: a header that is read now knows them
+        if len(rows):  # their frames were reserved earlier, so the present header includes them
             self.refresh()
         frames = self.used(Section.FRAMES)
         starts = rows["frames"].astype(np.int64)
@@ -180,7 +180,7 @@ class LiveFile:
         return RawStacks(first, rows, self._frames(starts, depths), depths)
 
     def admit_frames(self, count: int) -> None:
-        """UserError when so many more distinct frames, which are to be named, need too much memory."""
+        """UserError when the names of this many more distinct frames need too much memory."""
         self._frames_named += count
         limits.check(self.path, self.header.sections, self._frames_named, self.header.segments)
 
@@ -194,7 +194,7 @@ class LiveFile:
         found = np.zeros(len(slots), contract.METHOD)
         inside = np.flatnonzero(slots < capacity)
         inside = inside[np.argsort(slots[inside], kind="stable")]
-        # Run by run of neighbours: a table of sparse slots may be of any length.
+        # One read per run of neighbours: a table with sparse slots may have any length.
         gaps = np.flatnonzero(np.diff(slots[inside]) > _NEAR_ROWS) + 1
         for run in np.split(inside, gaps):
             for some in np.array_split(run, -(-len(run) // _CHUNK_ROWS) or 1):
@@ -204,13 +204,13 @@ class LiveFile:
         return found
 
     def lines(self, first: int, count: int) -> Rows:
-        """A method's line table, contract.LINE; empty when it lies outside, or is longer than any."""
+        """A method's line table, contract.LINE; empty when it is out of bounds or impossibly long."""
         if first + count > self.used(Section.LINES) or count > _MOST_LINES:
             return np.zeros(0, contract.LINE)
         return self._rows(Section.LINES, first, count)
 
     def threads(self) -> list[str]:
-        """Names by number; 0 is "other threads", a name being written reads "" for now."""
+        """Names by number; 0 is "other threads"; a name that is being written is "" for now."""
         rows = self._rows(Section.THREADS, 0, self.used(Section.THREADS))
         names = [decode(name) if tid else "" for tid, name in zip(rows["tid"], rows["name"], strict=True)]
         return ["other threads", *names[1:]]
@@ -221,12 +221,12 @@ class LiveFile:
 
     def string(self, offset: int) -> str:
         """The string at an offset of STRINGS; "" outside of it."""
-        # One pread a string: a copy of the section kept from before may hold the
-        # string's place but not yet its bytes.
+        # One pread per string: an older copy of the section may include the string's
+        # range but not its bytes.
         text = self._strings.get(offset)
         if text is None:
             raw = self._string_bytes(offset)
-            # Their sum is no more than the section: each has bytes of its own.
+            # The strings do not overlap, so their sum is at most the section.
             self._string_bytes_read += len(raw)
             if self._string_bytes_read > self.used(Section.STRINGS):
                 raise damaged(self.path, "its names overlap")
@@ -247,10 +247,10 @@ class LiveFile:
         return bytes(raw)
 
     def _segments(self) -> list[tuple[int, int, int]]:
-        """Where the keys and the values of each segment of the live table begin, and its capacity.
+        """The offsets of keys and values of each segment of the live table, and its capacity.
 
-        The youngest first: blocks stay where they are, so one that lives all the while is read once, and one
-        that is put into a segment after that was read is younger than the reading.
+        The youngest first: blocks do not move, so a block that lives during the whole read is read once,
+        and a block that enters a segment after its read is younger than the reading.
         """
         sections = self.header.sections
         keys, values = sections[Section.KEYS], sections[Section.VALUES]
@@ -262,7 +262,7 @@ class LiveFile:
     def _at_rest(
         self, keys_at: int, values_at: int, first: int, count: int
     ) -> tuple[NDArray[np.uint64], Rows]:
-        """Keys and values of the slots of a segment that held the same block in two copies."""
+        """Keys and values of the slots of a segment that have the same block in two copies."""
         nothing = np.zeros(0, contract.KEY), np.zeros(0, contract.VALUE)
         keys = self._rows_at(keys_at, contract.KEY, first, count)
         if not keys.any():
@@ -270,7 +270,7 @@ class LiveFile:
         values = self._rows_at(values_at, contract.VALUE, first, count)
         keys_again = self._rows_at(keys_at, contract.KEY, first, count)
         values_again = self._rows_at(values_at, contract.VALUE, first, count)
-        # Few slots are taken where blocks are sampled: only those are compared any further.
+        # With sampling few slots are in use: only those are compared further.
         at = np.flatnonzero((keys == keys_again) & (keys != 0))
         words, words_again = (rows[at].view("<u8").reshape(-1, 2) for rows in (values, values_again))
         same = (words == words_again).all(axis=1) & (keys[at] & 1 == 0)
@@ -281,7 +281,7 @@ class LiveFile:
         if not depths.any():
             return np.zeros(0, np.uint64)
         has = depths > 0
-        # Rows are reserved in about the order of the stacks, so one span holds little else.
+        # Rows are reserved in about the order of the stacks, so one span has few other rows.
         low, high = int(starts[has].min()), int((starts + depths)[has].max())
         span = self._rows(Section.FRAMES, low, high - low)
         within = np.arange(int(depths.sum())) - np.repeat(np.cumsum(depths) - depths, depths)
@@ -313,7 +313,7 @@ class LiveFile:
 
     def _read_header(self) -> Header:
         raw = self._file.read_at(0, contract.HEADER_BYTES)
-        # The length after it: the file may have grown while the header was copied.
+        # fstat comes after the copy of the header, during which the file may grow.
         return live_header.parse(self.path, raw, os.fstat(self._file.descriptor).st_size)
 
 

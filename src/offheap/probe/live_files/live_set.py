@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 def inclusion_probability(
     sizes: NDArray[np.uint64], codes: NDArray[np.integer[Any]], intervals: NDArray[np.uint64]
 ) -> Floats:
-    """The probability of a block of s bytes under a mean interval T: 1 - exp(-s/T); 1 where all are taken."""
+    """The probability of a block of s bytes under a mean interval T: 1 - exp(-s/T); 1 without sampling."""
     mean = intervals[codes].astype(np.float64)
     exact = mean == 0
     probability = -np.expm1(-np.maximum(sizes, 1).astype(np.float64) / np.where(exact, 1.0, mean))
@@ -41,7 +41,7 @@ def live_blocks(values: Rows, intervals: NDArray[np.uint64], tick_seconds: float
 
 
 def live_ranges(rows: Rows, intervals: NDArray[np.uint64], tick_seconds: float) -> Rows:
-    """model.LIVE of contract.RANGE rows; what a partial munmap left counts with the whole's probability."""
+    """model.LIVE of contract.RANGE rows; the rest after a partial munmap has the probability of the whole."""
     rows = rows[(rows["start"] != 0) & (rows["end"] > rows["start"])]
     live = np.empty(len(rows), LIVE)
     live["stack"] = rows["stack"]

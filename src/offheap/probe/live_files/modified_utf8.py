@@ -6,7 +6,7 @@ import codecs
 
 
 def decode(raw: bytes) -> str:
-    """Text of any bytes at all: what is not modified UTF-8 reads U+FFFD; no lone surrogates come out."""
+    """The text of any bytes: invalid modified UTF-8 becomes U+FFFD; the result has no lone surrogates."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -16,7 +16,7 @@ def decode(raw: bytes) -> str:
 
 
 def _other_forms(error: UnicodeError) -> tuple[str, int]:
-    """What modified UTF-8 has and UTF-8 has not: NUL as C0 80, surrogates."""
+    """Decodes forms that only modified UTF-8 has: NUL as C0 80, surrogates."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     at = error.object[error.start : error.start + 3]

@@ -1,4 +1,4 @@
-"""What the first bytes of a live file say, to tell whether a mapped file is one that is being written."""
+"""Reads the first bytes of a live file, to tell whether a mapped file is a live file in use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT_OF_MEMORY = 1 << 8
 
 
 def recording_entry(path: Path, owners: Container[int]) -> int | None:
-    """enum offheap_entry of a live file that is being written; None when it is none."""
+    """enum offheap_entry of a live file that is being written; None for any other file."""
     fields = _header(path, owners)
     if fields is None:
         return None

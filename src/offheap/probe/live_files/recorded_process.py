@@ -1,4 +1,4 @@
-"""The recorded process from outside: whether it lives, and how large it is."""
+"""The recorded process from outside: whether it is alive, and its size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from offheap.probe.live_files.header import Header
 from offheap.proc import cgroup, status
 
-# /proc may hide other users' processes.  Any other error is offheap's own, such as too many open files: taken
-# for the end of the process, it would remove the live file.
+# /proc may hide other users' processes.  Any other error is offheap's own, such as too many open files, and
+# must not count as the end of the process: that would remove the live file.
 _GONE = (ProcessLookupError, PermissionError, ValueError)
 
 
@@ -20,25 +20,25 @@ class Size:
 
 
 def find(header: Header) -> int | None:
-    """PID, as we see it, of the process that writes the live file; None when it is gone.
+    """PID, as seen from here, of the process that writes the live file; None when it is gone.
 
-    The header's PID is the process's own: in a container it may be 1.  A PID alone
-    names nobody for long, so the start time decides.
+    The header's PID is the process's own: in a container it may be 1.  The kernel
+    reuses PIDs, so the start time decides.
     """
     return find_process(header.pid, header.process_start)
 
 
 def find_process(namespace_pid: int, process_start: int) -> int | None:
-    """The same of what a header says."""
+    """As `find`, from the PID and the start time of a header."""
     if _matches(namespace_pid, namespace_pid, process_start):
         return namespace_pid
     return next((pid for pid in status.pids() if _matches(pid, namespace_pid, process_start)), None)
 
 
 def alive(pid: int, process_start: int) -> bool:
-    """Whether the process with this PID (as we see it) is the one that started then, and no zombie.
+    """Whether the process with this PID (as seen from here) started at that time and is no zombie.
 
-    OSError when it cannot be told.
+    OSError when unknown.
     """
     try:
         now = status.read(pid)
@@ -71,7 +71,7 @@ def _matches(pid: int, namespace_pid: int, process_start: int) -> bool:
 
 
 def root(pid: int | None) -> Path:
-    """Where the files that the process names are found: through /proc only if it sees others than we do."""
+    """The root for paths that the process names: in /proc only if it sees other files than this process."""
     if pid is None:
         return Path("/")
     its = Path(f"/proc/{pid}/root")

@@ -1,4 +1,4 @@
-"""The folder of one `offheap run`, where its processes make their live files.
+"""The folder of one `offheap run`, in which its processes make their live files.
 
 The run removes it at its end.  A killed run leaves it behind, and the next run or attach of the same user
 removes it.
@@ -19,7 +19,7 @@ from offheap.probe.live_files import folders, recorded_process, search
 from offheap.proc import status
 from offheap.quantities import format_size
 
-# The probe takes a folder only if twice its tables fit (probe/store/live_file.c).
+# The probe uses a folder only if it has room for twice its tables (probe/store/live_file.c).
 _ROOM_SAMPLED = 32 << 20
 _ROOM_EXACT = 160 << 20
 NAME = re.compile(r"offheap-run-\d{1,10}-\w+")
@@ -32,9 +32,9 @@ def make(
     say: Callable[[str], None] = lambda line: None,
     full: Callable[[Path], str] = lambda folder: "",
 ) -> Path:
-    """A folder of this run's own with room for live files: on tmpfs, on disk where that is too small.
+    """A new folder for this run with room for live files: on tmpfs, or on disk if tmpfs is too small.
 
-    `full` says what to do about the full file system of a folder, when it knows; `say` takes that line.
+    `full` returns the mend for the full file system of a folder, or ""; `say` takes that line.
     """
     mends: list[str] = []
     room = _ROOM_EXACT if exact else _ROOM_SAMPLED
@@ -44,12 +44,12 @@ def make(
             if free.f_bavail * free.f_frsize < room and (mend := full(Path(parent))):
                 mends.append(mend)
                 say(f"{parent} has only {format_size(free.f_bavail * free.f_frsize)} free; {mend}")
-            # A comma would end the probe's option.
+            # A comma ends the probe's option.
             if free.f_bavail * free.f_frsize >= room and "," not in parent:
                 folder = Path(tempfile.mkdtemp(prefix=f"offheap-run-{os.getpid()}-", dir=parent))
                 (folder / _OWNER).write_text(_ourselves())
                 if os.geteuid() == 0:
-                    # A start script may change to a user of its own; the name cannot be guessed.
+                    # A start script may change its user; nobody can guess the name.
                     folder.chmod(0o1733)
                 return folder
     raise UserError(
@@ -59,7 +59,7 @@ def make(
 
 
 def remove(folder: Path) -> None:
-    """With the files of processes that are gone; what a living JVM still writes stays."""
+    """Removes the folder and the files of ended processes; files that a living JVM writes stay."""
     for file in search.inside(folder):
         if not file.recording or not file.jvm:
             with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ def remove(folder: Path) -> None:
 
 
 def sweep() -> None:
-    """Removes the folders of our own runs that were killed, but for those that a process still writes to."""
+    """Removes the folders of this user's killed runs, except those that a process still writes to."""
     for parent in folders.for_runs():
         with contextlib.suppress(OSError), opened(parent) as above:
             for name in filter(NAME.fullmatch, os.listdir(above)):
@@ -82,13 +82,13 @@ def sweep() -> None:
 
 
 def _ourselves() -> str:
-    """Containers that share /dev/shm may number differently."""
+    """This process in the owner file: containers that share /dev/shm may number PIDs differently."""
     return " ".join(map(str, status.identity())) + "\n"
 
 
 def kept_by(folder: int) -> str:
-    """Why the folder of a run, open, is still wanted; "" when its run is gone for sure."""
-    # Others may make files in root's folder, but none in the place of this one.
+    """Why the open folder of a run is still wanted; "" when the run is certainly gone."""
+    # Others may create files in root's folder, but cannot replace this one.
     try:
         owner = os.open(_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
@@ -112,13 +112,13 @@ def kept_by(folder: int) -> str:
 
 
 def _left_behind(folder: int, path: Path) -> bool:
-    """Whether a folder is ours, its run is gone, and no process writes to it."""
+    """Whether a folder is this user's, its run is gone, and no process writes to it."""
     if os.fstat(folder).st_uid != os.geteuid() or kept_by(folder):
         return False
     found = {file.path.name: file for file in search.inside(path)}
     for name in os.listdir(folder):
         match = search.NAME.fullmatch(name)
-        # A folder that is being made cannot be read yet.
+        # A folder that is being made is not readable yet.
         if match and (found[name].recording if name in found else os.path.exists(f"/proc/{match[1]}")):
             return False
     return True

@@ -1,4 +1,4 @@
-"""Finds the live files of this machine, also those of containers' processes."""
+"""Finds the live files of this machine, including those of processes in containers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NAME = re.compile(r"offheap-(\d{1,10})-[0-9a-f]{16}\.live")
 class FoundFile:
     """A readable live file.
 
-    path   as we reach it, through /proc/PID/root for a process that sees other files
-    pid    of the process as we see it; None when it is gone
-    jvm    whether a JVM was met in the process
+    path   as seen from here, through /proc/PID/root for a process that sees other files
+    pid    of the process as seen from here; None when the process is gone
+    jvm    whether the probe found a JVM in the process
     """
 
     path: Path
@@ -40,10 +40,10 @@ class FoundFile:
 
 
 def find(pid: int | None = None) -> list[FoundFile]:
-    """The live files of a process (as we number them) or of all, newest first.
+    """The live files of a process (by its PID here) or of all, newest first.
 
-    Looks where the probe makes them: the process's OFFHEAP dir=, /dev/shm, $TMPDIR, /tmp.
-    Passed over are files that are damaged, that we may not read, or that another user made in a
+    Searches the probe's folders: the process's OFFHEAP dir=, /dev/shm, $TMPDIR, /tmp.
+    Ignores files that are damaged, that this user may not read, or that another user made in a
     process's name.
     """
     found = [file for folder in folders.everywhere(pid) for file in inside(folder)]
@@ -55,7 +55,7 @@ def find(pid: int | None = None) -> list[FoundFile]:
 def inside(folder: Path) -> list[FoundFile]:
     """The readable live files of one folder."""
     try:
-        # In a container its owner may put a link into the path, or a folder that never answers.
+        # In a container the owner may put a link into the path, or a folder that never answers.
         opened = opening.folder(folder, listed=True)
     except OSError:
         return []
@@ -69,7 +69,7 @@ def inside(folder: Path) -> list[FoundFile]:
     for name in sorted(names):
         with suppress(UserError, OSError), LiveFile(folder / name) as live_file:
             pid = recorded_process.find(live_file.header)
-            # Anybody may write in /tmp, and anybody may claim to be a process.
+            # Any user may write to /tmp and may claim any PID in a file.
             if pid is None or live_file.owner in (0, status.read(pid).uid):
                 found.append(_describe(folder / name, live_file.header, pid))
     return found

@@ -1,11 +1,11 @@
-"""Live files that belong to nobody any more: found, told from those that are wanted, removed.
+"""Finds stale live files and removes those that nobody wants.
 
 A killed process leaves its live file behind, and /dev/shm is memory.  A file's own claims do not decide
-whether it is removed: only the kernel knows whether any process, in any container, writes it.
+its removal: only the kernel knows whether any process, in any container, writes to it.
 
-`offheap clean` removes them all.  Other commands remove only what nobody will ask for: the file that a killed
-recorder left, whose recording exists, and the file of a process that ended more than a day ago, unless --keep
-was given.
+`offheap clean` removes all stale files.  Other commands remove only files that nobody will ask for: the file
+that a killed recorder left, whose recording exists, and, without --keep, the file of a process that ended
+more than a day ago.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from offheap.probe.live_files import folders, recorded_process, run_folder, sear
 from offheap.proc import locks, opening, status
 from offheap.quantities import format_duration, format_size
 
-# Long enough to inspect in the morning a process that was killed at night.
+# Long enough to inspect a process in the morning that was killed at night.
 _SWEPT_AFTER_SECONDS = 24 * 3600.0
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-# Named in an error, which is one line.
+# The number of files named in an error, which is one line.
 _MOST_NAMED = 3
 
 
@@ -41,11 +41,11 @@ _MOST_NAMED = 3
 class LiveFileFound:
     """One live file of this machine.
 
-    pid      its process's own number, which another process may have by now
-    bytes    that it occupies, of memory where it is on tmpfs
-    seconds  since it was made
-    kept     why it is wanted or may not be removed; "" for one that belongs to nobody
-    removed  whether it was
+    pid      the process's own PID, which another process may have now
+    bytes    that the file occupies, in memory if it is on tmpfs
+    seconds  since the file was made
+    kept     why the file is wanted or may not be removed; "" for a stale file
+    removed  whether offheap removed the file
     """
 
     path: Path
@@ -60,10 +60,10 @@ class LiveFileFound:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What `survey` removes of what belongs to nobody.
+    """The stale files that `survey` removes.
 
-    everybody  root only: other users' files, too
-    seconds    only what was made so long ago
+    everybody  root only: also other users' files
+    seconds    only files at least this old
     """
 
     remove: bool = False
@@ -72,7 +72,7 @@ class Wish:
 
 
 def survey(wish: Wish | None = None) -> list[LiveFileFound]:
-    """Every live file where the probe makes them and in the folders of runs, the largest first."""
+    """Every live file in the probe's folders and in the folders of runs, the largest first."""
     wish = wish or Wish()
     found: dict[tuple[int, int], LiveFileFound] = {}
     for folder in folders.everywhere():
@@ -88,12 +88,12 @@ def survey(wish: Wish | None = None) -> list[LiveFileFound]:
 
 
 def stale() -> list[LiveFileFound]:
-    """Those of this user that belong to nobody."""
+    """The stale live files of this user."""
     return [file for file in survey() if not file.kept]
 
 
 def sweep() -> None:
-    """Removes those of this user's files that nobody will ask for, and the folders of killed runs."""
+    """Removes this user's stale files that nobody will ask for, and the folders of killed runs."""
     run_folder.sweep()
     for folder in folders.for_runs():
         with contextlib.suppress(OSError), _opened(Path(folder), theirs=False) as above:
@@ -109,7 +109,7 @@ def _sweep_one(folder: int, name: str) -> None:
         if its.st_uid != os.geteuid() or not stat.S_ISREG(its.st_mode) or _wanted(descriptor):
             return
         row = _header(descriptor)
-        if row is None:  # half made by a probe that was killed
+        if row is None:  # a killed probe left it half made
             forgotten = _age(its) > _SWEPT_AFTER_SECONDS
         else:
             forgotten = bool(row["recorder_pid"]) or (not row["kept"] and _silent(row) > _SWEPT_AFTER_SECONDS)
@@ -120,14 +120,14 @@ def _sweep_one(folder: int, name: str) -> None:
 
 
 def _silent(row: Any) -> float:
-    """Seconds since the last sign of life, of a file of this boot or an earlier one."""
+    """Seconds since the last sign of life of a file from this boot or an earlier one."""
     last = max(int(row["heartbeat_ns"]), int(row["stop_monotonic_ns"]))
     recorded = max(0, last - int(row["start_monotonic_ns"]))
     return time.time() - (int(row["start_realtime_ns"]) + recorded) / 1e9
 
 
 def mend(folder: Path) -> str:
-    """What to do when the file system of a folder is full; "" when no stale live file is on it."""
+    """The mend when the file system of a folder is full; "" when no stale live file is on it."""
     try:
         device = folder.stat().st_dev
     except OSError:
@@ -142,8 +142,8 @@ def mend(folder: Path) -> str:
 
 
 def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int], LiveFileFound]) -> None:
-    """Adds the live files of an open folder that are not known by another path, by device and inode."""
-    # A file in the folder of a run waits for its run, whoever has written it.
+    """Adds the live files of an open folder that `found` does not have, by device and inode."""
+    # A file in the folder of a run waits for its run, regardless of its writer.
     kept = run_folder.kept_by(folder) if run_folder.NAME.fullmatch(path.name) else ""
     for name in sorted(os.listdir(folder)):
         match = search.NAME.fullmatch(name)
@@ -151,7 +151,7 @@ def _judge_all(folder: int, path: Path, wish: Wish, found: dict[tuple[int, int],
             continue
         with contextlib.suppress(OSError):
             its = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            # A link, a folder or a FIFO has only the name of one.
+            # A link, a folder or a FIFO with such a name is no live file.
             if stat.S_ISREG(its.st_mode) and (its.st_dev, its.st_ino) not in found:
                 reason = kept or _not_ours(its.st_uid, wish) or _judge(folder, name, its, wish)
                 found[its.st_dev, its.st_ino] = LiveFileFound(
@@ -175,7 +175,7 @@ def _not_ours(uid: int, wish: Wish) -> str:
 
 
 def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
-    """Why a file stays; "" when it belongs to nobody: then it is removed if that is wished."""
+    """Why a file stays; "" for a stale file, which this removes if `wish` includes it."""
     try:
         descriptor = os.open(name, _FLAGS, dir_fd=folder)
     except OSError as error:
@@ -196,12 +196,12 @@ def _judge(folder: int, name: str, its: os.stat_result, wish: Wish) -> str:
 
 
 def _age(its: os.stat_result) -> float:
-    """Since it was made: what a process stores into a mapping on tmpfs does not count as a change."""
+    """Seconds since the file was made: stores into a mapping on tmpfs do not change its times."""
     return max(0.0, time.time() - its.st_mtime)
 
 
 def _wanted(descriptor: int) -> str:
-    """Why an open file is still wanted; "" when it is a live file that nobody uses or might ask for."""
+    """Why an open file is still wanted; "" for a live file that nobody uses or may ask for."""
     row = _header(descriptor)
     pid, recording, recorder = None, False, ""
     if row is not None:
@@ -224,22 +224,22 @@ def _wanted(descriptor: int) -> str:
         return recorder
     if pid and not (row is not None and row["recorder_pid"]):
         return f"PID {pid} still runs, and was detached from: read it, then delete it by hand"
-    # A probe that was killed while it made the file has written nothing yet.
+    # A probe killed while it made the file has written nothing.
     empty = row is None and not os.pread(descriptor, contract.HEADER_BYTES, 0).strip(b"\0")
     return "" if row is not None or empty else "not a live file, despite its name"
 
 
 def _header(descriptor: int) -> Any:
-    """The row of contract.HEADER; None when the file has none."""
+    """The row of contract.HEADER; None if the file has no header."""
     raw = os.pread(descriptor, contract.HEADER_BYTES, 0)
     whole = len(raw) == contract.HEADER_BYTES and raw.startswith(contract.MAGIC)
     return np.frombuffer(raw, contract.HEADER, 1)[0] if whole else None
 
 
 def _recorder(row: Any) -> str:
-    """Why the recorder that a file was made for may still want it; "" when it is gone, or there was none."""
+    """Why the file's recorder may still want the file; "" when the recorder is gone, or there was none."""
     pid = int(row["recorder_pid"])
-    # One in another container is known by its lock alone, which it holds until it removes the file.
+    # Only its lock shows a recorder in another container, which holds the lock until it removes the file.
     here = int(row["recorder_namespace"]) == os.stat("/proc/self/ns/pid").st_ino
     alive = pid and here and recorded_process.alive(pid, int(row["recorder_start"]))
     return f"PID {pid}, the offheap that it was made for, still runs" if alive else ""
@@ -247,7 +247,7 @@ def _recorder(row: Any) -> str:
 
 @contextlib.contextmanager
 def _opened(folder: Path, theirs: bool) -> Iterator[int]:
-    """In a container a link in the path could lead to our own files."""
+    """A descriptor of the folder; `theirs`: in a container a link in the path could lead to local files."""
     if theirs:
         descriptor = opening.folder(folder, listed=True)
     else:
