@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Version 1 has no word for "no limit": it shows the largest multiple of the page size.
+# Version 1 has no word for "no limit" and shows the largest multiple of the page size.
 _NO_LIMIT_V1 = 1 << 60
 
 
@@ -15,9 +15,9 @@ _NO_LIMIT_V1 = 1 << 60
 class Cgroup:
     """Bytes of one memory cgroup; `limit` is the lowest on the way to the root, None without one.
 
-    usage        what the limit is held against: memory, page cache and kernel memory of all its processes
-    page_cache   of files, reclaimed before anything is killed
-    kernel       page tables, sockets, stacks in the kernel ...; None where it is not told
+    usage        the value that the limit bounds: memory, page cache and kernel memory of all its processes
+    page_cache   of files; the kernel reclaims it before it kills a process
+    kernel       page tables, sockets, kernel stacks ...; None when unknown
     """
 
     version: int
@@ -31,10 +31,10 @@ class Cgroup:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left below a memory limit: of all groups on the way to the root, the one that has the least.
+    """The room below a memory limit, in the group with the least room on the way to the root.
 
     group  its folder; two processes share the room if both are in it or below
-    left   bytes until the kernel kills something; page cache that it drops first counts as left
+    left   bytes until the kernel kills a process; page cache that it drops first is included
     """
 
     group: Path
@@ -43,7 +43,7 @@ class Room:
 
 
 def room(pid: int, mounts: Path | None = None) -> Room | None:
-    """What a process and all that share its limit may still take; None where no limit is seen from here.
+    """The room of a process and of all that share its limit; None when no limit is visible from here.
 
     probe/platform/cgroup.c reads the same from inside.
     """
@@ -51,12 +51,12 @@ def room(pid: int, mounts: Path | None = None) -> Room | None:
 
 
 def least_room(text: str, mounts: Path | None = None) -> Room | None:
-    """The same of the text of /proc/PID/cgroup."""
+    """As `room`, from the text of /proc/PID/cgroup."""
     return min(_rooms(text, mounts), key=lambda room: room.left, default=None)
 
 
 def shares(pid: int, other: Room, mounts: Path | None = None) -> bool:
-    """Whether a process is held against that limit, too."""
+    """Whether that limit also applies to a process."""
     return any(other.group in (group, *group.parents) for _, group, _ in _groups(_text(pid), mounts))
 
 
@@ -75,7 +75,7 @@ def read(pid: int, mounts: Path | None = None) -> Cgroup | None:
 def parse(text: str) -> dict[int, str]:
     """The text of /proc/PID/cgroup: version -> path of the memory cgroup."""
     found: dict[int, str] = {}
-    for line in text.split("\n"):  # a group may have other line separators in its name
+    for line in text.split("\n"):  # a group's name may have other line separators
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not path.startswith("/"):
@@ -93,7 +93,7 @@ def parse_stat(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
-# What limits a group and what is held against it.  Above memory.high nothing is killed, but slowed down.
+# Files with a group's limits and usage.  Above memory.high the kernel only slows processes down.
 _LIMITS = {
     1: (
         ("memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -119,13 +119,13 @@ def _groups(text: str, mounts: Path | None) -> Iterator[tuple[int, Path, Path]]:
 
 
 def _folder(version: int, root: Path, path: str) -> Path:
-    """Where a group is.
+    """The folder of a group.
 
-    In a container with a cgroup namespace of its own the path is relative to what is mounted; without one it
-    is the host's, and what is mounted is a group on its way: then parts are missing in front.
+    In a container with its own cgroup namespace the path is relative to the mount; without one the path is
+    the host's and the mount is a group on its way: then the front parts of the path are missing here.
     """
     parts = [part for part in os.path.normpath(path).split("/") if part]
-    if ".." in parts:  # outside of what is mounted here
+    if ".." in parts:  # outside of the mount
         return root
     usage = _LIMITS[version][0][1]
     candidates = (root.joinpath(*parts[first:]) for first in range(len(parts)))
@@ -146,8 +146,8 @@ def _rooms(text: str, mounts: Path | None) -> Iterator[Room]:
 def _droppable(version: int, group: Path) -> int:
     """Bytes of page cache and the like that the kernel takes back before it kills.
 
-    Half of what was used of late, as it counts for MemAvailable, and nothing of what a disk must take first.
-    Files on tmpfs are not among it.
+    Half of the recently used cache, as in MemAvailable, and no pages that must first be written to disk.
+    Files on tmpfs do not count.
     """
     try:
         stat = parse_stat((group / "memory.stat").read_text())

@@ -1,8 +1,8 @@
 """An ELF image as a file: segments, sections, symbols, relocations, notes, links to debug files.
 
 Reads 64-bit little-endian images (x86-64, aarch64; an image of another machine is only data).
-Source of the layout: the System V gABI, chapters 4 and 5, and `man 5 elf`.  Nothing is believed:
-every offset and size is checked against the file's length, and what does not fit raises `ElfError`.
+Source of the layout: the System V gABI, chapters 4 and 5, and `man 5 elf`.  The file is not trusted:
+every offset and size is checked against the file's length, and a misfit raises `ElfError`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SEGMENT = np.dtype(
         ("type", "<u4"),
         ("flags", "<u4"),
         ("offset", "<u8"),  # in the file
-        ("address", "<u8"),  # ELF virtual address: what symbols, unwind tables and DWARF speak of
+        ("address", "<u8"),  # ELF virtual address, as in symbols, unwind tables and DWARF
         ("physical", "<u8"),
         ("file_size", "<u8"),  # bytes
         ("memory_size", "<u8"),  # bytes; past file_size they are zero (.bss)
@@ -142,7 +142,7 @@ class ElfImage:
             raise ElfError("is not a 64-bit little-endian ELF file")
         self.machine: str = MACHINES.get(machine, f"machine {machine}")
         first = self._table(shoff, shsize, 1, SECTION_HEADER, "section headers")
-        if len(first):  # gABI: it holds the counts that do not fit 16 bits
+        if len(first):  # gABI: the first section has the counts that do not fit 16 bits
             shnum = shnum or int(first[0]["size"])
             phnum = int(first[0]["info"]) if phnum == 0xFFFF else phnum
             names = int(first[0]["link"]) if names == INDEX_EXTENDED else names
@@ -160,7 +160,7 @@ class ElfImage:
 
     @classmethod
     def of(cls, file: RegularFile) -> ElfImage:
-        """Takes an open file over; ElfError when it is something else."""
+        """Takes ownership of an open file; ElfError when it is something else."""
         stream = file.stream()
         try:
             return cls(stream)
@@ -176,7 +176,7 @@ class ElfImage:
         self._file.close()
 
     def fileno(self) -> int:
-        """The file's descriptor, whatever its name leads to by now; OSError for an image in memory."""
+        """The file's descriptor, even if the name now leads elsewhere; OSError for an image in memory."""
         return self._file.fileno()
 
     def __enter__(self) -> ElfImage:
@@ -210,7 +210,7 @@ class ElfImage:
     def symbols(self, name: str, most: int = MOST_SYMBOLS) -> SymbolTable | None:
         """The symbol table called `name` (".symtab", ".dynsym"); None when the image has none.
 
-        ElfError when it is of more than `most` bytes, or its names of four times as many.
+        ElfError for a table of more than `most` bytes, or names of more than four times as many.
         """
         section = self.section(name)
         if section is None or not self.has(name):
@@ -226,7 +226,7 @@ class ElfImage:
 
     def notes(self) -> Iterator[tuple[bytes, int, bytes]]:
         """(owner, type, content) of every note."""
-        # In a debug file the program headers still point to where the original had its notes.
+        # In a debug file the program headers still point to the places of the original's notes.
         places = [(s.offset, s.size) for s in self.sections if s.type == SECTION_NOTE]
         if not places:
             rows = self.segments[self.segments["type"] == SEGMENT_NOTE]
@@ -251,20 +251,20 @@ class ElfImage:
         return DebugLink(os.fsdecode(name), int.from_bytes(data[-4:], "little"))
 
     def symbol_bytes(self) -> int:
-        """How much memory its symbol tables take, names included."""
+        """The memory of its symbol tables in bytes, names included."""
         tables = [section for section in self.sections if section.name in (".symtab", ".dynsym")]
         names = [self.sections[table.link].size for table in tables if table.link < len(self.sections)]
         return sum(table.size for table in tables) + sum(names)
 
     def content(self) -> Iterator[bytes]:
-        """The whole file, piece by piece; ElfError for one that is too long to be read."""
+        """The whole file, piece by piece; ElfError for a file that is too long."""
         if self.file_size > _MOST_CONTENT:
             raise ElfError(f"has {self.file_size >> 30} GiB, more than is read")
         for at in range(0, self.file_size, _PIECE):
             yield self._read(at, min(_PIECE, self.file_size - at), "content")
 
     def at_address(self, address: int, size: int) -> bytes:
-        """What the file has from an ELF virtual address on, up to its segment's end; b"" in no segment."""
+        """The file's bytes from an ELF virtual address on, up to the segment's end; b"" in no segment."""
         for row in self.segments[self.segments["type"] == SEGMENT_LOAD]:
             start = int(row["address"])
             if start <= address < start + int(row["file_size"]):
@@ -274,7 +274,7 @@ class ElfImage:
 
     @property
     def load_address(self) -> int:
-        """The ELF virtual address of the first loaded segment: 0, but for fixed-address images."""
+        """The ELF virtual address of the first loaded segment: 0, except in fixed-address images."""
         loads = self.segments[self.segments["type"] == SEGMENT_LOAD]
         return int(loads[0]["address"]) if len(loads) else 0
 
@@ -332,8 +332,8 @@ def _string(strings: bytes, offset: int) -> bytes:
 
 
 def _notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    # Fields are padded to 4 bytes whatever the section's alignment says; only .note.gnu.property
-    # pads to 8, and its contents are multiples of 8 anyway.
+    # Fields are padded to 4 bytes for every alignment of the section; only .note.gnu.property
+    # pads to 8, and its contents are multiples of 8.
     offset = 0
     while offset + _NOTE.size <= len(data):
         owner_size, size, kind = _NOTE.unpack_from(data, offset)

@@ -22,7 +22,7 @@ class Executable:
 
     @property
     def musl(self) -> bool:
-        """Whether musl's loader starts it."""
+        """Whether musl's loader starts the file."""
         return self.interpreter.rpartition("/")[2].startswith("ld-musl-")
 
 

@@ -2,8 +2,8 @@
 
 malloc/malloc.c: a chunk from mmap starts on a page (unless it came from memalign) with the words
 {0, size | 2}; size is that of the mapping, from glibc 2.43 on without these two words.  The kernel
-merges neighbouring mappings, so that one mapping may hold many of them, next to memory that is not
-malloc's at all.
+merges neighbouring mappings, so that one mapping may hold many chunks, next to memory that is not
+malloc's.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from offheap.proc.pagemap import PAGE, Pagemap
 
 _HEADER = struct.Struct("<QQ")
 _IS_MMAPPED, _FLAGS = 2, 7
-# Reads of pages that are no header, 256 MiB of them, take a third of a second: somebody's own arena.
+# A limit for large memory without headers, such as a program's own arena: 256 MiB take a third of a second.
 _MOST_READS = 1 << 16
 _MOST_PAGES = 1 << 24  # of one range
 
 
 def find(pid: int, ranges: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], bool]:
-    """([start, end) of such chunks in `ranges`, whether all was searched: the smallest ranges are, first).
+    """([start, end) of such chunks in `ranges`, whether the search is complete); smallest ranges first.
 
     The ranges are writable private mappings or parts of them.  PermissionError when this user may
-    not read the memory.  Only pages that are in memory are read: reading any other would make the
-    kernel map one, and looking must not cost the process anything.
+    not read the memory.  The search reads only pages in memory: for any other page the kernel would
+    map one, and the search must not cost the process memory.
     """
     found: list[tuple[int, int]] = []
     reads = _MOST_READS
@@ -47,7 +47,7 @@ def find(pid: int, ranges: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, i
 
 
 def chunk_size(header: bytes) -> int:
-    """The mapping's size as a mmapped chunk's first 16 bytes tell it; 0 when they are no such header."""
+    """The mapping's size in a mmapped chunk's first 16 bytes; 0 when they are no such header."""
     if len(header) != _HEADER.size:
         return 0
     before, size = _HEADER.unpack(header)
@@ -67,7 +67,7 @@ def _find(memory: int, pages: NDArray[np.int64], end: int, reads: int) -> tuple[
         try:
             size = chunk_size(os.pread(memory, _HEADER.size, address))
         except OSError:
-            size = 0  # unmapped meanwhile
+            size = 0  # the process has unmapped it
         if size and address + size <= end:
             found.append((address, address + size))
             at = int(np.searchsorted(pages, address + size))

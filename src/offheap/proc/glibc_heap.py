@@ -1,12 +1,12 @@
 """glibc malloc's arenas, walked chunk by chunk from outside (malloc/malloc.c, malloc/arena.c).
 
 A chunk starts with the words {size of the chunk before, its own size | flags}; the next one follows.
-Bit 0 of the next one's size says whether it is in use, and stays set while a freed chunk waits in a
-thread's cache or a fastbin: those are told by their links, which glibc 2.32 and later scramble with
-the address they are kept at.
+Bit 0 of the next chunk's size says whether a chunk is in use, and stays set while a freed chunk waits in
+a thread's cache or a fastbin: their links identify such chunks.  glibc 2.32 and later scramble a link
+with its own address.
 
-The process runs on meanwhile.  Memory is read in windows that are walked at once, for the older the
-copy the more of it is wrong: a chunk that was merged and used anew leads into somebody's data.
+The process runs during the walk.  Each window of memory is walked right after its read, because an old
+copy has errors: the header of a chunk that was merged and reused leads into program data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from offheap.proc.pagemap import PAGE, Pagemap
 
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE on 64-bit machines
 USED, FREE, CACHED, TOP = range(4)
-# first, second: the first 16 bytes that the program got, or what glibc keeps there when they are free.
+# first, second: the first 16 bytes of the program's part, which glibc uses when the chunk is free.
 CHUNK = np.dtype(
     [("address", "i8"), ("size", "i8"), ("state", "u1"), ("first", "u8"), ("second", "u8")], align=True
 )
@@ -46,10 +46,10 @@ class Heap:
     """One stretch of an arena, the addresses [start, end).
 
     arena    address of the arena's state; 0 is the main arena, which grows by brk
-    walked   up to there the chunks are known; `end` when all are
+    walked   the chunks below this address are known; `end` when all are
     chunks   CHUNK records in the order of addresses, without a gap
     present  for each page of [start, end) whether it is in memory
-    cut      whether the walk ended before `end` because it had seen enough chunks
+    cut      whether the walk ended before `end` because it had enough chunks
     """
 
     start: int
@@ -74,7 +74,7 @@ class Heap:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A chunk in a mapping of its own: its CHUNK record, and how many bytes of it are in memory."""
+    """A chunk in its own mapping: its CHUNK record, and its bytes in memory."""
 
     start: int
     end: int
@@ -91,12 +91,12 @@ def walk(
     scrambled: bool = True,
     most: int = ALL_CHUNKS,
 ) -> list[Heap]:
-    """The heaps of every arena: `main` are what brk grows, `others` what lies at multiples of 64 MiB.
+    """The heaps of every arena: `main` are the ranges that brk grows, `others` those at multiples of 64 MiB.
 
     `scrambled`: glibc is 2.32 or later; before, chunks in caches and fastbins count as in use.
-    `most`: about how many chunks to walk at most, from the start of every range a share by its length.
-    Nothing is walked of a range that is no heap.  PermissionError when this user may not read the memory.
-    Only pages that are in memory are read: any other the kernel would map to read it.
+    `most`: about the highest number of chunks to walk; each range gets a share by its length, from its start.
+    Ranges that are no heap are not walked.  PermissionError when this user may not read the memory.
+    The walk reads only pages in memory: the kernel would map any other page for a read.
     """
     heaps: list[Heap] = []
     with _Memory(pid) as memory:
@@ -118,7 +118,7 @@ def walk(
 
 
 def heads(pid: int, starts: Iterable[int]) -> list[int]:
-    """Those of `starts`, multiples of 64 MiB, where a heap begins, told by its first words.
+    """Those of `starts`, multiples of 64 MiB, at which a heap begins, by its first words.
 
     PermissionError when this user may not read the memory.
     """
@@ -128,7 +128,7 @@ def heads(pid: int, starts: Iterable[int]) -> list[int]:
 
 
 def blocks(pid: int, chunks: Iterable[tuple[int, int]]) -> list[Block]:
-    """What the chunks that `glibc_chunks.find` found hold; those that are gone are left out."""
+    """The content of the chunks from `glibc_chunks.find`, without chunks that are gone."""
     found = []
     with _Memory(pid) as memory:
         for start, end in chunks:
@@ -136,7 +136,7 @@ def blocks(pid: int, chunks: Iterable[tuple[int, int]]) -> list[Block]:
                 words = os.pread(memory.file, 32, start)
             except OSError:
                 continue
-            # Where another mapping is by now, it would be taken for a library's block.
+            # Another mapping may be there now, and would look like a library's block.
             if len(words) == 32 and glibc_chunks.chunk_size(words[:HEADER_BYTES]) == end - start:
                 resident = memory.pagemap.present(start, end) * PAGE
                 found.append(Block(start, end, resident, *_FIRST_WORDS.unpack_from(words, HEADER_BYTES)))
@@ -144,10 +144,10 @@ def blocks(pid: int, chunks: Iterable[tuple[int, int]]) -> list[Block]:
 
 
 def mark_cached(heaps: Sequence[Heap]) -> None:
-    """Tells chunks that wait in a thread's cache or in a fastbin from those in use, by their links.
+    """Tells chunks that wait in a thread's cache or in a fastbin from chunks in use, by their links.
 
-    A link is the next chunk's address (in a cache, of what the program gets of it) or 0, exclusive or
-    the place of the link shifted right by 12.  The next one in the list is of the same size.
+    A link is the next chunk's address (in a cache, the address of the program's part) or 0, exclusive or
+    the link's own address shifted right by 12.  The next chunk in the list has the same size.
     """
     if not heaps:
         return
@@ -162,7 +162,7 @@ def mark_cached(heaps: Sequence[Heap]) -> None:
         place = (chunks["address"] + HEADER_BYTES).astype(np.uint64)
         link = (chunks["first"] ^ (place >> np.uint64(12))).astype(np.int64)
         linked = link == 0
-        # The first word of most blocks leads nowhere: a search for each would take longer than the walk.
+        # The first word of most blocks is no address: a search for each would take longer than the walk.
         near = np.flatnonzero((link >= addresses[0]) & (link <= addresses[-1] + HEADER_BYTES))
         for following in (link[near], link[near] - HEADER_BYTES):
             at = np.minimum(np.searchsorted(addresses, following), len(addresses) - 1)
@@ -171,7 +171,7 @@ def mark_cached(heaps: Sequence[Heap]) -> None:
 
 
 class _Memory:
-    """A process's memory, read where it is present.  A context manager."""
+    """A process's memory; only present pages are read.  A context manager."""
 
     def __init__(self, pid: int) -> None:
         self.pagemap = Pagemap(pid)
@@ -196,7 +196,7 @@ class _Memory:
         return result
 
     def read(self, start: int, present: NDArray[np.bool_]) -> bytearray:
-        """The pages from `start` on, zeros for those that are not in memory or vanish meanwhile."""
+        """The pages from `start` on, zeros for pages that are not in memory or vanish during the read."""
         content = bytearray(len(present) * PAGE)
         view = memoryview(content)
         borders = np.flatnonzero(np.diff(np.concatenate([[False], present, [False]]).astype(np.int8)))
@@ -216,10 +216,10 @@ class _Memory:
 
 
 def _entry(memory: _Memory, start: int) -> tuple[int, tuple[int, ...]]:
-    """(arena, where its first chunk may be) of the heap at `start`; nowhere if that is no heap."""
+    """(arena, candidates for its first chunk) of the heap at `start`; no candidates if that is no heap."""
     arena, before, *_ = memory.words(start, 2) or (0, 0)
     if any(arena == start + info for info in _HEAP_INFOS) and not before:
-        # The arena's first heap has its state, and only that one has no heap before it.
+        # The arena's first heap holds the arena's state, and is the only one without a heap before it.
         return arena, tuple(_align(arena + state) for state in _ARENAS)
     if arena <= 0 or arena % 16 or not before or before % HEAP_BYTES:
         return start, ()
@@ -239,7 +239,7 @@ def _is_head(memory: _Memory, start: int) -> bool:
 
 
 def _end_of_heap(memory: _Memory, start: int, end: int) -> int:
-    """Where the heap's memory ends now; `end` if it does not say."""
+    """The present end of the heap's memory; `end` if the heap does not state it."""
     words = memory.words(start, 4)
     if len(words) == 4 and 0 < words[2] <= words[3] <= HEAP_BYTES and words[2] % 16 == 0:
         return start + words[2]
@@ -258,7 +258,7 @@ def _align(address: int) -> int:
 def _walk(
     memory: _Memory, start: int, grown: Callable[[], int], arena: int, candidates: Iterable[int], most: int
 ) -> Heap:
-    """Walks from the candidate that leads furthest; `grown` tells where the heap ends by now."""
+    """Walks from the candidate that leads furthest; `grown` returns the present end of the heap."""
     end = grown()
     best = Heap(start, end, arena, start, np.zeros(0, CHUNK), memory.present(start, end))
     for candidate in candidates:
@@ -271,7 +271,7 @@ def _walk(
 
 
 def _chunks(memory: _Memory, first: int, start: int, grown: Callable[[], int], arena: int, most: int) -> Heap:
-    """The heap from `first` on; a step into what is no chunk is tried again with the memory of then."""
+    """The heap from `first` on; a step to no valid chunk is tried again with newly read memory."""
     end = grown()
     present = memory.present(start, end)
     parts: list[NDArray[np.void]] = []
@@ -294,7 +294,7 @@ def _chunks(memory: _Memory, first: int, start: int, grown: Callable[[], int], a
     if not parts:
         return Heap(start, end, arena, start, np.zeros(0, CHUNK), present)
     chunks, marks = np.concatenate(parts), np.concatenate(flags)
-    # Whether a chunk is in use says the next one; the last one is the top, or only marks the end.
+    # The next chunk says whether a chunk is in use; the last one is the top, or only marks the end.
     chunks["state"][:-1] = np.where(marks[1:] & _PREVIOUS_IN_USE, USED, FREE)
     done = at + HEADER_BYTES > end
     chunks["state"][-1] = TOP if done else USED
@@ -308,7 +308,7 @@ def _chunks(memory: _Memory, first: int, start: int, grown: Callable[[], int], a
 def _window(
     window: bytearray, base: int, first: int, end: int, most: int
 ) -> tuple[NDArray[np.void], NDArray[np.uint8], int]:
-    """(records, flags, address of the next one) of the chunks from `first` on that start in the window."""
+    """(records, flags, address of the next chunk) for the chunks from `first` on that start in the window."""
     words = memoryview(window).cast("Q")
     indices: list[int] = []
     append = indices.append
@@ -317,14 +317,14 @@ def _window(
         if at >= last:
             break
         size = words[at + 1] & ~7
-        # Old tops end in a chunk of 16 bytes and one of none.
+        # Old tops end in a chunk of 16 bytes and one of 0 bytes.
         if size < 16 or size & 8 or base + at * 8 + size > end:
             break
         append(at)
         at += size >> 3
     rest = base + at * 8
     if at >= last and rest < end and rest + 32 > end:
-        rest = end  # the two that mark the end of an old top
+        rest = end  # the two chunks that mark the end of an old top
     if not indices:
         return np.zeros(0, CHUNK), np.zeros(0, np.uint8), rest if rest == end else first
     where = np.array(indices, np.int64)

@@ -1,4 +1,4 @@
-"""Who holds a lock on a file, and whether anybody writes to it."""
+"""The holder of a lock on a file, and whether any process writes to the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOCK = re.compile(r"\d+: FLOCK +\S+ +WRITE (\d+) ([0-9a-f]+):([0-9a-f]+):(\d+)
 
 
 def holder(descriptor: int, text: str | None = None) -> int | None:
-    """PID, as we number it, of the process that holds flock(2) on an open file; None when none is seen to.
+    """PID, as seen from here, of the process that holds flock(2) on an open file; None when none is visible.
 
     `text` is that of /proc/locks.
     """
@@ -32,13 +32,13 @@ def holder(descriptor: int, text: str | None = None) -> int | None:
 
 
 def is_written(descriptor: int) -> bool | None:
-    """Whether any process has the file open or mapped for writing, in whatever container it is.
+    """Whether any process, in any container, has the file open or mapped for writing.
 
-    The kernel grants a read lease only on a file that nobody writes to; it is given back at once.  None where
-    the file system grants none.  `descriptor` is open for reading, by the file's owner or root.
+    The kernel grants a read lease only on a file without writers; this function gives it back at once.
+    None if the file system grants no leases.  `descriptor` is open for reading, by the file's owner or root.
     """
     try:
-        # Whoever opens the file meanwhile has us told by this signal, which does nothing; SIGIO would end us.
+        # An open of the file during the lease sends this signal, which is ignored; SIGIO would end offheap.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:

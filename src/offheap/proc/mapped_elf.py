@@ -1,9 +1,9 @@
-"""An ELF image from the memory it is mapped in: what is left of a library whose file is gone.
+"""An ELF image from the memory of its mapping, for a library whose file is gone.
 
-The loaded segments hold the exported symbols (.dynsym, .dynstr, and a hash table that tells how many there
-are) and the build-id, but no section headers and no .symtab.  `exported_symbols` copies these into a small
-ELF file of its own, which `ElfImage` reads like any other.  The memory is the other process's, so nothing in
-it is believed: each size has a bound, and what does not fit raises `ElfError`.
+The loaded segments hold the exported symbols (.dynsym, .dynstr, and a hash table with their number) and the
+build-id, but no section headers and no .symtab.  `exported_symbols` copies these into a separate small ELF
+file, which `ElfImage` reads like any other.  The memory is another process's and is not trusted: each size
+has a bound, and a misfit raises `ElfError`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from offheap.proc.elf import (
     ElfError,
 )
 
-# (address, bytes) -> that memory; OSError where there is none.
+# (address, bytes) -> that memory; OSError if there is none.
 Read = Callable[[int, int], bytes]
 
 _MOST_SEGMENTS = 64  # libraries have 7 to 14
@@ -40,7 +40,7 @@ _MOST_DYNAMIC = 4096  # entries; libjvm has 30
 _MOST_NOTES = 4096  # bytes of one segment; the build-id has 36
 _LARGEST_TABLE = 64 << 20  # bytes of symbols, or of names; those of a machine-learning runtime take 40 MB
 _MOST_SYMBOLS = _LARGEST_TABLE // SYMBOL.itemsize
-_STEP = 1024  # words of a hash chain that are read at once
+_STEP = 1024  # words of a hash chain per read
 
 _DYNAMIC = np.dtype([("tag", "<i8"), ("value", "<u8")])
 _HASH, _STRINGS, _SYMBOLS, _STRING_BYTES, _GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5  # _DYNAMIC["tag"]
@@ -51,12 +51,12 @@ _STRTAB, _DYNSYM = 3, 11  # types of sections
 class MappedModule:
     """A module of a process.
 
-    path        as the dynamic linker or /proc/PID/maps names it
+    path        the name in the dynamic linker or /proc/PID/maps
     build_id    in lower-case hexadecimal, "" if it has none
     start       its first mapped address
     bias        mapped address minus ELF virtual address
     descriptor  of the process, open on its file (or on a copy of its memory from `start` on); -1: none
-    copied      whether it is that copy
+    copied      whether the descriptor is of the copy
     """
 
     path: str
@@ -119,14 +119,14 @@ class _Tables:
         return found
 
     def _count(self) -> int:
-        """How many symbols there are, which only the hash tables tell."""
+        """The number of symbols, which only the hash tables have."""
         address = self._pointer(_HASH)
         if address:
             return int(self._words(address + 4, 1)[0])
         address = self._pointer(_GNU_HASH)
         if not address:
             raise ElfError("has no hash table in memory")
-        # {buckets, first symbol that is hashed, words of the filter, shift}, filter, buckets, chains
+        # {buckets, first hashed symbol, words of the filter, shift}, filter, buckets, chains
         buckets, first, words, _ = (int(word) for word in self._words(address, 4))
         if buckets > _MOST_SYMBOLS or words > _MOST_SYMBOLS:
             raise ElfError("has a hash table in memory that is larger than what is read")
@@ -153,7 +153,7 @@ class _Tables:
 
     def _pointer(self, tag: int) -> int:
         value = self._dynamic.get(tag, 0)
-        # glibc relocates these in place, except where .dynamic is read-only.
+        # glibc relocates these in place, unless .dynamic is read-only.
         return value if not value or value >= self._start else self._mapped(value)
 
 

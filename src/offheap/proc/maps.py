@@ -1,4 +1,4 @@
-"""/proc/PID/maps: what is mapped where (proc(5))."""
+"""/proc/PID/maps: the mappings of a process (proc(5))."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Mapping:
 
 
 def parse(lines: Iterable[str]) -> list[Mapping]:
-    """Lines of a maps file; what is not such a line is left out.
+    """Lines of a maps file; other lines are left out.
 
-    A mapping that grows while the file is read may be listed twice in a row (seen on Linux 6.18, which
-    seems to go on at the old end, within it by then): the later line counts.
+    A mapping that grows during the read may be listed twice in a row (seen on Linux 6.18, which seems to
+    resume at the old end, now inside the mapping): the later line counts.
     """
     found: list[Mapping] = []
     for line in lines:
@@ -67,14 +67,14 @@ def parse(lines: Iterable[str]) -> list[Mapping]:
 
 
 def read(pid: int) -> list[Mapping]:
-    """The mappings of a process; PermissionError for another user's, ProcessLookupError for none.
+    """The mappings of a process; PermissionError for another user's process, ProcessLookupError for none.
 
     Empty for a kernel thread and for a zombie.
     """
     try:
         text = Path(f"/proc/{pid}/maps").read_bytes().decode(errors="surrogateescape")
-        # Split at "\n" alone, as the kernel does: names may hold other line separators, and a text file's
-        # carriage returns would become line feeds.
+        # Split at "\n" alone, as the kernel does: names may hold other line separators, and text mode turns
+        # carriage returns into line feeds.
         return parse(text.split("\n"))
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None

@@ -1,4 +1,4 @@
-"""Whom the kernel kills first where memory runs out (proc(5), oom_score_adj)."""
+"""Chooses the process that the kernel kills first when memory runs out (proc(5), oom_score_adj)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FIRST = "1000"
 
 
 def volunteer() -> str:
-    """From now on it is this process, not what it records.  Returns what to give to `restore`."""
+    """From now on it is this process, not the recorded one.  Returns the argument of `restore`."""
     with suppress(OSError):
         before = _FILE.read_text().strip()
         _FILE.write_text(_FIRST)
@@ -19,7 +19,7 @@ def volunteer() -> str:
 
 
 def restore(before: str) -> None:
-    """In a child that is not to inherit it; safe between fork and exec."""
+    """For a child that must not inherit the choice; safe between fork and exec."""
     if before:
         with suppress(OSError):
             _FILE.write_text(before)

@@ -3,13 +3,13 @@
 A name may lead to a FIFO, a device, a link out of the process's root directory, a file system that never
 answers, or a sparse file of any size.  So:
 
-- below /proc/PID/root a path is resolved as the process would (openat2's RESOLVE_IN_ROOT): absolute links and
-  `..` end at its root directory, never at ours; links of /proc (RESOLVE_NO_MAGICLINKS) are not followed
-- nothing but a regular file is opened: it is looked at first, by a descriptor that cannot read (O_PATH)
-- no open waits: not for a FIFO's writer, nor for the holder of a lease
-- every read has a limit of size, given by the caller, and of time
+- below /proc/PID/root a path is resolved as in the process (openat2's RESOLVE_IN_ROOT): absolute links and
+  `..` end at its root directory, never at this one; links of /proc (RESOLVE_NO_MAGICLINKS) are not followed
+- only regular files are opened, after a check through a descriptor that cannot read (O_PATH)
+- no open waits for a FIFO's writer or for the holder of a lease
+- every read has a limit of size, from the caller, and of time
 
-Errors are OSErrors, as everywhere where files are read; `strerror` completes "the file ...".
+Errors are OSErrors, as for other reads of files; `strerror` completes "the file ...".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from offheap.proc.time_limit import within
 
 _T = TypeVar("_T")
 
-SECONDS = 5.0  # for one file to be opened, or for one part of it to be read; a disk takes milliseconds
+SECONDS = 5.0  # for one open, or one read of a part; a disk takes milliseconds
 
 _BELOW = re.compile(r"(/proc/(?:\d+|self)/root)(?:/+(.*))?", re.DOTALL)
 _PATH = os.O_PATH | os.O_CLOEXEC
@@ -40,10 +40,10 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _OPENAT2 = 437
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _AT_FDCWD = -100
-_TRIES = 16  # of a resolution that a rename disturbed (EAGAIN)
+_TRIES = 16  # of a resolution that a rename disturbs (EAGAIN)
 _MOST_LINKS = 40  # symbolic links in one path, as in the kernel
 
-# linux/magic.h: file systems that answer by themselves.  FUSE and NFS do not, and overlayfs may lie on one.
+# linux/magic.h: file systems that the kernel alone serves.  FUSE and NFS are not, and overlayfs may use them.
 _LOCAL = frozenset(
     {
         0x01021994,  # tmpfs
@@ -61,14 +61,14 @@ _LOCAL = frozenset(
 
 
 class Refused(OSError):
-    """The file is there and is not opened: it is another kind of file, another user's, or too large."""
+    """The file exists but must not be opened: it is no regular file, another user's, or too large."""
 
     def __init__(self, why: str, path: Path | str | None = None) -> None:
         super().__init__(errno.EINVAL, why, *((str(path),) if path is not None else ()))
 
 
 class RegularFile:
-    """A regular file, open for reading; a context manager.  Nothing of it is trusted, its size included."""
+    """A regular file, open for reading; a context manager.  Nothing in it is trusted, not even its size."""
 
     def __init__(self, descriptor: int, status: os.stat_result, answers: bool) -> None:
         self.descriptor = descriptor
@@ -94,15 +94,15 @@ class RegularFile:
         return descriptor
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer where the file ends.  TimeoutError when they do not come."""
+        """Up to `size` bytes; fewer at the end of the file.  TimeoutError when they do not come."""
         return self._timed(lambda: os.pread(self.descriptor, size, offset))
 
     def read_into(self, offset: int, view: memoryview) -> int:
-        """Fills as much as comes; how much, 0 at the end."""
+        """Reads into `view`; returns the number of bytes, 0 at the end."""
         return self._timed(lambda: os.preadv(self.descriptor, [view], offset))
 
     def stream(self) -> BinaryIO:
-        """The same as a file object, which owns the descriptor from now on."""
+        """A file object, which owns the descriptor from now on."""
         if self._answers:
             return os.fdopen(self.detach(), "rb", buffering=0)
         return _Stream(self)  # type: ignore[return-value]  # typeshed: RawIOBase is no BinaryIO
@@ -125,7 +125,7 @@ class _Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed: WriteableBuffer
-        # What is given up may be written to later: not into the caller's memory.
+        # A read that timed out may still write later, which must not hit the caller's memory.
         data = self._file.read_at(self._at, len(buffer))
         memoryview(buffer).cast("B")[: len(data)] = data
         self._at += len(data)
@@ -151,12 +151,12 @@ def regular(
     owners: Container[int] | None = None,
     follow: bool = True,
 ) -> RegularFile:
-    """Opens a regular file by our path of it, as `offheap.proc.root` makes them.
+    """Opens a regular file by a path as seen from here, as from `offheap.proc.root`.
 
     most    bytes: a longer file is refused
-    owners  users: a file of any other is refused
+    owners  users: a file of any other user is refused
     follow  whether the last part of the path may be a symbolic link
-    OSError when there is none, TimeoutError when its file system does not answer.
+    OSError when there is no file, TimeoutError when its file system does not answer.
     """
 
     def open_it() -> RegularFile:
@@ -164,7 +164,7 @@ def regular(
         try:
             status = os.fstat(found)
             _check(status, most, owners, path)
-            # By the descriptor: what has been looked at is what is opened.
+            # Through the descriptor, to open the same file that was checked.
             descriptor = os.open(f"/proc/self/fd/{found}", _READ)
         finally:
             os.close(found)
@@ -180,7 +180,7 @@ def head(path: Path | str, size: int) -> bytes:
 
 
 def status(path: Path | str) -> os.stat_result:
-    """stat(2) of whatever is at the path; nothing is opened."""
+    """stat(2) of the path; opens nothing."""
 
     def look() -> os.stat_result:
         found = _resolve(str(path), _PATH)
@@ -193,7 +193,7 @@ def status(path: Path | str) -> os.stat_result:
 
 
 def folder(path: Path | str, *, listed: bool = False, follow: bool = True) -> int:
-    """A descriptor of a folder; `listed`: to read its names by, `follow` as of `regular`."""
+    """A descriptor of a folder; `listed`: readable for its names; `follow` as in `regular`."""
     kind = os.O_RDONLY | os.O_NONBLOCK if listed else os.O_PATH
     flags = kind | os.O_CLOEXEC | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW)
     return within(SECONDS, lambda: _resolve(str(path), flags), os.close)
@@ -216,7 +216,7 @@ def own_link(path: str) -> RegularFile:
 
 
 def _check(status: os.stat_result, most: int | None, owners: Container[int] | None, path: Path | str) -> None:
-    for kind, error in ((stat.S_ISDIR, errno.EISDIR), (stat.S_ISLNK, errno.ELOOP)):  # as open(2) has it
+    for kind, error in ((stat.S_ISDIR, errno.EISDIR), (stat.S_ISLNK, errno.ELOOP)):  # as in open(2)
         if kind(status.st_mode):
             raise OSError(error, os.strerror(error), str(path))
     if not stat.S_ISREG(status.st_mode):
@@ -245,7 +245,7 @@ def _open(base: int, path: str, flags: int, resolve: int) -> int:
         descriptor, error = _openat2(base, os.fsencode(path), flags, resolve)
         if descriptor >= 0:
             return descriptor
-        if error in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6, or a filter that does not know it
+        if error in (errno.ENOSYS, errno.EPERM):  # Linux before 5.6, or a seccomp filter without openat2
             return _walk(base, path, flags)
         if error != errno.EAGAIN:
             raise OSError(error, os.strerror(error), path)
@@ -275,10 +275,10 @@ def _openat2(base: int, path: bytes, flags: int, resolve: int) -> tuple[int, int
 
 
 def _walk(base: int, path: str, flags: int) -> int:
-    """The same without openat2, part by part; each is opened relative to the one before it.
+    """The same without openat2: opens each part of the path relative to the one before.
 
-    Links are read and followed here, so that none leads out of the root directory, or through a link of
-    /proc.  Where the root is ours, an absolute link begins there.
+    This function reads and follows links itself, so that none leads out of the root directory, or through a
+    link of /proc.  An absolute link begins at the root directory, also when it is this process's own.
     """
     outside = base == _AT_FDCWD
     opened = [os.open("/" if path.startswith("/") else ".", _PATH | os.O_DIRECTORY)] if outside else []
@@ -325,12 +325,12 @@ def _walk(base: int, path: str, flags: int) -> int:
 
 
 def _is_magic(found: int, target: str) -> bool:
-    """Whether a link is one of /proc's own, which leads to a file and not to what its text says."""
+    """Whether a link is one of /proc's own, which leads to a file and not to its text."""
     return _file_system(found) == 0x9FA0 and not re.fullmatch(r"\d+(/task/\d+)?|self/\w+", target)
 
 
 def _file_system(descriptor: int) -> int:
-    """f_type of fstatfs(2), its first field; 0 when it cannot be told."""
+    """f_type of fstatfs(2), its first field; 0 when unknown."""
     buffer = ctypes.create_string_buffer(256)
     if library().fstatfs(descriptor, buffer) != 0:
         return 0

@@ -21,8 +21,9 @@ _PAGES_AT_ONCE = 1 << 18  # 2 MiB of entries: 1 GiB of addresses
 class Present:
     """Pages in memory: those that RSS counts, and those that may be the shared page of zeros.
 
-    That is where memory was read and never written, and RSS does not count it.  It has neither bit 61 nor
-    56; nor has what a forked child still shares with its parent, which RSS does count.
+    The kernel maps the page of zeros for a read of memory that was never written, and RSS does not count it.
+    It has neither bit 61 nor 56; pages that a forked child still shares with its parent also have neither,
+    but RSS counts them.
     """
 
     counted: int
@@ -30,7 +31,7 @@ class Present:
 
 
 class Pagemap:
-    """A process's page table, as far as everybody may see it.  A context manager.
+    """The part of a process's page table that needs no privileges.  A context manager.
 
     PermissionError for another user's process, ProcessLookupError for none.
     """
@@ -50,12 +51,12 @@ class Pagemap:
     def present(self, start: int, end: int) -> int:
         """Pages of [start, end) that are in memory.
 
-        It counts the shared page of zeros too, which RSS does not.
+        The count includes the shared page of zeros, which RSS does not.
         """
         return sum(int(np.count_nonzero(_present(part))) for _, part in self._parts(start, end))
 
     def split(self, start: int, end: int) -> Present:
-        """The same by whether RSS counts them."""
+        """The pages of `present`, split by whether RSS counts them."""
         counted = doubtful = 0
         for _, part in self._parts(start, end):
             present = _present(part)

@@ -1,4 +1,4 @@
-"""Files as another process sees them: its mount namespace, chroot and PID namespace may differ from ours."""
+"""Files as another process sees them: its mount namespace, chroot and PID namespace may differ."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from offheap.proc.opening import RegularFile
 
 
 def through(pid: int, path: str | Path) -> Path:
-    """Our way to the file that the process calls `path` (absolute); ends with the process."""
+    """The path from here to the process's absolute `path`; valid while the process lives."""
     return Path(f"/proc/{pid}/root{path}")
 
 
 def is_ours(pid: int, path: str | Path) -> bool:
-    """Whether the process means the same file as we do by `path`.
+    """Whether `path` is the same file in the process as in this one.
 
-    The file itself is compared, not the namespaces: a chroot shares its mount namespace,
-    and two containers may share a volume.  True when we may not look.
+    Compares the file itself, not the namespaces: a chroot shares its mount namespace,
+    and two containers may share a volume.  True without the right to look.
     """
     try:
         theirs = opening.status(through(pid, path))
@@ -34,15 +34,15 @@ def is_ours(pid: int, path: str | Path) -> bool:
 
 
 def our_path(pid: int, path: str | Path) -> Path:
-    """How we reach the process's `path`: by that very name if it can be, for it outlives the process."""
+    """The path from here to the process's `path`: the same name if possible, as it outlives the process."""
     return Path(path) if is_ours(pid, path) else through(pid, path)
 
 
 def mapped_file(pid: int, mapping: Mapping) -> Path:
-    """Our way to a mapped file.
+    """The path from here to a mapped file.
 
     The kernel writes the paths in /proc/PID/maps as the READER sees them, or, when the reader
-    cannot see the file at all (a container's), as the process does: the inode tells which.
+    cannot see the file (a container's), as the process sees them: the inode shows which.
     """
     for path in (Path(mapping.path), through(pid, mapping.path)):
         try:
@@ -56,8 +56,8 @@ def mapped_file(pid: int, mapping: Mapping) -> Path:
 def open_mapped(pid: int, mapping: Mapping) -> RegularFile:
     """The mapped file, opened by the path of `mapped_file`, or by the kernel's link to it.
 
-    The path may be another file's by now.  Below chroot, the kernel's paths of a process in a mount namespace
-    of its own begin outside.  To follow the link takes privileges.  OSError when neither is possible.
+    The path may lead to another file now.  From a chroot, the kernel's paths of a process in its own mount
+    namespace begin outside of the chroot.  The link needs privileges.  OSError when neither works.
     """
     for path in (Path(mapping.path), through(pid, mapping.path)):
         try:
@@ -78,7 +78,7 @@ def open_mapped(pid: int, mapping: Mapping) -> RegularFile:
 
 
 def from_cwd(pid: int, path: str) -> Path:
-    """Our way to a file by the name that the process gave it, which may begin in its working directory."""
+    """The path from here to a file by the process's name, which may be relative to its working directory."""
     if path.startswith("/"):
         return our_path(pid, path)
     folder = _within_root(pid, os.readlink(f"/proc/{pid}/cwd"))
@@ -86,7 +86,7 @@ def from_cwd(pid: int, path: str) -> Path:
 
 
 def as_seen(pid: int, mapping: Mapping) -> str:
-    """What the process itself calls a mapped file: differs from the mapping's path under chroot."""
+    """The process's own path of a mapped file, which differs from the mapping's path under chroot."""
     return _within_root(pid, mapping.path)
 
 

@@ -1,4 +1,4 @@
-"""/proc/PID/smaps and smaps_rollup: how much of each mapping is in memory (proc(5))."""
+"""/proc/PID/smaps and smaps_rollup: the memory of each mapping (proc(5))."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from offheap.proc import maps
 from offheap.proc.maps import Mapping
 
-# Over the whole text, since a process has hundreds of mappings with two dozen lines each.
+# Over the whole text at once: a process has hundreds of mappings with two dozen lines each.
 _HEAD = re.compile(r"^[0-9a-f]+-[0-9a-f]+ [^\n]*$", re.ASCII | re.MULTILINE)
 _FIELD = re.compile(
     r"^(Rss|Pss|Private_Clean|Private_Dirty|Anonymous|Swap|AnonHugePages): +(\d+) kB$",
     re.ASCII | re.MULTILINE,
 )
 _FLAGS = re.compile(r"^VmFlags:([^\n]*)$", re.ASCII | re.MULTILINE)
-# What the kernel maps as files though no file is behind it: huge pages, shared memory, memfd_create.
+# Mappings that look like files but have no file: huge pages, shared memory, memfd_create.
 _FILELESS = ("/anon_hugepage", "/dev/zero", "/memfd:", "/SYSV", "/[aio]")
 
 
@@ -47,15 +47,15 @@ class Row:
 
     @property
     def is_file(self) -> bool:
-        """Whether a file that a person could look at is behind it."""
+        """Whether the mapping has a file that a person could open."""
         path = self.mapping.path
         return path.startswith("/") and not path.startswith(_FILELESS)
 
 
 def parse(text: str) -> list[Row]:
-    """The text of a smaps file; lines that are none of it are left out.
+    """The text of a smaps file; other lines are left out.
 
-    What is listed twice (`maps.parse`) counts once, as of the later time.
+    A mapping listed twice (`maps.parse`) counts once, with the later entry.
     """
     found: list[Row] = []
     for row in _rows(text):
@@ -66,7 +66,7 @@ def parse(text: str) -> list[Row]:
 
 
 def read(pid: int) -> list[Row]:
-    """The mappings of a process and their memory; the kernel walks the page tables, the process runs on.
+    """The mappings of a process and their memory; the kernel walks the page tables while the process runs.
 
     PermissionError for another user's, ProcessLookupError for none; empty for a zombie.
     """
@@ -74,7 +74,7 @@ def read(pid: int) -> list[Row]:
 
 
 def total(rows: Iterable[Row]) -> Memory:
-    """The sum of all mappings, from one reading: the kernel's own sum is from another moment."""
+    """The sum of all mappings, from one reading: the kernel's own sum is of another moment."""
     memories = [row.memory for row in rows]
     names = Memory.__dataclass_fields__
     return Memory(**{name: sum(getattr(memory, name) for memory in memories) for name in names})
@@ -86,13 +86,13 @@ def parse_rollup(text: str) -> Memory:
 
 
 def rollup(pid: int) -> Memory:
-    """The sums over all mappings; errors as of `read`."""
+    """The sums over all mappings; errors as in `read`."""
     return parse_rollup(_text(pid, "smaps_rollup"))
 
 
 def _text(pid: int, name: str) -> str:
     try:
-        # Not as a text file: a carriage return in a file's name would begin a line.
+        # Bytes, because text mode starts a new line at a carriage return in a file's name.
         return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None
@@ -108,7 +108,7 @@ def _rows(text: str) -> Iterator[Row]:
 
 
 def _memory(block: str) -> Memory:
-    """Of the lines of one mapping, or of smaps_rollup; of a field listed twice the later line counts."""
+    """Memory from the lines of one mapping, or of smaps_rollup; the later line of a repeated field counts."""
     fields = {name: int(kibibytes) * 1024 for name, kibibytes in _FIELD.findall(block)}
     return Memory(
         rss=fields.get("Rss", 0),

@@ -1,4 +1,4 @@
-"""What /proc says about a process that needs no more rights than to see it (proc(5))."""
+"""Data of /proc about a process that need no rights beyond its visibility (proc(5))."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from offheap.proc.time_limit import within
 
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
-_MOST_BYTES = 8 << 20  # of arguments or variables: the kernel takes 6 MiB of both together
-_SECONDS = 5.0  # for them to be read
+_MOST_BYTES = 8 << 20  # of arguments or variables: the kernel accepts 6 MiB of both together
+_SECONDS = 5.0  # for the read of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Status:
     """/proc/PID/status and field 22 of /proc/PID/stat, at one moment.
 
     state          the one letter of ps: R, S, D, T (stopped), t (traced), Z (zombie), X (dead)
-    uid, gid       effective, which is what HotSpot compares its clients with
+    uid, gid       effective, which HotSpot compares with its clients'
     rss_bytes      0 for a process without memory of its own
     namespace_pids the same process in its PID namespaces, outermost first
     caught         mask of the signals with a handler, bit 0 is signal 1
-    start_ticks    clock ticks since boot; with the PID it names a process for good
-    kernel_thread  never had memory of its own; others lose theirs before they are zombies
+    start_ticks    clock ticks since boot; unique together with the PID
+    kernel_thread  never had its own memory; other processes lose theirs before they are zombies
     """
 
     pid: int
@@ -48,7 +48,7 @@ class Status:
 
     @property
     def user(self) -> str:
-        """Name of the effective user, or its number when it has none here."""
+        """Name of the effective user, or its number if it has no name here."""
         return user_name(self.uid)
 
     @property
@@ -59,7 +59,7 @@ class Status:
 
     @property
     def alive(self) -> bool:
-        """False for a zombie: it has a PID, but no memory, threads or files any more."""
+        """False for a zombie: it has a PID, but no memory, threads or files."""
         return self.state not in "ZXx"
 
     def catches(self, signal_number: int) -> bool:
@@ -71,7 +71,7 @@ def read(pid: int) -> Status:
     """Raises ProcessLookupError when there is no such process."""
     proc = Path(f"/proc/{pid}")
     try:
-        # Bytes, decoded here: read_text would take a carriage return in a name for the end of a line.
+        # Bytes, decoded here: read_text ends a line at a carriage return in a name.
         status = (proc / "status").read_bytes().decode(errors="surrogateescape")
         stat = (proc / "stat").read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, ProcessLookupError):
@@ -82,7 +82,7 @@ def read(pid: int) -> Status:
 def parse(pid: int, status: str, stat: str) -> Status:
     """Reads the text of /proc/PID/status and /proc/PID/stat; ValueError when it is neither."""
     fields: dict[str, str] = {}
-    # At "\n" alone, which the kernel escapes in a name: one with another separator could state its own Uid.
+    # At "\n" alone, which the kernel escapes in names: a name with another separator could fake a Uid.
     for line in status.split("\n"):
         key, colon, value = line.partition(":")
         if colon:
@@ -108,7 +108,7 @@ def parse(pid: int, status: str, stat: str) -> Status:
 
 
 def identity() -> tuple[int, int, int]:
-    """PID, start time and PID namespace of this process: containers may number differently."""
+    """PID, start time and PID namespace of this process: containers may number PIDs differently."""
     its = read(os.getpid())
     return its.pid, its.start_ticks, os.stat("/proc/self/ns/pid").st_ino
 
@@ -119,7 +119,7 @@ def pids() -> list[int]:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """A process's RSS without its files; 0 when it cannot be told (before Linux 4.5, another user's)."""
+    """A process's RSS without its files; 0 when unknown (before Linux 4.5, another user's process)."""
     try:
         text = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
@@ -138,7 +138,7 @@ def command_line(pid: int) -> tuple[str, ...]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """Variables the process was started with; empty when they may not be read."""
+    """Variables from the start of the process; empty without the right to read them."""
     try:
         raw = _memory_of(pid, "environ")
     except OSError:
@@ -148,7 +148,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def _memory_of(pid: int, name: str) -> bytes:
-    """What stands in the process's own memory; it may have mapped a file there that never answers."""
+    """A /proc file with text from the process's memory, which may be a mapped file that never answers."""
     path = f"/proc/{pid}/{name}"
 
     def read() -> bytes:

@@ -1,4 +1,4 @@
-"""The threads of a process and where their stacks are, those included that no JVM knows (proc(5))."""
+"""The threads of a process and their stacks, including threads that no JVM knows (proc(5))."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRIES, _PAUSE_SECONDS = 4, 0.005
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """`stack_pointer` is None for a thread that was running whenever we looked, or that we may not ask."""
+    """`stack_pointer` is None for a thread that ran at every read, or without the right to read it."""
 
     tid: int
     name: str
@@ -25,10 +25,10 @@ class Thread:
 
 
 def read(pid: int) -> list[Thread]:
-    """Every thread; ProcessLookupError when the process is gone.  None of them is stopped."""
+    """Every thread; ProcessLookupError when the process is gone.  Stops no thread."""
     found = {thread.tid: thread for thread in _look(pid)}
     for _ in range(_TRIES - 1):
-        # The kernel tells nothing about a thread that is on a CPU: it may sleep a moment later.
+        # The kernel shows nothing of a thread on a CPU, but the thread may sleep a moment later.
         missing = [thread for thread in found.values() if thread.stack_pointer is None]
         if not missing or len(missing) == len(found):
             break
@@ -54,7 +54,7 @@ def names(pid: int) -> dict[int, str]:
 
 
 def may_see_stacks(pid: int) -> bool:
-    """Whether this user may see stack pointers, and the memory itself: as a debugger might."""
+    """Whether this user may see stack pointers and the memory, like a debugger."""
     try:
         Path(f"/proc/{pid}/syscall").read_bytes()
     except OSError:
@@ -63,7 +63,7 @@ def may_see_stacks(pid: int) -> bool:
 
 
 def faults(pid: int, names: Container[str]) -> int:
-    """Page faults so far of the threads with one of these names; as many pages they brought into memory."""
+    """Page faults so far of the threads with one of these names: each brought one page into memory."""
     total = 0
     try:
         tids = os.listdir(f"/proc/{pid}/task")

@@ -1,8 +1,8 @@
 """A time limit for calls that the kernel may never return from.
 
-A file system of another user's making (FUSE) or an unreachable server (NFS) answers when it likes.  No signal
-handler of ours interrupts such a call: only the death of the process does.  So the call runs on a thread of
-its own, which is given up when the time is over; it ends with the process at the latest.
+Another user's file system (FUSE) or an unreachable server (NFS) may never answer.  No signal handler
+interrupts such a call: only the death of the process does.  So the call runs on a separate thread, which
+`within` abandons when the time is over; the thread ends with the process at the latest.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-# Threads that were given up, at once: beyond that nothing more is tried until one of them returns.
+# Abandoned threads at one time: with more, every call is refused until one of them returns.
 _MOST_STUCK = 64
-_IDLE_SECONDS = 1.0  # that a thread waits for the next call
+_IDLE_SECONDS = 1.0  # for which a thread waits for the next call
 
 _Call = tuple[Callable[[], Any], "_Answer"]
 
 
 class _Answer:
-    """One call's result, taken by whoever asked, or dropped when they no longer wait."""
+    """One call's result, for the caller, or dropped after the caller has stopped waiting."""
 
     def __init__(self, late: Callable[[Any], None] | None) -> None:
         self.result: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
@@ -33,7 +33,7 @@ class _Answer:
         self._given_up = False
 
     def put(self, good: bool, value: Any) -> bool:
-        """False when nobody waits for it any more: then what it holds is released."""
+        """False when the caller no longer waits: then the thread releases the result."""
         with self._lock:
             if not self._given_up:
                 self.result.put((good, value))
@@ -43,14 +43,14 @@ class _Answer:
         return False
 
     def give_up(self) -> bool:
-        """False when the result has come meanwhile."""
+        """False when the result has come."""
         with self._lock:
             self._given_up = self.result.empty()
             return self._given_up
 
 
 class _Worker:
-    """A thread that makes one call after the other, until one of them was given up or none comes any more."""
+    """A thread that makes one call after the other, until one is abandoned or no further one comes."""
 
     def __init__(self, idle: list[_Worker]) -> None:
         self.calls: SimpleQueue[_Call] = SimpleQueue()
@@ -77,7 +77,7 @@ class _Worker:
             del call, answer, value
 
 
-# By effective user: a thread keeps the one that it started with (jvm/owner.py changes that of one thread).
+# By effective user: a thread keeps the user of its start (jvm/owner.py changes the user of one thread).
 _idle: dict[int, list[_Worker]] = {}
 _stuck: set[_Worker] = set()
 
@@ -92,9 +92,9 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def within(seconds: float, call: Callable[[], _T], late: Callable[[_T], None] | None = None) -> _T:
-    """What `call` returns; TimeoutError, an OSError, when that takes longer.
+    """The result of `call`; TimeoutError, an OSError, when it takes longer.
 
-    `late` releases a result that comes after that.  The call may still go on then: it must change nothing.
+    `late` releases a result that comes later.  The call may go on after the time: it must change nothing.
     """
     if len(_stuck) >= _MOST_STUCK:
         raise TimeoutError(errno.ETIMEDOUT, "is not read: too many files do not answer")

@@ -1,7 +1,7 @@
 """A program of its own: `convert.py IMAGE SYMCACHE` turns DWARF into a symcache.
 
 It runs as a child because 700 MB of DWARF take a gigabyte for seconds, which must go back to the
-system, and because broken debug information must not take the recorder down with it.
+system, and because broken debug information must not crash the recorder.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SECONDS = 300  # of processor time
 
 
 def convert(image: str, symcache: str) -> None:
-    # Memory may be short where the target runs: then the kernel should take this process, not a JVM.
+    # If memory runs out where the target runs, the kernel should kill this process, not a JVM.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    # A command that reads a recording has a lower limit for itself (recording/allowance.py).
+    # A command that reads a recording has a lower limit (recording/allowance.py).
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -34,5 +34,5 @@ def convert(image: str, symcache: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose modules are not top-level ones
+    sys.path.pop(0)  # this folder, whose modules are not top-level modules
     convert(sys.argv[1], sys.argv[2])

@@ -1,6 +1,6 @@
-"""Where the symbols of an image may be: the file itself, and separate debug files.
+"""The places of an image's symbols: the file itself, and separate debug files.
 
-As GDB looks for them: by build-id (/usr/lib/debug/.build-id/ab/cdef.debug), by .gnu_debuglink
+The search is that of GDB: by build-id (/usr/lib/debug/.build-id/ab/cdef.debug), by .gnu_debuglink
 (beside the file, in .debug/ beside it, below /usr/lib/debug), and in the image's own
 .gnu_debugdata section (MiniDebugInfo: an xz-compressed ELF file that has only a .symtab).
 """
@@ -24,8 +24,8 @@ _LARGEST_MINIDEBUG = 64 << 20  # bytes
 def beneath(root: Path, path: str) -> Path:
     """The file that `path` names for a process whose root directory is `root`.
 
-    Absolute symbolic links below /proc/PID/root lead into our own file system, not the target's:
-    they are followed here instead.
+    Absolute symbolic links below /proc/PID/root lead into this process's file system, not the target's,
+    so this function follows them itself.
     """
     if root == Path("/"):
         return Path(path)
@@ -45,7 +45,7 @@ def _beneath(root: Path, path: str) -> Path:
         try:
             link = os.readlink(root.joinpath(*done))
         except OSError:
-            continue  # no link, or nothing at all: then opening it says so
+            continue  # no link, or no file, which the open reports
         links += 1
         if links > _MOST_LINKS:
             break
@@ -59,7 +59,7 @@ def debug_file(
 ) -> tuple[Path, ElfImage] | None:
     """The separate debug file of the image `path`, opened.
 
-    It has the same build-id, or, where there is none, the content that .gnu_debuglink's CRC promises.
+    It has the same build-id, or, without a build-id, content that matches .gnu_debuglink's CRC.
     """
     folders = [beneath(root, str(directory)) for directory in directories]
     folders += [directory for directory in directories if directory not in folders]

@@ -32,9 +32,9 @@ _ROW = np.dtype(
 class FunctionTable:
     """Functions from several symbol tables of one image, say .symtab of its debug file and .dynsym.
 
-    A function of known size ends there: code behind it is nobody's.  One of size 0 (hand-written
-    assembler: HotSpot's _Copy_* routines) reaches to the next function or the end of its section.
-    `sparse`: not all functions are in the tables, so that what follows one of size 0 may be another's.
+    A function of known size ends there: code behind it belongs to no function.  A function of size 0
+    (hand-written assembler: HotSpot's _Copy_* routines) reaches to the next one or the end of its section.
+    `sparse`: the tables lack functions, so code after a function of size 0 may belong to another one.
     """
 
     def __init__(self, tables: Sequence[tuple[ElfImage, SymbolTable]], *, sparse: bool = False) -> None:
@@ -76,7 +76,7 @@ class FunctionTable:
         ends = self._rows["start"] + self._rows["size"]
         ends[ends < self._rows["start"]] = np.iinfo(np.uint64).max  # start + size wrapped
         ends = np.maximum.reduceat(ends, self._first)
-        reach = np.maximum.accumulate(ends)  # how far any function up to here extends
+        reach = np.maximum.accumulate(ends)  # the furthest end of all functions up to here
         covered = np.concatenate([[np.uint64(0)], reach[:-1]]) > starts
         following = np.concatenate([starts[1:], [np.iinfo(np.uint64).max]]).astype(np.uint64)
         limits = np.maximum.reduceat(self._rows["limit"], self._first)
@@ -89,12 +89,12 @@ class FunctionTable:
             return at
         if self._reach[at] <= address:
             return -1
-        # Past a function nested within another one (glibc's memmove family has such entries).
+        # The address is past a function nested within another one (glibc's memmove family has such entries).
         return int(np.flatnonzero(self._ends[:at] > address)[-1])
 
 
 def _rank(name: str) -> tuple[int, int, str]:
-    # malloc before __libc_malloc, memalign before aligned_alloc: what people call it.
+    # The common name first: malloc before __libc_malloc, memalign before aligned_alloc.
     underscores = 0 if name.startswith(("_Z", "_R")) else len(name) - len(name.lstrip("_"))
     return underscores, len(name), name
 

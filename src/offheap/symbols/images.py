@@ -1,9 +1,9 @@
-"""The images of a running process, opened when it is first known that they are there.
+"""The images of a running process, opened as soon as their modules are known.
 
 Java libraries extract their native part into a temporary folder, load it and delete the file at once, or
-when the JVM ends.  So an image is opened when its module is met, not when a frame in it is to be named: by
-its path, by the descriptor that the probe holds, by the kernel's link to the mapped file, which takes
-privileges, or from the memory it is mapped in, which takes the right to trace the process.
+when the JVM ends.  So an image is opened when its module appears, not when a frame in it needs a name: by
+its path, by the descriptor that the probe holds, by the kernel's link to the mapped file, which needs
+privileges, or from the memory of its mapping, which needs the right to trace the process.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from offheap.symbols.debug_files import beneath
 DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
 
 _MOST_OPEN = 256  # files; a JVM has some 60 modules
-_SHARE_OF_DESCRIPTORS = 4  # and at most the fourth part of what we may open
-_MOST_KEPT = 128 << 20  # bytes of symbols from memory that wait for a frame to be named
+_SHARE_OF_DESCRIPTORS = 4  # and at most this part of the limit of open files
+_MOST_KEPT = 128 << 20  # bytes of symbols from memory that are held until a frame needs them
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
     """An opened image.
 
-    place  a path that leads to the same file, for who must open it again
-    whole  False: exported symbols and build-id only, from the memory it is mapped in
+    place  a path that leads to the same file, for another open
+    whole  False: only exported symbols and build-id, from the memory of the mapping
     """
 
     image: ElfImage
@@ -40,9 +40,9 @@ class Image:
 
 
 class Images:
-    """Opens images as their modules are met, and hands each out once.
+    """Opens images when their modules appear, and hands each out once.
 
-    pid  of the process, as we see it; None: it is gone, only paths lead to its images
+    pid  of the process, as seen from here; None: it is gone, only paths lead to its images
     """
 
     def __init__(self, root: Path, pid: int | None) -> None:
@@ -54,7 +54,7 @@ class Images:
         self._room = max(1, min(_MOST_OPEN, soft // _SHARE_OF_DESCRIPTORS))
 
     def meet(self, module: MappedModule) -> None:
-        """Opens the module's image, unless that was done; it is tried again when its descriptor is known."""
+        """Opens the module's image, unless it is open; tries again when the descriptor becomes known."""
         key = module.path, module.build_id
         if module in self._met or key in self._found or not module.path.startswith("/"):
             return
@@ -67,18 +67,18 @@ class Images:
             self._keep(key, image)
 
     def take(self, path: str, build_id: str) -> Image | None:
-        """What meet() has opened, once; the caller closes it."""
+        """The image that meet() opened, once; the caller closes it."""
         return self._opened.pop((path, build_id), None)
 
     def close(self) -> None:
-        """Closes what nobody has taken."""
+        """Closes the images that were not taken."""
         while self._opened:
             self._opened.popitem()[1].image.close()
 
     def _keep(self, key: tuple[str, str], image: Image) -> None:
         self._opened[key] = image
         files = [key for key, one in self._opened.items() if one.whole]
-        if len(files) > self._room:  # the oldest has had the most time to be named
+        if len(files) > self._room:  # the oldest had the most time to be taken
             self._opened.pop(files[0]).image.close()
         copies = [one.image.file_size for one in self._opened.values() if not one.whole]
         if sum(copies) > _MOST_KEPT:
@@ -86,7 +86,7 @@ class Images:
 
     def _by_path(self, module: MappedModule) -> Image | None:
         if module.path.endswith(DELETED) and not module.build_id:
-            return None  # another file may have its name
+            return None  # another file may have the name now
         return _whole(beneath(self._root, module.path.removesuffix(DELETED)), module)
 
 
@@ -107,20 +107,20 @@ def _of_process(pid: int, module: MappedModule) -> Image | None:
 
 
 def _mapping(pid: int, module: MappedModule) -> maps.Mapping | None:
-    """The mapping that the module begins with, if it is still there."""
+    """The first mapping of the module, if it still exists."""
     try:
         found = next((one for one in maps.read(pid) if one.start == module.start and one.inode), None)
     except OSError:
         return None
-    # Without a build-id the name tells whether another image has taken its place.
+    # Without a build-id the name shows whether another image has replaced it.
     name = module.path.removesuffix(DELETED).rpartition("/")[2]
     return found if found and (module.build_id or found.name == name) else None
 
 
 def _whole(path: Path, module: MappedModule, inode: int = 0, *, link: bool = False) -> Image | None:
-    """The image in a file, if it is the module's.  `inode`: what tells so where it has no build-id.
+    """The image in a file, if it is the module's.  `inode` identifies a module without a build-id.
 
-    `link`: the path is a link of the kernel's own, in /proc.
+    `link`: the path is one of the kernel's own links in /proc.
     """
     try:
         image = ElfImage.of(opening.own_link(str(path))) if link else ElfImage.open(path)
@@ -139,13 +139,13 @@ def _whole(path: Path, module: MappedModule, inode: int = 0, *, link: bool = Fal
 
 
 def _in_memory(file: Path, shift: int, module: MappedModule) -> Image | None:
-    """The module's image, as far as memory has it, from a file that has address A at A + `shift`.
+    """The part of the module's image that memory has, from a file with address A at A + `shift`.
 
-    A page of the process can be one that it serves itself (userfaultfd, FUSE) and never does.
+    The process may serve a page itself (userfaultfd, FUSE) and never answer.
     """
 
     def read() -> ElfImage:
-        # A descriptor of the process may be a FIFO or a device by now; its memory is no regular file.
+        # A descriptor of the process may be a FIFO or a device now; its memory is no regular file.
         memory = file.name == "mem"
         flags = os.O_RDONLY | os.O_CLOEXEC
         descriptor = os.open(file, flags) if memory else opening.own_link(str(file)).detach()

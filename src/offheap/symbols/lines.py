@@ -1,6 +1,6 @@
 """File, line and inlined functions at an address, from DWARF, by the package `symbolic`.
 
-`symbolic` converts DWARF into a symcache once; a conversion that took long is kept on disk.
+`symbolic` converts DWARF into a symcache once; the result of a slow conversion is kept on disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from offheap.proc.elf import ElfError, ElfImage
 from offheap.symbols import convert
 
 _WORTH_KEEPING = 0.3  # seconds of conversion
-_MOST_KEPT = 24  # files; libjvm's has 50 MB
+_MOST_KEPT = 24  # files; libjvm's is 50 MB
 _PATIENCE = 600.0  # seconds
 _ADDRESSES = 1 << 32  # a symcache's addresses have 32 bits
 
@@ -34,7 +34,7 @@ class LinesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One function of an inlined chain.  `name` is raw (mangled); "" and 0 when not known."""
+    """One function of an inlined chain.  `name` is raw (mangled); "" and 0 when unknown."""
 
     name: str
     file: str
@@ -42,7 +42,7 @@ class Location:
 
 
 class Symcache(Protocol):
-    """What is used of symbolic.symcache.SymCache, whose methods have no types."""
+    """The used part of symbolic.symcache.SymCache, whose methods have no types."""
 
     is_latest_version: bool
 
@@ -62,12 +62,12 @@ class LineTable:
         return cls(_symcache(path, image), image.load_address)
 
     def chain(self, address: int) -> list[Location]:
-        """Innermost first, the function that was really called last; [] without line information."""
+        """Innermost first, with the function of the real call last; [] without line information."""
         offset = address - self._load_address
         if not 0 <= offset < _ADDRESSES:
             return []
         places = self._symcache.lookup(offset)
-        # Without DWARF for the address it answers with the nearest symbol, however far that is.
+        # Without DWARF for the address symbolic returns the nearest symbol, at any distance.
         if not any(place.full_path for place in places):
             return []
         return [Location(place.symbol or "", place.full_path or "", place.line) for place in places]
@@ -79,7 +79,7 @@ def available() -> bool:
 
 
 def _open_symcache(path: Path) -> Symcache:
-    # Importing symbolic sets RUST_BACKTRACE in our environment, which programs we start would inherit.
+    # The import of symbolic sets RUST_BACKTRACE in the environment, which child programs would inherit.
     before = os.environ.get("RUST_BACKTRACE")
     try:
         opened: Symcache = importlib.import_module("symbolic.symcache").SymCache.open(str(path))
@@ -93,7 +93,7 @@ def _symcache(path: Path, image: ElfImage) -> Symcache:
     folder = _private(_folder())
     kept = folder / f"{_digest(image)}.symcache" if folder else None
     if kept:
-        with contextlib.suppress(Exception):  # missing, cut short, or of another version: convert again
+        with contextlib.suppress(Exception):  # missing, truncated, or of another version: convert again
             symcache = _open_symcache(kept)
             if symcache.is_latest_version:
                 os.utime(kept)  # the oldest go first
@@ -113,14 +113,14 @@ def _symcache(path: Path, image: ElfImage) -> Symcache:
         return symcache
     except LinesError:
         raise
-    except Exception as error:  # whatever symbolic or the file system has to say
+    except Exception as error:  # any error of symbolic or the file system
         raise LinesError(str(error).partition("\n")[0]) from error
     finally:
         fresh.unlink(missing_ok=True)
 
 
 def _digest(image: ElfImage) -> str:
-    """A digest of the content: a build-id is only what the file says of itself, and may be another one's."""
+    """A digest of the content: a build-id is only the file's own claim, and may be another file's."""
     digest = hashlib.sha256()
     try:
         for piece in image.content():
@@ -133,7 +133,7 @@ def _digest(image: ElfImage) -> str:
 def _convert(path: Path, image: ElfImage, symcache: Path) -> None:
     # LD_PRELOAD may hold the probe, and the address-space limit is meant for DWARF alone.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    # By the descriptor: the name may lead to something else by now.
+    # Through the descriptor: the name may lead to another file now.
     source = f"/proc/self/fd/{image.fileno()}"
     command = [sys.executable, convert.__file__, source, str(symcache)]
     try:
@@ -160,16 +160,16 @@ def _convert(path: Path, image: ElfImage, symcache: Path) -> None:
 
 
 def _folder() -> Path:
-    # The XDG specification: a relative path there is to be ignored.
+    # The XDG specification: relative paths there are ignored.
     base = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(base) if base.startswith("/") else Path(os.path.expanduser("~")) / ".cache"
     return home / "offheap" / "symcache"
 
 
 def _private(folder: Path) -> Path | None:
-    """The folder, made if need be; None where others may write to it: what is read from there is believed.
+    """The folder, created if necessary; None if others may write to it, because its content is trusted.
 
-    So it is under a `sudo` that keeps HOME.
+    Others may write to it under a `sudo` that keeps HOME.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Function names as linkers keep them, and as people wrote them."""
+"""Function names as in symbol tables, and as in source code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 import cxxfilt
 
-# The part of a function that the compiler split off, specialised or moved is still that function.
+# A part of a function that the compiler splits off, specialises or moves counts as that function.
 _CLONE = re.compile(r"(?<=.)\.(?:cold|hot|part|isra|constprop|lto_priv|localalias|llvm)(?:\.\d+)*(?=\.|$)")
 # Rust before its v0 mangling (_R...): an Itanium name that ends in a hash.
 _LEGACY_RUST = re.compile(r"17h[0-9a-f]{16}E$")
@@ -28,7 +28,7 @@ def plain(symbol: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def demangle(symbol: str) -> str:
-    """C++ and Rust names as source code spells them; anything else, or what fails, unchanged."""
+    """C++ and Rust names as in source code; other names, and names that fail, unchanged."""
     if len(symbol) > _LONGEST_MANGLED:
         return symbol
     if symbol.startswith("_R") or (symbol.startswith("_Z") and _LEGACY_RUST.search(symbol)):
@@ -40,7 +40,7 @@ def demangle(symbol: str) -> str:
         return name
     except cxxfilt.LibraryNotFound:  # a container without libstdc++
         return _portable(symbol, "itanium")
-    except cxxfilt.Error:  # libstdc++ does not read some of clang's newer names
+    except cxxfilt.Error:  # libstdc++ rejects some of clang's newer names
         return _portable(symbol, "itanium")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from offheap.proc.elf import ElfImage, Section
 
 _SLOT_TYPES = {"x86_64": (6, 7), "aarch64": (1025, 1026)}  # R_*_GLOB_DAT, R_*_JUMP_SLOT
-_STUB = 16  # bytes, when the section does not say
+_STUB = 16  # bytes, if the section does not state it
 _MOST_BYTES = 64 << 20  # of stubs, or of relocations
 _MOST_SECTIONS = 8  # .plt, .plt.got, .plt.sec and the like
 _JUMP = re.compile(rb"\xff\x25(....)", re.DOTALL)  # x86-64: jmp *displacement(%rip)

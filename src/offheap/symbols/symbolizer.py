@@ -30,7 +30,7 @@ class Symbol:
     name     demangled; "" when only the line is known
     file     source file as the compiler noted it, "" if not known
     line     0 if not known
-    inlined  True when it was inlined into the next symbol of its chain
+    inlined  True when the function is inlined into the next symbol of its chain
     """
 
     name: str
@@ -41,17 +41,17 @@ class Symbol:
 
 @dataclass
 class _Module:
-    """What one image offers.  Its files are closed: tables are in memory, lines in a mapped symcache."""
+    """The symbols of one image.  Its files are closed: tables are in memory, lines in a mapped symcache."""
 
     functions: FunctionTable
     stubs: dict[range, bytes]
     lines: lines.LineTable | None
-    lacking: str  # no .symtab: why only exported functions have names; "" when there is one
+    lacking: str  # why only exported functions have names (no .symtab); "" with a .symtab
 
     def chain(self, address: int) -> tuple[Symbol, ...]:
         aliases = self.functions.aliases(address)
         places = self.lines.chain(address) if self.lines else []
-        # An inlined function whose name stands in another file (dwz, see _lines) is left out.
+        # This omits an inlined function whose name is in another file (dwz, see _lines).
         places = [place for place in places[:-1] if place.name] + places[-1:]
         if places:
             last = len(places) - 1
@@ -71,11 +71,11 @@ class _Module:
 class Symbolizer:
     """Looks modules up once and keeps their tables for as long as it lives.
 
-    root               root directory of the target: /proc/PID/root for one in another mount namespace
-    pid                of the target, as we see it; None when it is gone
-    debug_directories  where separate debug files are, below `root` and here
-    dwarf              whether to give files, lines and inlined functions; None: if `symbolic` is installed
-    problems           module path -> why its symbols are missing or not to be trusted
+    root               root directory of the target: /proc/PID/root for another mount namespace
+    pid                of the target, as seen from here; None when it is gone
+    debug_directories  folders of separate debug files, below `root` and here
+    dwarf              whether to return files, lines and inlined functions; None: if `symbolic` is installed
+    problems           module path -> why its symbols are missing or unreliable
     """
 
     root: Path = Path("/")
@@ -95,17 +95,17 @@ class Symbolizer:
             )
 
     def meet(self, module: MappedModule) -> None:
-        """Opens a module's image as long as it can be had: its file may be deleted soon."""
+        """Opens a module's image while it is available: its file may be deleted soon."""
         self._images.meet(module)
 
     def close(self) -> None:
-        """Closes images that were met and never asked for; what was read stays."""
+        """Closes images that were never used; tables in memory stay."""
         self._images.close()
 
     def resolve(self, path: str, build_id: str, addresses: Sequence[int]) -> list[tuple[Symbol, ...]]:
-        """For each address the inlined chain, innermost first; () when nothing is known.
+        """For each address the inlined chain, innermost first; () when unknown.
 
-        path       as /proc/PID/maps or the dynamic linker names the module
+        path       the module's name in /proc/PID/maps or the dynamic linker
         build_id   of the module that was mapped, in hexadecimal; "" if it had none
         addresses  ELF virtual addresses; the caller has subtracted one from return addresses
         """
@@ -172,8 +172,8 @@ class Symbolizer:
         )
 
     def _open(self, path: str, file: Path, build_id: str) -> tuple[Image | None, str]:
-        """The image that was opened when the module was met, or the one now at that path if it is the one
-        that was mapped, else why it is not."""
+        """The image that `meet` opened, or the one now at that path if it is the mapped one, else the reason
+        why it is not."""
         if kept := self._images.take(path, build_id):
             return kept, ""
         deleted = path.endswith(DELETED)
@@ -222,7 +222,7 @@ class Symbolizer:
 
 
 def _best(name: str, aliases: Sequence[str]) -> str:
-    # DWARF says __GI___libc_malloc or foo.cold where people say malloc and foo.
+    # DWARF has __GI___libc_malloc or foo.cold for malloc and foo.
     name = plain(name)
     return aliases[0] if aliases and name in aliases else name
 
