@@ -209,7 +209,7 @@ def _thread_names(pid: int) -> list[str]:
         try:
             names.append(Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").strip())
         except OSError:
-            continue  # the thread has ended meanwhile
+            continue  # the thread has ended
     return names
 
 

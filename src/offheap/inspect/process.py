@@ -187,21 +187,21 @@ def _heads(pid: int, rows: Sequence[Row]) -> list[int]:
     try:
         return glibc_heap.heads(pid, mapping_shapes.unflagged(rows))
     except PermissionError:
-        return []  # said where malloc's blocks are looked for
+        return []  # _native_heap reports the missing right
 
 
 def _found(pid: int, rows: Sequence[Row]) -> list[vm_info.Place]:
     try:
         return vm_places.places(pid, [row.mapping for row in rows])
     except PermissionError:
-        return []  # said where malloc's blocks are looked for
+        return []  # _native_heap reports the missing right
 
 
 def _direct(pid: int, rows: Sequence[Row]) -> DirectMemory | None:
     try:
         return direct_memory.read(pid, [row.mapping for row in rows])
     except PermissionError:
-        return None  # said where malloc's blocks are looked for
+        return None  # _native_heap reports the missing right
 
 
 def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:

@@ -5,8 +5,8 @@ second, and it asks the JVM nothing.  HotSpot also writes when its last collecti
 late poll costs no precision.
 
 young       the young generation alone
-concurrent  the whole heap, beside the program: each pause of such a cycle is counted.  A block whose object
-            dies after the cycle has begun waits for the next one.
+concurrent  the whole heap, while the program runs: each pause of a cycle is counted.  A block whose object
+            dies after the begin of the cycle waits for the next one.
 full        the whole heap, while the program is stopped
 """
 

@@ -29,7 +29,7 @@ def find(structs: Structs, heap: int) -> Iterator[Place]:
     if generation:
         yield from _parallel(structs, generation, heap)
     elif manager := structs.at(own, "G1CollectedHeap._hrm"):
-        # A JVM exports the offset under every collector: under others than G1 there are no such tables there.
+        # A JVM exports the offset under every collector, but only G1 has tables there.
         tables = list(_g1(structs, manager, heap))
         if any(place.name == _MARKS for place in tables):
             yield from tables

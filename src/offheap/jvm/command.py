@@ -1,4 +1,4 @@
-"""What a java command line runs: its main class, module or jar."""
+"""The main class, module or jar of a java command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JVM's own flags (-XX:+...), read from outside: their values, whatever source set them.
+"""A JVM's own flags (-XX:+...), read from outside: their values from every source.
 
 HotSpot keeps them in one array, JVMFlag::flags, which it exports for debuggers (jvmFlag.hpp).
 """

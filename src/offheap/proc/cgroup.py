@@ -1,4 +1,4 @@
-"""What the kernel counts against a process's container: memory cgroups, version 1 and 2 (cgroups(7))."""
+"""Memory of a process's container as the kernel counts it: memory cgroups, version 1 and 2 (cgroups(7))."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def names(pid: int) -> dict[int, str]:
         raise ProcessLookupError(f"no process {pid}") from None
     found = {}
     for tid in tids:
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has ended
             comm = Path(f"/proc/{pid}/task/{tid}/comm").read_bytes().decode(errors="replace")
             found[tid] = comm.removesuffix("\n")
     return found
@@ -73,7 +73,7 @@ def faults(pid: int, names: Container[str]) -> int:
         try:
             total += parse_faults(Path(f"/proc/{pid}/task/{tid}/stat").read_text(errors="replace"), names)
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the thread has ended
     return total
 
 

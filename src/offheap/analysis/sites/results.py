@@ -1,4 +1,4 @@
-"""What analysis returns and reports render."""
+"""The results of the analysis of sites, which reports render."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Live:
     """Live memory, separately for malloc and mmap.
 
     Mappings count in full from mmap to munmap, touched or not: a JVM reserves address space for its
-    whole heap at the start, so the sum of both would not compare with RSS.
+    whole heap at the start, so the sum of both is not comparable with RSS.
     """
 
     malloc_bytes: Estimate

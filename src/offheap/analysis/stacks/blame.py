@@ -141,7 +141,7 @@ def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> 
 def entry(stack: Sequence[Frame], look: Frame) -> int | None:
     """The index of the library's outermost method inside the frame to look at.
 
-    None if that frame allocated itself, by its own native method or function.
+    None if that frame made the allocation, by its own native method or function.
     """
     at = position(stack, look)
     if at is None or look.kind != "java":
