@@ -219,7 +219,7 @@ def _weights(pieces: Sequence[Present], pages: int) -> list[int]:
     """The share of each piece in a row of `pages` pages.
 
     Doubtful pages count only as far as the others leave room: ZGC on JDK 11 reads a table of 16 MiB that is
-    all zeros, to which large blocks that the kernel merges with it would lose half of their share.
+    all zeros, and large blocks that the kernel merges with the table would lose half of their share to it.
     """
     doubtful = sum(piece.doubtful for piece in pieces)
     left = min(max(pages - sum(piece.counted for piece in pieces), 0), doubtful)

@@ -83,7 +83,6 @@ class Kept:
     some       some memory survives, and keeps coming; whether that goes on is not shown
     few        hardly any memory survives collections
     growth     bytes per second
-    grown      as `growth`, with the error of sampling only
     survivors  sampled, born in the first two thirds of the cohorts' time
     sign       probability that some memory survives
     goes_on    probability that the growth goes on
