@@ -22,7 +22,7 @@ from offheap.symbols.debug_files import beneath
 DELETED = " (deleted)"  # the kernel's mark in /proc/PID/maps
 
 _MOST_OPEN = 256  # files; a JVM has some 60 modules
-_SHARE_OF_DESCRIPTORS = 4  # and at most this part of the limit of open files
+_SHARE_OF_DESCRIPTORS = 4  # and at most one part in this many of the limit of open files
 _MOST_KEPT = 128 << 20  # bytes of symbols from memory that are held until a frame needs them
 
 

@@ -46,7 +46,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Traits:
-    """Properties of each frame of a recording: computed once per distinct frame, not per stack.
+    """Properties of frames, computed once per distinct frame, not per occurrence in 10,000 stacks.
 
     identity  a number by name and line
     function  a number by name alone

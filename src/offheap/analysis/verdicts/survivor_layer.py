@@ -81,7 +81,7 @@ def course(
     until = np.where(drowned, used, end)
     even = np.maximum(
         evidence.even(history, a, until, unasked, age=age),
-        # A start-up allocates more at first than it leaks; for all others the first third adds samples.
+        # A start-up allocates more at first than it leaks; for all others this is a third more samples.
         evidence.even(history, history.first, until, unasked, age=age),
     )
     goes_on = np.minimum(stays, even)

@@ -200,7 +200,8 @@ def _slows(of: Question, grows: Bools) -> Bools:
     """Whether growth slows down.
 
     HotSpot's own tables and arenas grow as the logarithm of time: their growth slows down if it is no
-    straight line."""
+    straight line.
+    """
     first, middle, last = of.course.rates.first, of.course.rates.middle, of.course.rates.last
     slows = fades(middle, last, _SLOWING) | (
         (ratio(first.estimate, middle.estimate) < _SLOWED)
