@@ -8,26 +8,26 @@
 
 struct options {
     uint64_t interval;    /* interval=BYTES  mean bytes between samples; 0: exact */
-    uint64_t least;       /*                 the least it may become; the interval itself, but for a budget alone */
-    uint64_t budget;      /* budget=1%       CPU that sampling may take, kept in millionths; 0 where an interval is
-                            stated alone.  Stated with one, that is where it starts, and the least */
-    uint64_t blocks;      /* blocks=N        live blocks there is room for; unless stated, to begin with */
-    bool grows;           /*                 it was not stated */
-    uint64_t stacks;      /* stacks=N        distinct stacks there is room for */
+    uint64_t least;       /*                 least interval that the budget may choose; `interval` if that is stated */
+    uint64_t budget;      /* budget=1%       CPU that sampling may take, in millionths; 0 if only an interval is
+                            stated.  If both are stated, the interval is the first and the least */
+    uint64_t blocks;      /* blocks=N        capacity for live blocks; if not stated, the first capacity */
+    bool grows;           /*                 blocks=N is not stated */
+    uint64_t stacks;      /* stacks=N        capacity for distinct stacks */
     uint64_t seed;        /* seed=N          of the sampler, for tests; 0: from the clock */
-    uint64_t memory;      /* memory=BYTES    most that the probe takes; unless stated 320 MiB when exact, else 64 MiB */
-    uint64_t room;        /* room=BYTES      the same, as offheap has found it left below a memory limit */
-    bool force;           /* force           whatever the memory limit of the process's cgroup leaves */
+    uint64_t memory;      /* memory=BYTES    most that the probe takes; default 320 MiB if exact, else 64 MiB */
+    uint64_t room;        /* room=BYTES      what offheap found free below a memory limit: a bound as well */
+    bool force;           /* force           ignore the memory limit of the process's cgroup */
     bool keep;            /* keep            the live file stays when the process ends */
     uint64_t recorder[3]; /* recorder=A.B.C  PID, start and PID namespace of the offheap that the file is made for */
     bool follow;          /* follow          children inherit the probe */
-    uint64_t search;      /* search=PID      stay in the environment until a JVM has started; of the processes
-                            before it only children of PID (offheap run) make a live file of their own */
-    char directory[512];  /* dir=PATH        where the live file is made */
-    char file[512];       /* file=PATH       its exact name instead (attach) */
+    uint64_t search;      /* search=PID      stay in the environment until a JVM has started; before that only
+                            children of PID (offheap run) make a live file of their own */
+    char directory[512];  /* dir=PATH        folder of the live file */
+    char file[512];       /* file=PATH       exact path of the live file instead (attach) */
 };
 
-/* Fills in the defaults, then what `text` says (NULL: nothing).
+/* Sets the defaults, then the options in `text` (NULL: none).
  * Returns 0 or PROBE_BAD_OPTIONS; an unknown word is an error. */
 int options_parse(struct options *options, const char *text);
 

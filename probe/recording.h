@@ -1,7 +1,7 @@
 /*
- * The live file: what the probe writes inside the process and Python reads
- * outside it.  This header is the whole contract; src/offheap/probe/contract.py
- * mirrors it and tests/probe/test_contract.py compares the two, field by field.
+ * The live file: the probe writes it inside the process, Python reads it outside.
+ * This header is the whole contract; src/offheap/probe/contract.py mirrors it
+ * and tests/probe/test_contract.py compares the two, field by field.
  *
  * The file is mapped MAP_SHARED and written in place, so a reader stops nobody
  * and kill -9 loses nothing that was written.  All integers are little-endian.
@@ -10,23 +10,23 @@
  *          | struct offheap_header       |  4096 bytes
  *   4096   +-----------------------------+
  *          | section 0  (STRINGS)        |  each section starts on a 4096-byte
- *          | section 1  (MODULES)        |  boundary; where, how many rows and
- *          | ...                         |  how long a row is stands in
- *          +-----------------------------+  header.sections[]
+ *          | section 1  (MODULES)        |  boundary; header.sections[] has its
+ *          | ...                         |  offset, the number of its rows and
+ *          +-----------------------------+  the length of a row
  *
  * Two kinds of sections:
  *   append-only  rows [0, used) never change once complete (STRINGS, LINES, FRAMES,
  *                STACKS, PROPERTIES, MODULES, THREADS).  A row of STACKS, PROPERTIES,
  *                MODULES or THREADS is complete when its first field (MODULES: `end`) is
- *                not 0: it is stored last, with release order.  Rows of STRINGS, LINES
- *                and FRAMES are complete when a complete row refers to them.
- *   slots        every row of the capacity may hold something or nothing
+ *                not 0: the probe stores it last, with release order.  Rows of STRINGS,
+ *                LINES and FRAMES are complete when a complete row refers to them.
+ *   slots        every row of the capacity may be in use or free
  *                (METHODS, KEYS+VALUES, RANGES, COUNTERS).  A reader copies
  *                KEYS, VALUES (or RANGES) twice and keeps the rows that are equal
- *                in both copies: a row that changed in between was not at rest.
+ *                in both copies: a row that differs changed in between.
  *
  * KEYS and VALUES are the first segment of the live table.  When it fills up, more follow behind the last section
- * (header.segment[]).  A block stays in the segment that it was put into.
+ * (header.segment[]).  A block never moves to another segment.
  */
 #ifndef OFFHEAP_RECORDING_H
 #define OFFHEAP_RECORDING_H
@@ -39,15 +39,15 @@
 
 /* Written last by start-up (INITIAL -> RECORDING), so a reader never sees half a header. */
 enum offheap_state {
-    OFFHEAP_INITIAL = 0,   /* being made */
+    OFFHEAP_INITIAL = 0,   /* the probe creates the file */
     OFFHEAP_RECORDING = 1, /* hooks write */
-    OFFHEAP_STOPPED = 2,   /* detached: nothing more will be written */
+    OFFHEAP_STOPPED = 2,   /* detached: the probe writes no more */
     OFFHEAP_EXITED = 3,    /* the process ended by exit() */
 };
 
 enum offheap_mode { OFFHEAP_SAMPLED = 1, OFFHEAP_EXACT = 2 };
 
-/* How the probe came in. */
+/* How the probe was loaded. */
 enum offheap_entry { OFFHEAP_PRELOAD = 1, OFFHEAP_AGENTPATH = 2, OFFHEAP_ATTACH = 3 };
 
 enum offheap_section_id {
@@ -56,75 +56,74 @@ enum offheap_section_id {
     OFFHEAP_METHODS,    /* offheap_method; slot = method index of a Java frame */
     OFFHEAP_LINES,      /* offheap_line; a method's rows are consecutive */
     OFFHEAP_THREADS,    /* offheap_thread; row 0 is "other threads" */
-    OFFHEAP_FRAMES,     /* u64     frames, innermost first, see below */
+    OFFHEAP_FRAMES,     /* u64     frames, innermost first; "A frame" below */
     OFFHEAP_STACKS,     /* offheap_stack; row 0 is "no stack" */
     OFFHEAP_COUNTERS,   /* offheap_counters; row = stack * counter_shards + shard */
     OFFHEAP_KEYS,       /* u64     live blocks: address, or 0; bit 0 set while written */
     OFFHEAP_VALUES,     /* offheap_value; same slot as its key */
     OFFHEAP_RANGES,     /* offheap_range; live mappings */
     OFFHEAP_PROPERTIES, /* offheap_property */
-    OFFHEAP_SECTIONS    /* how many there are */
+    OFFHEAP_SECTIONS    /* number of sections */
 };
 
 struct offheap_section {
     uint64_t offset;   /* from the start of the file */
     uint64_t capacity; /* rows */
-    uint64_t used;     /* rows, append-only sections; slots: how many are taken, approximately */
+    uint64_t used;     /* append-only sections: rows; slots: rows in use, approximately */
     uint32_t row_bytes;
     uint32_t reserved;
 };
 
-/* What the probe gave up, and how often.  Zero everywhere is a recording without loss. */
+/* What the probe does not record, each with its count.  A recording without loss has only zeros. */
 enum offheap_loss {
     OFFHEAP_LOST_BLOCKS,    /* sampled blocks that found the live table full */
     OFFHEAP_LOST_RANGES,    /* mappings that found the range table full or busy */
-    OFFHEAP_LOST_UNMAPS,    /* munmaps not seen while the range table was busy */
+    OFFHEAP_LOST_UNMAPS,    /* munmaps not recorded: range table busy */
     OFFHEAP_LOST_STACKS,    /* samples filed under "no stack": stack or frame table full */
     OFFHEAP_LOST_METHODS,   /* Java frames without a name: method table full */
     OFFHEAP_LOST_STRINGS,   /* names cut: string table full */
     OFFHEAP_LOST_THREADS,   /* blocks filed under "other threads" */
     OFFHEAP_LOST_MODULES,   /* modules without a row: their frames are raw addresses */
     OFFHEAP_LOST_UNWINDS,   /* samples whose native stack ended early */
-    OFFHEAP_LOST_JAVA,      /* samples whose Java frames could not be had */
-    OFFHEAP_LOST_REENTRIES, /* sampling points met inside the probe (signal handlers) */
+    OFFHEAP_LOST_JAVA,      /* samples without their Java frames */
+    OFFHEAP_LOST_REENTRIES, /* samples due inside the probe (signal handlers) */
     OFFHEAP_TRUNCATED,      /* stacks cut at the depth limit */
-    OFFHEAP_JAVA_JOINED,    /* not a loss: samples whose Java frames joined */
-    OFFHEAP_JAVA_INEXACT,   /* of these: samples with a compiled method whose inlined methods are not known */
+    OFFHEAP_JAVA_JOINED,    /* not a loss: samples whose native and Java frames were joined */
+    OFFHEAP_JAVA_INEXACT,   /* joined samples with a compiled method whose inlined methods are not known */
     OFFHEAP_LOSSES = 16
 };
 
-/* What could not be seen, as bits of header.coverage. */
+/* What the recording does not cover, as bits of header.coverage. */
 enum offheap_coverage {
     OFFHEAP_BEFORE_ATTACH = 1 << 0,   /* blocks older than the attach are not known */
     OFFHEAP_NO_DLSYM = 1 << 1,        /* allocators found by dlsym before the attach are not hooked */
-    OFFHEAP_NO_LDSO = 1 << 2,         /* the dynamic linker's own blocks and pthread stacks are not seen */
-    OFFHEAP_NO_JVM = 1 << 3,          /* no JVM in the process (so far): native frames only */
+    OFFHEAP_NO_LDSO = 1 << 2,         /* the dynamic linker's own blocks and pthread stacks are not recorded */
+    OFFHEAP_NO_JVM = 1 << 3,          /* no JVM in the process yet: native frames only */
     OFFHEAP_NO_JAVA_FRAMES = 1 << 4,  /* a JVM without AsyncGetCallTrace: native frames only */
     OFFHEAP_NO_METHOD_NAMES = 1 << 5, /* JVMTI refused: Java frames without names */
     OFFHEAP_CHAINED = 1 << 6,         /* another allocator than libc's serves malloc */
-    OFFHEAP_WAS_IDLE = 1 << 7,        /* a preloaded probe that was idle: threads go on with the countdown from then */
-    OFFHEAP_SHORT_OF_MEMORY = 1 << 8, /* tables are smaller than asked for, or could not grow */
+    OFFHEAP_WAS_IDLE = 1 << 7,        /* a preloaded probe that was idle: threads keep their earlier countdown */
+    OFFHEAP_SHORT_OF_MEMORY = 1 << 8, /* tables are smaller than requested, or could not grow */
 };
 
-/* One more part of the live table: `capacity` keys, and behind them as many values. */
+/* A further part of the live table: `capacity` keys, then `capacity` values. */
 struct offheap_segment {
     uint64_t offset; /* from the start of the file */
     uint64_t capacity;
 };
 #define OFFHEAP_SEGMENTS 12
 
-/* One page.  Offsets are asserted at the end of this file.  They stand in one column, where clang-format would make
- * several. */
+/* One page.  clang-format would break the column of offsets. */
 /* clang-format off */
 struct offheap_header {
     char magic[8];                /*    0 */
     uint32_t version;             /*    8 */
     uint32_t header_bytes;        /*   12 */
-    uint64_t file_bytes;          /*   16  a shorter file is truncated; grows with the live table, before `segments` */
+    uint64_t file_bytes;          /*   16  a shorter file is truncated; stored before `segments` when the table grows */
     uint32_t state;               /*   24  enum offheap_state */
     uint32_t mode;                /*   28  enum offheap_mode */
     uint32_t entry;               /*   32  enum offheap_entry */
-    int32_t pid;                  /*   36  as the process sees itself (its own namespace) */
+    int32_t pid;                  /*   36  in the process's own PID namespace */
     uint32_t uid;                 /*   40 */
     uint32_t tick_ns;             /*   44  unit of births: 10,000,000 */
     uint64_t process_start;       /*   48  /proc/self/stat field 22, clock ticks since boot */
@@ -139,23 +138,23 @@ struct offheap_header {
     uint64_t losses[OFFHEAP_LOSSES]; /* 128 */
     struct offheap_section sections[16]; /* 256  OFFHEAP_SECTIONS are used */
     uint64_t intervals[256];      /*  768  mean bytes between samples, by a block's interval code.  [0] = 0: every block
-                                           (weight 1).  Under a budget also those that may come, in ascending order */
+                                           (weight 1).  A budget fills in all codes that it may choose, ascending */
     uint64_t budget_ppm;          /* 2816  CPU that sampling may take, in millionths of the process's; 0: no budget.
                                            Without a budget the probe does not write the next seven */
-    uint64_t cpu_ns;              /* 2824  the process's CPU time from the start to the last look */
+    uint64_t cpu_ns;              /* 2824  the process's CPU time from the start to the budget's last look */
     uint64_t spent_ns;            /* 2832  the part of cpu_ns that samples took */
     uint64_t looked_ns;           /* 2840  CLOCK_MONOTONIC of the last look */
-    double inverse_seconds;       /* 2848  integral of 1/interval over time up to the last look, seconds/byte, of the
-                                           size class where it is least */
+    double inverse_seconds;       /* 2848  integral of 1/interval over time up to the last look, seconds/byte; the
+                                           least of all size classes */
     uint32_t interval_code;       /* 2856  code since the last look, of the class sampled most rarely */
     uint32_t greatest_code;       /* 2860  greatest code so far, of any class */
     uint32_t least_code;          /* 2864  least code so far, of any class */
     uint32_t kept;                /* 2868  1: the file stays after its process has ended, until a person removes it */
-    uint64_t recorder_pid;        /* 2872  the offheap that the file was made for, 0: none.  It is nobody's when */
+    uint64_t recorder_pid;        /* 2872  the offheap that the file was made for, 0: none.  The file is garbage when */
     uint64_t recorder_start;      /* 2880  that process (by field 22 of its /proc/PID/stat and the inode of its PID */
-    uint64_t recorder_namespace;  /* 2888  namespace) is gone and the probe writes no more */
+    uint64_t recorder_namespace;  /* 2888  namespace) has ended and the probe writes no more */
     uint64_t memory_bound;        /* 2896  bytes that the probe may take, the growth of the live table included */
-    uint64_t segments;            /* 2904  segments of the live table that hold blocks, beside the first; stored last */
+    uint64_t segments;            /* 2904  segments of the live table in use, without the first; stored last */
     struct offheap_segment segment[OFFHEAP_SEGMENTS]; /* 2912 */
     uint64_t reserved[124];       /* 3104 */
 };
@@ -174,12 +173,12 @@ struct offheap_header {
  *   +-------+------------------+----------------+--------------------+
  *   | 3     | the hooked function, enum offheap_hook                 |  HOOK
  *   | 4     | why Java frames are missing: minus AsyncGetCallTrace's |  GAP
- *   |       | num_frames, or 255 when the unwinder lost its way      |
+ *   |       | num_frames, or 255: the unwinder lost its way          |
  *   +-------+--------------------------------------------------------+
  *
  * Native addresses are return addresses: look up address - 1.  A bci is a
- * 24-bit two's complement number: -3 a native method, -4 a compiled method that was
- * somewhere in its code, in itself or in a method inlined there; other negatives unknown.
+ * 24-bit two's complement number: -3 a native method, -4 an unknown place in a compiled
+ * method or in a method inlined there; other negatives unknown.
  * Innermost first: the HOOK frame, native frames, then Java frames.
  */
 #define OFFHEAP_FRAME_KIND_SHIFT 60
@@ -223,27 +222,27 @@ enum offheap_hook { OFFHEAP_HOOKS(OFFHEAP_HOOK_ENUM) OFFHEAP_HOOK_COUNT };
 
 struct offheap_module {     /* 80 bytes */
     uint64_t start;         /* first mapped address */
-    uint64_t end;           /* past the last */
+    uint64_t end;           /* past the last mapped address */
     uint64_t bias;          /* mapped address - ELF virtual address */
     uint32_t path;          /* STRINGS */
-    uint32_t born;          /* tick it was first met */
-    uint32_t gone;          /* tick of its dlclose, 0 while it stays */
-    uint8_t build_id_bytes; /* 0: it has none */
+    uint32_t born;          /* tick when the probe first met it */
+    uint32_t gone;          /* tick of its dlclose, 0 while it is loaded */
+    uint8_t build_id_bytes; /* 0: no build ID */
     uint8_t build_id[32];
     uint8_t reserved[3];
-    uint32_t image; /* 0, or 1 + the process's descriptor of its file, as long as that may be deleted; the file
-                         * is opened after the row is complete, and closed when the recording ends */
+    uint32_t image; /* 0, or 1 + the process's descriptor of a file whose path is deleted or may be soon.  The probe
+                         * opens it after the row is complete and closes it when the recording ends at the latest */
     uint8_t reserved_too[4];
 };
-/* Of `image`: the descriptor, and whether its file holds memory from `start` on instead: what exports need. */
+/* Parts of `image`.  IN_MEMORY: the descriptor is of a copy of memory from `start` on, as much as the exports need. */
 #define OFFHEAP_IMAGE_DESCRIPTOR 0x7fffffffu
 #define OFFHEAP_IMAGE_IN_MEMORY 0x80000000u
 
 enum offheap_method_state {
     OFFHEAP_METHOD_FREE = 0,
-    OFFHEAP_METHOD_SEEN = 1,     /* in a stack, not yet named by the agent thread */
+    OFFHEAP_METHOD_SEEN = 1,     /* in a stack; the agent thread has not named it yet */
     OFFHEAP_METHOD_NAMED = 2,    /* the fields below are complete */
-    OFFHEAP_METHOD_UNLOADED = 3, /* its class went before it could be named */
+    OFFHEAP_METHOD_UNLOADED = 3, /* its class was unloaded before the agent thread named it */
 };
 
 struct offheap_method {       /* 40 bytes */
@@ -288,7 +287,7 @@ struct offheap_stack { /* 24 bytes */
  */
 struct offheap_counters { /* 64 bytes, one cache line */
     uint64_t samples;
-    uint64_t blocks;          /* sum of 1/p, in 1/65536; not kept in an exact recording: as many as samples */
+    uint64_t blocks;          /* sum of 1/p, in 1/65536; not written in an exact recording, where it equals samples */
     uint64_t bytes;           /* sum of s/p */
     uint64_t blocks_variance; /* sum of (1-p)/p^2 */
     uint64_t bytes_variance;  /* sum of s^2 (1-p)/p^2, in KiB^2 */
@@ -298,7 +297,7 @@ struct offheap_counters { /* 64 bytes, one cache line */
 /*
  *   63      48 47     40 39                                 0
  *   +---------+---------+-----------------------------------+
- *   | thread  | interval| size asked for (saturates)        |  block
+ *   | thread  | interval| requested size (saturates)        |  block
  *   +---------+---------+-----------------------------------+
  */
 struct offheap_value { /* 16 bytes */
@@ -313,7 +312,7 @@ struct offheap_value { /* 16 bytes */
 struct offheap_range { /* 40 bytes; start == 0: free slot; start is stored last */
     uint64_t start;
     uint64_t end;
-    uint64_t length_at_birth; /* what the inclusion probability is of */
+    uint64_t length_at_birth; /* the inclusion probability follows from it */
     uint32_t stack;
     uint32_t birth;
     uint16_t thread;
