@@ -1,5 +1,5 @@
 /*
- * Programs that do to an allocation hook what production does.
+ * Programs that stress the allocation hooks as production does.
  *
  *   adversarial SCENARIO           preloaded: the environment starts the probe
  *   adversarial SCENARIO LIBRARY OPTIONS
@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Since glibc 2.26, and always there beside the probe. */
+/* glibc has it since 2.26, the probe always. */
 extern void *reallocarray(void *old, size_t count, size_t size) __attribute__((weak));
 
 enum { ODD = 4099 };
@@ -48,8 +48,8 @@ static long leak(long count) {
     return count;
 }
 
-/* Two callers of frames alike, so that the same code allocates at the same stack pointer for either: by size
- * the test knows which it was. */
+/* Two callers with equal frames: the same code allocates at the same stack pointer for both.  The size tells the test
+ * which one called. */
 static __attribute__((noinline)) void allocate_for(size_t size) {
     sink = malloc(size);
     __asm__ volatile("");
@@ -100,7 +100,7 @@ static void destroy(void *value) {
     free(value);
     sink = malloc(ODD);
     at_exit_of_thread++;
-    /* Once more round: destructors of destructors. */
+    /* Another round: glibc calls this destructor again. */
     if (at_exit_of_thread % 2) pthread_setspecific(key, malloc(100));
 }
 
@@ -126,7 +126,7 @@ static long scenario_fork(void) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            /* None of this is the parent's. */
+            /* The parent's live file must show none of these. */
             for (int j = 0; j < 1000; j++) free(malloc(ODD));
             leak(100);
             void *range = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -136,7 +136,7 @@ static long scenario_fork(void) {
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
     }
-    /* A fork that glibc does not know of runs no atfork handler. */
+    /* A raw clone runs no atfork handler of glibc. */
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {
         for (int j = 0; j < 100; j++) sink = malloc(ODD);
@@ -197,7 +197,7 @@ static long scenario_cross_thread(void) {
     return HANDED / 2;
 }
 
-static void *older[1000]; /* allocated before an attach */
+static void *older[1000]; /* blocks from before an attach */
 static long scenario_older(void) {
     for (int i = 0; i < 1000; i += 2) free(older[i]);
     for (int i = 1; i < 1000; i += 2) CHECK(older[i] = realloc(older[i], ODD));
@@ -221,7 +221,7 @@ static long scenario_realloc(void) {
     }
     void *block = malloc(ODD);
     volatile size_t impossible = PTRDIFF_MAX - 4096;
-    CHECK(realloc(block, impossible) == NULL); /* fails, and the block stays */
+    CHECK(realloc(block, impossible) == NULL); /* fails; the block stays allocated */
     CHECK(!reallocarray || reallocarray(block, impossible, 16) == NULL);
     CHECK(malloc(impossible) == NULL && calloc(impossible, 16) == NULL);
     CHECK(malloc(SIZE_MAX) == NULL);
@@ -272,7 +272,7 @@ static long scenario_dlopen(void) {
         sink = plugin_malloc(ODD);
         count++;
         CHECK(dlclose(plugin) == 0);
-        sink = malloc(ODD); /* the same addresses may be another image now */
+        sink = malloc(ODD); /* another image may be at these addresses now */
         count++;
     }
     CHECK(dlopen("libdoesnotexist.so", RTLD_NOW) == NULL);
@@ -308,8 +308,8 @@ static _Atomic long by_handler;
 static volatile sig_atomic_t main_is_inside_libc;
 static void on_signal(int number) {
     (void)number;
-    /* Not allowed by POSIX, done by real programs; safe here because the main thread
-     * allocates only with the signal blocked by this flag. */
+    /* POSIX forbids malloc in a handler, real programs call it.  It is safe here: the handler returns while the main
+     * thread allocates. */
     if (main_is_inside_libc) return;
     free(malloc(100));
     by_handler++;
@@ -317,7 +317,7 @@ static void on_signal(int number) {
 
 static long scenario_signals(void) {
     struct sigaction action = {.sa_handler = on_signal};
-    /* Not one in the middle of the other: that would be malloc inside malloc (tests/probe/test_reentry.py). */
+    /* Neither handler may interrupt the other: malloc inside malloc is a case of tests/probe/test_reentry.py. */
     sigaddset(&action.sa_mask, SIGALRM);
     sigaddset(&action.sa_mask, SIGPROF);
     sigaction(SIGALRM, &action, NULL);
@@ -348,7 +348,7 @@ static long scenario_mappings(void) {
     enum { PAGE = 4096, LENGTH = 64 * PAGE };
     int flags = MAP_PRIVATE | MAP_ANONYMOUS, prot = PROT_READ | PROT_WRITE;
     char *hole = mmap(NULL, LENGTH, prot, flags, -1, 0);
-    CHECK(hole != MAP_FAILED && munmap(hole + 16 * PAGE, 16 * PAGE) == 0); /* 48 pages left, two ranges */
+    CHECK(hole != MAP_FAILED && munmap(hole + 16 * PAGE, 16 * PAGE) == 0); /* 48 pages stay, in two ranges */
     char *covered = mmap(NULL, LENGTH, prot, flags, -1, 0);
     CHECK(mmap(covered + 8 * PAGE, 8 * PAGE, prot, flags | MAP_FIXED, -1, 0) == covered + 8 * PAGE); /* 64 */
     CHECK(mmap(covered, 4 * PAGE, PROT_NONE, flags | MAP_FIXED, -1, 0) == covered);                  /* 60 */
@@ -360,12 +360,12 @@ static long scenario_mappings(void) {
     char *gone = mmap(NULL, LENGTH, prot, flags, -1, 0);
     CHECK(munmap(gone, LENGTH) == 0);
     char *reserved = mmap(NULL, LENGTH, PROT_NONE, flags, -1, 0);
-    CHECK(mremap(reserved, LENGTH, 4 * LENGTH, MREMAP_MAYMOVE) != MAP_FAILED); /* address space as before */
+    CHECK(mremap(reserved, LENGTH, 4 * LENGTH, MREMAP_MAYMOVE) != MAP_FAILED); /* PROT_NONE: counts no pages */
     printf("pages %d\n", 48 + 60 + 32);
     return leak(1);
 }
 
-/* What the kernel refuses stays as it was. */
+/* A call that the kernel refuses changes no mapping. */
 static long scenario_refusals(void) {
     enum { PAGE = 4096, LENGTH = 64 * PAGE };
     int flags = MAP_PRIVATE | MAP_ANONYMOUS, prot = PROT_READ | PROT_WRITE;
@@ -374,7 +374,7 @@ static long scenario_refusals(void) {
     CHECK(munmap(kept + 16, LENGTH - 16) == -1 && errno == EINVAL);
     CHECK(mmap(kept, LENGTH, prot, MAP_FIXED | MAP_SHARED, -1, 0) == MAP_FAILED && errno == EBADF);
     CHECK(mremap(kept, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, target + 16) == MAP_FAILED);
-    /* Two neighbours that are one to the kernel: what cannot grow, and what shrinks. */
+    /* The kernel merges these two neighbours: growth fails, shrinking cuts the second. */
     char *both = mmap(NULL, 4 * LENGTH, PROT_NONE, flags, -1, 0);
     CHECK(mmap(both, PAGE, prot, flags | MAP_FIXED, -1, 0) == both);
     CHECK(mmap(both + PAGE, LENGTH, prot, flags | MAP_FIXED, -1, 0) == both + PAGE);
@@ -384,7 +384,7 @@ static long scenario_refusals(void) {
     return leak(1);
 }
 
-/* The smallest that POSIX allows: some of it is the thread's own storage. */
+/* Runs on the smallest stack that POSIX allows; the thread's own storage takes a part of it. */
 static void *leak_ten(void *unused) {
     leak(10);
     return unused;

@@ -1,5 +1,5 @@
-/* How the budget is shared among size classes, with clocks that stand still unless the load moves them: what is
- * sampled of blocks that churn and of small ones that stay beside them, and what all of it costs. */
+/* How size classes share the budget: the samples of large blocks that churn and of small blocks beside them, and the
+ * cost of all samples.  Only the load moves the clocks. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ static void spend(uint64_t ns) {
     cpu += ns;
 }
 
-static uint64_t truly_spent; /* ns, on samples and their frees; header.spent_ns is what the probe knows of */
+static uint64_t truly_spent; /* ns of samples and their frees; header.spent_ns is what the probe measures */
 
 static void sampling_takes(uint64_t ns) {
     spend(ns);
@@ -44,14 +44,14 @@ static struct {
 
 static uint64_t passed_over;
 
-/* As record_forget, of a block that is cold by then. */
+/* Does what record_forget does for a block that is no longer in the cache. */
 static void free_sampled(void) {
     uint64_t began = budget_clock_of_free();
     sampling_takes(FREE_NS);
     budget_spend_on_free(began, true);
 }
 
-/* As the hooks and record_block do it. */
+/* Does what the hooks and record_block do. */
 static void allocate(size_t size) {
     seen[sampler_class(size)].blocks++;
     if (sampler_passes(size)) return;
@@ -76,7 +76,7 @@ static void allocate(size_t size) {
 
 static size_t large_size = 65536;
 
-/* A second's load: `large` blocks, `small` ones of 1,000 bytes, taking so much CPU without the probe. */
+/* One second of load: `large` large blocks, `small` blocks of 1,000 bytes; share_of_cpu excludes the probe. */
 static void second(int large, int small, double share_of_cpu) {
     uint64_t end = now + 1000000000, busy = (uint64_t)(1e9 * share_of_cpu) / (uint64_t)(large + small);
     uint64_t idle = (uint64_t)(1e9 * (1 - share_of_cpu)) / (uint64_t)(large + small);
@@ -92,7 +92,7 @@ static void second(int large, int small, double share_of_cpu) {
 }
 
 static double interval(size_t size) {
-    /* What a block of this size states that is sampled now. */
+    /* The interval that a block of this size states when the probe samples it now. */
     do self.countdown = 0;
     while (!sampler_takes(size));
     return (double)sampler_mean(LEAST, sampler_code());
@@ -164,13 +164,13 @@ int main(void) {
     spent = (double)truly_spent;
     uint64_t began = now;
     for (int i = 0; i < 30; i++) second(1000000, 10, 0.9);
-    /* Of one CPU, less what the recorder keeps. */
+    /* Share of one CPU, without the recorder's part. */
     check("64 GB/s of large blocks: spent, of one CPU", ((double)truly_spent - spent) / (double)(now - began), 0.004,
           0.00525);
     check("of the small, not coarsened", interval(1000), LEAST, LEAST);
     check_estimates("64 GB/s");
 
-    /* Not large in the sense of sampler.h: these have their countdown in common with the small ones. */
+    /* sampler.h does not call these large: they share the countdown of the small blocks. */
     large_size = 16384;
     begin();
     second(60000, 10, 0.3);

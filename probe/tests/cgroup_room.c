@@ -1,4 +1,4 @@
-/* Prints what probe/platform/cgroup.c reads below the folder given at build time: "limit left", or "none". */
+/* Prints what probe/platform/cgroup.c reads below the folder that the build sets: "limit left", or "none". */
 #include <stdio.h>
 
 #include "platform/cgroup.c"

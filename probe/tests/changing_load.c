@@ -1,5 +1,5 @@
-/* Leaks a known number of blocks under a load that changes tenfold every 0.12 s, for a test of the budget:
- * changing_load PHASES.  Prints the truth: "blocks N bytes N". */
+/* changing_load PHASES: leaks a known number of blocks under a load that changes tenfold every 0.12 s, for a test of
+ * the budget.  Prints the truth: "blocks N bytes N". */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void *load(void *unused) {
                 if (j) free(block);
             }
         }
-        usleep(120000); /* longer than the probe takes between two looks at what it spends */
+        usleep(120000); /* longer than the time between two looks of the budget */
     }
     return unused;
 }

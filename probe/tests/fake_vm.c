@@ -7,7 +7,7 @@
 
 enum {
     SEGMENT_LOG2 = 7,
-    SEGMENTS = PAGE, /* what one page of bytes tells of */
+    SEGMENTS = PAGE, /* one byte for each segment: one page */
     HEAP_BYTES = SEGMENTS << SEGMENT_LOG2,
     SOUND_BYTES = HEAP_BYTES / 2,
     TORN_BYTES = 2 * PAGE,
@@ -35,7 +35,7 @@ struct queue {
     uint32_t limit;
 };
 
-/* The memory of the second heap has just grown; its segments' bytes have not yet. */
+/* The second heap is in the middle of a growth: its memory is larger, its segment map is not yet. */
 static struct heap heaps[2];
 static struct heap *heap_pointers[2] = {&heaps[0], &heaps[1]};
 static struct array heap_array = {2, heap_pointers};
@@ -110,7 +110,7 @@ uint64_t draw(uint64_t below) {
     return state % below;
 }
 
-/* The first `open` bytes may be read. */
+/* Only the first `open` bytes are readable. */
 static uintptr_t reserve(size_t bytes, size_t open) {
     char *low = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (low == MAP_FAILED || (open && mprotect(low + PAGE, open, PROT_READ | PROT_WRITE) != 0)) {
@@ -120,7 +120,7 @@ static uintptr_t reserve(size_t bytes, size_t open) {
     return (uintptr_t)low + PAGE;
 }
 
-/* The same, and torn pointers lead there: by none must a method be found that a call is of. */
+/* Reserves memory that torn pointers lead to.  The walk must not find a method of any call through them. */
 static uintptr_t reserve_island(size_t bytes, size_t open) {
     islands[island_count].low = reserve(bytes, open);
     islands[island_count].bytes = open;
@@ -155,7 +155,7 @@ static void load(unsigned class) {
     loaded[class] = true;
 }
 
-/* A class's code goes before the class does. */
+/* The VM unloads the code of a class before the class. */
 static void use_code_of(unsigned class, bool used) {
     for (unsigned i = class; i < NMETHODS; i += CLASSES) fake_nmethods[i]->state = used ? 0 : 3;
 }
@@ -219,7 +219,7 @@ static int32_t torn_frame_words(void) {
     return words[draw(sizeof words / sizeof *words)];
 }
 
-/* A block that is half made, or what was left of one, or no block at all. */
+/* Writes a half-made block, the rest of a freed block, or no block at all. */
 static void tear_segment(const struct heap *heap, size_t segment, size_t told) {
     uintptr_t at = heap->memory.low + (segment << SEGMENT_LOG2), high = heap->memory.low + 2 * HEAP_BYTES;
     if (heap == &heaps[0]) high -= HEAP_BYTES;
@@ -231,7 +231,7 @@ static void tear_segment(const struct heap *heap, size_t segment, size_t told) {
     ((struct block *)at)->used = draw(8) != 0;
     struct fake_nmethod blob = {.name = torn_name(), .frame_words = torn_frame_words()};
     blob.compile_id = (int32_t)draw(1000);
-    blob.state = draw(2) ? -1 : 3; /* not yet, or no longer */
+    blob.state = draw(2) ? -1 : 3; /* not in use yet, or no longer */
     unsigned class = (unsigned)draw(CLASSES), method = (unsigned)draw(METHODS_EACH);
     blob.method = draw(2) ? fake_method(class, method) : (struct fake_method *)fake_torn_pointer();
     blob.deopt_handlers[0] = blob.deopt_handlers[1] = draw(UINT64_MAX);
@@ -250,8 +250,8 @@ void fake_vm_tear(void) {
     tear_segment(&heaps[0], SEGMENTS - 1, SEGMENTS); /* its blob would end beyond the heap */
 }
 
-/* Each record's scope is inlined into the one before; the first is the nmethod's own.  Numbers below 192, one byte
- * each. */
+/* The scope of each record is inlined into that of the record before; the first is the nmethod's own.  All numbers are
+ * below 192, so each takes one byte. */
 static void make_records(struct fake_nmethod *new, unsigned number) {
     new->code_begin = (uintptr_t)new->code;
     new->scopes = (uintptr_t)new->scope_bytes;
@@ -288,10 +288,10 @@ static void make_nmethods(void) {
         make_records(new, i);
         for (unsigned k = 0; k < 2; k++) {
             uintptr_t handler = (uintptr_t)new->code + 380 + k;
-            /* Little endian: the int that an offset is, is the lower half. */
+            /* Little endian: an offset is the lower half of the word. */
             new->deopt_handlers[k] = fake_layout.deopt_handler_offset ? handler - (uintptr_t)new : handler;
         }
-        /* In one step, or, as where blocks were joined, in several. */
+        /* The segment map leads to the block's start in one step, or in several, as after a join of blocks. */
         for (size_t k = 0; k < segments; k++) back[segment + k] = (uint8_t)(draw(2) ? k : k != 0);
         segment += segments + draw(2);
     }
@@ -301,7 +301,7 @@ void fake_vm_begin(uint64_t seed) {
     state = seed * 2654435761u + 1;
     fake_layout.deopt_handler_offset = seed % 2 == 0;
     fake_scope_layout.no_zero_bytes = seed / 4 % 2;
-    /* Where there is no native nmethod, all names are asked about for ever. */
+    /* The walk compares every name until it has seen a native nmethod; half the seeds have none. */
     native_name = seed / 2 % 2 ? "native nmethod" : "nmethod";
     for (unsigned i = 0; i < CLASSES; i++) {
         classes[i] = (struct fake_class *)(i == DEAD_CLASS ? reserve_island : reserve)(PAGE, PAGE);
@@ -315,7 +315,7 @@ void fake_vm_begin(uint64_t seed) {
         size_t open = (i + 1) * (size_t)HEAP_BYTES;
         heaps[i].memory.low = reserve_island(4 * HEAP_BYTES, open);
         heaps[i].memory.high = heaps[i].memory.low + open;
-        /* Whole pages: the first heap's bytes go on beyond its memory. */
+        /* Whole pages: the first heap's segment map describes more than its memory. */
         size_t bytes = (2 - i) * (size_t)PAGE;
         heaps[i].segments.low = reserve_island(4 * PAGE, bytes);
         heaps[i].segments.high = heaps[i].segments.low + bytes;

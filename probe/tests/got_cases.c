@@ -1,5 +1,5 @@
 /*
- * got_cases CASE FOLDER: one case of GOT patching, with the modules that test_got.py linked into FOLDER.
+ * got_cases CASE FOLDER: one case of GOT patching, with the modules that test_got.py links into FOLDER.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ static void *load(const char *name, int mode) {
     return handle;
 }
 
-static void *lazy, *now; /* there before the library comes */
+static void *lazy, *now; /* loaded before the library */
 
 static void use_api(void) {
     lazy = load("lazy.so", RTLD_LAZY | RTLD_GLOBAL);
@@ -52,7 +52,7 @@ static void use_api(void) {
 
 typedef void *allocate(size_t size);
 
-/* Through one of a module's three kinds of slot: how often was the hook met? */
+/* Allocates through one of a module's three kinds of slot.  Returns how often this called the hook. */
 static unsigned long met(void *module, const char *function) {
     allocate *call = (allocate *)dlsym(module, function);
     void (*give_back)(void *) = (void (*)(void *))dlsym(module, "plugin_frees");
@@ -92,7 +92,7 @@ static void patch_and_restore(void) {
         size_t count = api->dump(before, SLOTS);
         long patched = api->patch();
         CHECK(patched > 6 && (size_t)patched < count);
-        same(count, false); /* pages are as protected as they were */
+        same(count, false); /* pages keep their protection */
         CHECK(api->patch() == patched);
         each_met(lazy, 1);
         each_met(now, 1);
@@ -103,7 +103,7 @@ static void patch_and_restore(void) {
         each_met(lazy, 0);
         CHECK(met_by_strdup() == 0);
         CHECK(api->restore() == 0);
-        CHECK(api->follow() == 0); /* a dlopen that began before */
+        CHECK(api->follow() == 0); /* as by a dlopen that began before the restore */
         same(count, true);
     }
 }
@@ -124,7 +124,7 @@ static void come_and_go(void) {
     long with_later = api->patch();
     CHECK(with_later > without);
     each_met(later, 1);
-    closed = load("closed.so", RTLD_NOW); /* most likely where it was: new slots in an old place */
+    closed = load("closed.so", RTLD_NOW); /* most likely at its old address: new slots in an old place */
     each_met(closed, 0);
     CHECK(api->follow() == with_later + (with_closed - without));
     each_met(closed, 1);
@@ -134,7 +134,7 @@ static void come_and_go(void) {
     each_met(later, 0);
 }
 
-/* A module whose calls are bound to an allocator of its own must stay as it is. */
+/* The patching must not change a module whose calls are bound to its own allocator. */
 static void own_allocator(void) {
     use_api();
     void *own = load("own.so", RTLD_NOW | RTLD_DEEPBIND);
@@ -145,7 +145,7 @@ static void own_allocator(void) {
     same(count, true);
 }
 
-/* Another tool's hook stays, and what is bound anew while we are there is not put back. */
+/* Another tool's hook stays.  Restoring leaves a slot alone that another tool has bound anew. */
 static void *others_malloc(size_t size) { return calloc(1, size); }
 
 static void others(void) {
@@ -175,7 +175,7 @@ static bool is_listed(void) {
     return false;
 }
 
-/* A dlopen that another thread is in the middle of has ended when the patching begins. */
+/* The patching waits for the end of a dlopen that runs in another thread. */
 static void in_progress(void) {
     use_api();
     pthread_t thread;
@@ -194,7 +194,7 @@ static atomic_bool stop;
 static void *reload(void *name) {
     while (!atomic_load(&stop)) {
         void *handle = load(name, RTLD_LAZY);
-        api->follow(); /* as the hook of dlopen does */
+        api->follow(); /* the hook of dlopen does this */
         void (*give_back)(void *) = (void (*)(void *))dlsym(handle, "plugin_frees");
         give_back(((allocate *)dlsym(handle, "plugin_calls"))(64));
         dlclose(handle);
@@ -213,12 +213,12 @@ static void race(void) {
         api->follow();
         CHECK(api->restore() > 0);
         usleep(300);
-        CHECK(api->restore() == 0); /* nobody came late */
+        CHECK(api->restore() == 0); /* no thread patched after the restore */
     }
     atomic_store(&stop, true);
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
-    /* All that was bound lazily meanwhile is bound now, so only our own marks could differ. */
+    /* Lazy binding has changed values too, so the values need not be equal: none may lead to the library. */
     CHECK(api->dump(after, SLOTS) == count);
     for (size_t i = 0; i < count; i++) {
         CHECK(before[i].slot == after[i].slot && before[i].protection == after[i].protection);
@@ -227,7 +227,7 @@ static void race(void) {
     }
 }
 
-/* The same answers as dlsym: versions, IFUNCs, both kinds of hash table. */
+/* The probe's search finds what dlsym finds: versions, IFUNCs, both kinds of hash table. */
 static void symbols(void) {
     use_api();
     static const char *const names[] = {"malloc",          "calloc",
@@ -244,18 +244,18 @@ static void symbols(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *found = api->next(names[i]), *expected = dlsym(RTLD_DEFAULT, names[i]);
         if (found != expected) fprintf(stderr, "%s: %p, not %p\n", names[i], found, expected);
-        CHECK(found == expected || !strcmp(names[i], "environ")); /* a copy relocation may be in the program */
+        CHECK(found == expected || !strcmp(names[i], "environ")); /* the program may have a copy relocation */
     }
     static const char *const modules[] = {"sysv.so", "later.so"};
     static const char *const functions[] = {"plugin_calls", "plugin_table", "plugin_frees", "malloc"};
     for (size_t m = 0; m < 2; m++) {
         void *handle = load(modules[m], RTLD_NOW);
         for (size_t f = 0; f < 3; f++) CHECK(api->symbol(handle, functions[f]) == dlsym(handle, functions[f]));
-        CHECK(api->symbol(handle, functions[3]) == NULL); /* used there, defined elsewhere */
+        CHECK(api->symbol(handle, functions[3]) == NULL); /* the module uses it, another defines it */
     }
 }
 
-/* Preloaded before another allocator: that one is next, already for our constructor. */
+/* The library is preloaded before another allocator: its constructor must already find that allocator. */
 static void next(void) {
     api = dlsym(RTLD_DEFAULT, "got_api");
     CHECK(api);

@@ -1,4 +1,4 @@
-/* What got_cases.c asks of the library that patches: it comes by dlopen, as the probe does. */
+/* What got_cases.c asks of the library that patches.  A dlopen loads this library, as it loads the probe. */
 #ifndef GOT_LIBRARY_H
 #define GOT_LIBRARY_H
 
@@ -14,11 +14,11 @@ struct got_api {
     long (*patch)(void);
     long (*follow)(void);
     long (*restore)(void);
-    size_t (*dump)(struct got_slot *slots, size_t max); /* every slot of every image but the loader's and ours */
-    unsigned long (*mallocs)(void);                     /* that went through the hook */
+    size_t (*dump)(struct got_slot *slots, size_t max); /* every slot of every image but the loader and the library */
+    unsigned long (*mallocs)(void);                     /* calls of the hook of malloc */
     void *(*next)(const char *name);
     void *(*symbol)(const void *link_map, const char *name);
-    void *first_next; /* malloc, as found by the library's constructor */
+    void *first_next; /* the malloc that the library's constructor finds */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* A module with every kind of slot; each copy is linked another way (lazily, -z now, with RELRO or without). */
+/* A module with every kind of slot.  The test links each copy differently (lazily, -z now, with RELRO or without). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ void *plugin_by_pointer(size_t size) {
     return function(size);
 }
 
-/* Protected: else every copy would use the first one's table. */
+/* Protected: otherwise every copy uses the table of the first. */
 __attribute__((visibility("protected"))) void *(*plugin_table[])(size_t) = {malloc};
 
 void *plugin_by_table(size_t size) { return plugin_table[0](size); }

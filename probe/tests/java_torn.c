@@ -1,10 +1,11 @@
 /*
- * java_torn ROUNDS SEED: walks Java stacks of a made-up VM (fake_vm.h), by itself and with made-up results of
- * AsyncGetCallTrace.  One in four is sound: the walk must understand it, and depend on what it was made of.  One in
- * sixteen has one mistake, and the walk must refuse it.  All others are torn.
+ * java_torn ROUNDS SEED: walks Java stacks of a fake VM (fake_vm.h), without AsyncGetCallTrace and with fake results
+ * of it.  One stack in four is sound: the walk must understand it, and depend on the code and the Methods in it.  One
+ * in sixteen has one mistake: the walk must refuse it.  All others are torn.
  *
- * As in unwind_torn.c, the torn words lie in the real stack of a thread, between a page that may not be read and the
- * thread's control block.  So do the VM's parts, the calls and the checks: a read or a write outside is a SIGSEGV.
+ * As in unwind_torn.c, the torn words lie in the real stack of a thread, between an unreadable page and the thread's
+ * control block.  The VM's parts, the calls and the checks lie beside such pages too: a read or a write outside is a
+ * SIGSEGV.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,29 +26,29 @@ enum {
     STACK = 1 << 20,
     CALLS = 512,
     READS = 384,
-    RENEWAL = 64, /* walks, until another Method in the place of one is noticed */
-    PATIENCE = 5, /* seconds for 1024 walks, which take milliseconds: one does not end */
+    RENEWAL = 64, /* walks until one notices another Method in the place of an old one */
+    PATIENCE = 5, /* seconds for 1024 walks, which take milliseconds; more: a walk does not end */
 };
 
-/* A sound stack as it is built, innermost frame first. */
+/* A sound stack while build() makes it, innermost frame first. */
 struct plan {
     struct unwind_registers at;
     uintptr_t *next;          /* the next frame's first word */
-    uintptr_t *pc_at, *fp_at; /* where its pc and fp belong */
+    uintptr_t *pc_at, *fp_at; /* where build() stores its pc and fp */
     struct call_frame calls[CALLS];
     unsigned count;
     struct java_check codes[CALLS], methods[CALLS];
     unsigned code_count, method_count;
-    struct fake_nmethod *nmethod; /* some frame's, or NULL */
+    struct fake_nmethod *nmethod; /* of one compiled frame, or NULL */
     unsigned call_of_nmethod;
-    uintptr_t *bcp;               /* some interpreted frame's that counts, or NULL */
-    unsigned renewed;             /* frames of whose Methods others had the place */
+    uintptr_t *bcp;               /* of one interpreted frame whose bcp counts, or NULL */
+    unsigned renewed;             /* frames with a Method in the place of an old one */
     struct call_frame own[CALLS]; /* what a walk without AsyncGetCallTrace finds */
     unsigned own_count;
-    bool own_ends; /* at a frame that it does not understand */
+    bool own_ends; /* that walk ends at a frame that it does not understand */
 };
 
-static uintptr_t *room; /* the lowest word that may be read */
+static uintptr_t *room; /* the lowest readable word */
 static uint64_t rounds;
 static unsigned long understood, refused, spoiled, torn_understood;
 
@@ -112,7 +113,7 @@ static void add_compiled(struct plan *plan) {
     uintptr_t pc = (uintptr_t)&nmethod->code[at], *end = plan->next + nmethod->frame_words;
     plan->codes[plan->code_count++] = (struct java_check){pc, (uint32_t)nmethod->compile_id};
     *plan->pc_at = pc;
-    /* fp is any word here, and the frame's caller may need it. */
+    /* Compiled code keeps any word in fp; the frame's caller may need it. */
     if (draw(2)) *plan->fp_at = draw(UINT64_MAX);
     plan->fp_at = end - 2;
     plan->pc_at = end - 1;
@@ -143,7 +144,7 @@ static void build(struct plan *plan) {
     plan->at.sp = (uintptr_t)plan->next;
     plan->pc_at = &plan->at.pc;
     plan->fp_at = &plan->at.fp;
-    unsigned interpreted = (unsigned)draw(9); /* of eight frames */
+    unsigned interpreted = (unsigned)draw(9); /* in eight frames */
     for (unsigned frames = 1 + (unsigned)draw(draw(16) ? 24 : 70); frames; frames--) {
         if (plan->count && draw(8) == 0) add_entry(plan, false);
         if (draw(8) < interpreted) add_interpreted(plan);
@@ -152,7 +153,7 @@ static void build(struct plan *plan) {
     add_entry(plan, true);
 }
 
-/* One mistake of which a walk must take notice.  False: there is nothing to mistake. */
+/* Makes one mistake that a walk must notice.  False: the plan has no place for it. */
 static bool spoil(struct plan *plan) {
     uintptr_t other = fake_id(DEAD_CLASS, 0);
     switch (draw(4)) {
@@ -167,12 +168,12 @@ static bool spoil(struct plan *plan) {
     }
 }
 
-/* Mostly what a stack holds: addresses of itself, ascending, and of code. */
+/* Mostly words that a stack holds: ascending addresses in the stack, addresses of code. */
 static uintptr_t draw_word(uintptr_t here) {
     uintptr_t low = (uintptr_t)room;
     switch (draw(12)) {
     case 0: return draw(UINT64_MAX);
-    case 1: return low - 2 * PAGE + draw(STACK + 4 * PAGE); /* in the guard pages, too; and odd */
+    case 1: return low - 2 * PAGE + draw(STACK + 4 * PAGE); /* also in the guard pages, and odd */
     case 2: return low - 2 * PAGE + 8 * draw((STACK + 4 * PAGE) / 8);
     case 3:
     case 4: return here - 256 + 8 * draw(64);
@@ -184,7 +185,7 @@ static uintptr_t draw_word(uintptr_t here) {
     }
 }
 
-/* An entry frame that leads to itself, from fp as it is or from a sp that lies above it. */
+/* Makes an entry frame that leads to itself, by the same fp or by an sp above the frame. */
 static void tear_into_a_cycle(struct plan *plan) {
     uintptr_t *sp = &room[64 + draw(ROOM / 2)], *fp = sp - 16 + draw(32), *wrapper = sp + 24;
     plan->at.sp = (uintptr_t)(sp - 32);
@@ -207,13 +208,13 @@ static void tear(struct plan *plan) {
     if (draw(8) == 0) plan->at.sp = (uintptr_t)(draw(2) ? room : &room[draw(ROOM)]);
     if (draw(8) == 0) plan->count = 1 + (unsigned)draw(plan->count);
     if (draw(8) == 0) plan->calls[draw(plan->count)].method = (jmethodID)fake_id(draw_class(), 0);
-    /* What calls itself, from inlined code too. */
+    /* Recursion, also from inlined code. */
     if (draw(8) == 0)
         for (unsigned i = 1; i < plan->count; i++) plan->calls[i] = plan->calls[draw(i)];
     fake_vm_tear();
 }
 
-/* For a walk that was understood: it read what is there, and nothing below the frames. */
+/* A walk that succeeds must have read the words that are there, and none below the frames. */
 static const char *judge_reads(const struct plan *plan, const struct unwind_trace *words) {
     for (uint32_t i = 0; i < words->count; i++) {
         const struct unwind_read *read = &words->reads[i];
@@ -244,7 +245,7 @@ static const char *judge_checks(const struct plan *plan, const struct java_trace
     return NULL;
 }
 
-/* A walk by itself, with room for few or for all. */
+/* Walks without AsyncGetCallTrace, with room for a few frames or for all. */
 static const char *walk_alone(const struct plan *plan, struct call_frame *calls, bool sound) {
     jint room = draw(4) ? CALLS : 1 + (jint)draw(plan->own_count + 4);
     bool whole;
@@ -258,7 +259,7 @@ static const char *walk_alone(const struct plan *plan, struct call_frame *calls,
     return NULL;
 }
 
-/* What AsyncGetCallTrace found is put right, or left alone. */
+/* java_stack_correct must leave right results of AsyncGetCallTrace alone. */
 static const char *correct(const struct plan *plan, struct call_frame *calls, bool sound) {
     jint count = (jint)plan->own_count;
     memcpy(calls, plan->own, plan->own_count * sizeof *calls);
@@ -287,7 +288,7 @@ static const char *walk_one(struct plan *plan, struct call_frame *calls_first, s
     }
     const char *failure = whole ? judge_reads(plan, &words) : NULL;
     static struct call_frame own[CALLS + SCOPES];
-    /* By itself it reads each interpreted frame's Method by copies, which takes microseconds. */
+    /* Without AsyncGetCallTrace the walk copies the Method of each interpreted frame, which takes microseconds. */
     bool alone = draw(8) == 0;
     if (!failure && alone) failure = walk_alone(plan, own, kind == SOUND);
     if (!failure && alone && plan->own_count) failure = correct(plan, own, kind == SOUND);
@@ -314,8 +315,8 @@ static const char *walk_one(struct plan *plan, struct call_frame *calls_first, s
     return wrong ? kind == SOUND ? "a sound stack is refused" : "a mistake is not noticed" : failure;
 }
 
-/* Words of this frame, so that what is torn is the thread's own stack; the page is given back at last.  A
- * sanitizer's marks between variables would be read as well. */
+/* The torn words are local variables, so they lie in the thread's own stack; the guard page becomes writable again at
+ * the end.  No sanitizer: walks would read its marks between variables. */
 static __attribute__((noinline, no_sanitize("address"))) void *walk_all(void *unused) {
     (void)unused;
     static struct plan plan;
