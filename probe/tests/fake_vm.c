@@ -301,7 +301,7 @@ void fake_vm_begin(uint64_t seed) {
     state = seed * 2654435761u + 1;
     fake_layout.deopt_handler_offset = seed % 2 == 0;
     fake_scope_layout.no_zero_bytes = seed / 4 % 2;
-    /* The walk compares every name until it has seen a native nmethod; half the seeds have none. */
+    /* The walk compares the texts of other names until it knows both names; half the seeds have no native nmethod. */
     native_name = seed / 2 % 2 ? "native nmethod" : "nmethod";
     for (unsigned i = 0; i < CLASSES; i++) {
         classes[i] = (struct fake_class *)(i == DEAD_CLASS ? reserve_island : reserve)(PAGE, PAGE);

@@ -1,7 +1,6 @@
-/* Leaks a known number of blocks of every size from 64 bytes to 300,000, each size by a call path of
- * its own as a library's function does (zlib's inflateInit2_), under churn of the same paths, for a
- * test of the intervals: known_leak BLOCKS.  Prints the truth: "blocks N bytes N", the blocks being
- * those of each path. */
+/* known_leak BLOCKS: leaks a known number of blocks of every size from 64 bytes to 300,000, for a test of
+ * the intervals.  Each size has its own call path, as a library's function has (zlib's inflateInit2_); the same
+ * paths churn.  Prints the truth: "blocks N bytes N", the blocks of each path. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@ static const size_t sizes[PATHS] = {64, 4099, 65552, 300000};
 
 __attribute__((noinline)) void *leaking_site(int path);
 __attribute__((noinline)) void *leaking_site(int path) {
-    /* Four calls, so four return addresses: none may be merged with another. */
+    /* Four return addresses: the compiler must not merge the calls. */
     switch (path) {
     case 0: sink = malloc(sizes[0]); break;
     case 1: sink = calloc(1, sizes[1]); break;

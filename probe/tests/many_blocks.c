@@ -1,8 +1,7 @@
 /*
- * Holds many blocks: `many_blocks COUNT THREADS [FREED [STACK]]`, each of 16 to 79 bytes, by threads of STACK bytes
- * of stack.  Prints the longest time that one malloc took, and how many took more than a millisecond although the
- * kernel had not taken the CPU away meanwhile.  Then waits for a line, frees FREED per cent of the blocks, and waits
- * again.
+ * many_blocks COUNT THREADS [FREED [STACK]]: holds COUNT blocks of 16 to 79 bytes, in threads with STACK bytes of
+ * stack.  Prints the longest time of one malloc, and the number of mallocs that took more than a millisecond without
+ * a context switch.  Then waits for a line, frees FREED per cent of the blocks, and waits again.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

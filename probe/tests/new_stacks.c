@@ -1,4 +1,4 @@
-/* Allocates a megabyte from each of so many call paths, none of them twice: new_stacks BITS PAUSE_US */
+/* new_stacks BITS PAUSE_US: allocates a megabyte once from each of 2^BITS call paths. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /*
- * parser_fuzz ROUNDS SEED: what the probe reads as text, damaged: its options, and /proc/self/maps.
- * Built with AddressSanitizer and UBSan.  Undamaged, both must be understood, or the fuzzing would test nothing.
+ * parser_fuzz ROUNDS SEED: damages the texts that the probe parses: its options, and /proc/self/maps.
+ * Built with AddressSanitizer and UBSan.  The probe must understand undamaged texts, or the fuzzing tests nothing.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -21,7 +21,7 @@ static _Noreturn void wrong(const char *what, const char *text) {
     exit(1);
 }
 
-/* A few bytes changed, cut out or doubled; never a NUL. Returns the new length. */
+/* Changes, cuts out or doubles a few bytes; writes no NUL.  Returns the new length. */
 static size_t damage(char *text, size_t length, size_t room) {
     for (uint64_t times = 1 + draw(4); times-- > 0 && length > 0;) {
         size_t at = draw(length);
@@ -58,13 +58,13 @@ static void fuzz_options(void) {
         length += (size_t)sprintf(text + length, "%s%s", length ? "," : "", words[draw(sizeof words / sizeof *words)]);
     bool whole = draw(4) == 0;
     if (!whole) length = damage(text, length, sizeof text - 1);
-    if (draw(8) == 0 && length < 1000) { /* a path longer than there is room for */
+    if (draw(8) == 0 && length < 1000) { /* a path longer than the option's array */
         memcpy(text + length, ",dir=/", 6);
         memset(text + length + 6, 'x', 600);
         length += 606;
         whole = false;
     }
-    char *exactly = malloc(length + 1); /* its end is where the sanitizer sees it */
+    char *exactly = malloc(length + 1); /* the sanitizer sees a read past its end */
     memcpy(exactly, text, length);
     exactly[length] = 0;
     struct options options;
@@ -84,7 +84,7 @@ static void fuzz_options(void) {
 static char maps[1 << 16];
 static size_t maps_length;
 
-/* `find` on a text, in pieces as read() may return them. */
+/* Calls `find` on a text; read() may return it in pieces. */
 static bool find_in(const char *text, size_t length, uintptr_t address, struct mapping *mapping, char *path,
                     size_t room) {
     struct reader reader = {.fd = memfd_create("maps", MFD_CLOEXEC)};
@@ -97,7 +97,7 @@ static bool find_in(const char *text, size_t length, uintptr_t address, struct m
 static uint64_t mappings_found;
 
 static void fuzz_mappings(void) {
-    /* Any line's start, so that what is looked for stands somewhere. */
+    /* An address in the mapping of a random line, so that a mapping of it exists. */
     size_t at = draw(maps_length);
     while (at > 0 && maps[at - 1] != '\n') at--;
     uintptr_t start, end;

@@ -11,7 +11,7 @@ enum { PAGES = 512, CAPACITY = 1024, ROUNDS = 200000 };
 static struct offheap_range rows[CAPACITY];
 static uint32_t model[PAGES]; /* the stack that owns each page, 0 none */
 
-static uint64_t lengths[ROUNDS]; /* of each round's range, whole */
+static uint64_t lengths[ROUNDS]; /* length of each round's whole range */
 
 static unsigned state = 12345;
 static unsigned next_random(void) { return (state = state * 1664525 + 1013904223) >> 8; }
@@ -22,14 +22,14 @@ static int compare(void) {
     for (int i = 0; i < CAPACITY; i++) {
         if (!rows[i].start) continue;
         for (uint64_t page = rows[i].start / 4096; page < rows[i].end / 4096; page++) {
-            if (page >= PAGES || seen[page]) return 0; /* outside, or owned twice */
+            if (page >= PAGES || seen[page]) return 0; /* outside, or in two rows */
             seen[page] = rows[i].stack;
         }
     }
     return memcmp(seen, model, sizeof seen) == 0;
 }
 
-/* Each page of [first, first + pages) in one part, of the range that owned it. */
+/* Is each owned page of [first, first + pages) in one part, with the stack of its owner? */
 static int is_what_was_there(const struct ranges_taken *taken, uint64_t first, uint64_t pages) {
     static uint32_t parts[PAGES];
     memset(parts, 0, sizeof parts);
@@ -69,7 +69,7 @@ int main(void) {
     }
     printf("%d rounds equal\n", ROUNDS);
 
-    /* Full: says so; what was there stays. */
+    /* A full set refuses, and keeps its rows. */
     struct offheap_range range = {.stack = 1};
     int taken = 0;
     for (uint64_t at = UINT64_C(1) << 30;; at += 8192, taken++) {

@@ -1,14 +1,13 @@
 /*
- * The range set under threads that map and unmap, disjointly and over each other, and a reader outside them that
- * copies the rows twice, as probe/live_files/live_file.py does: by itself and by pread() of the file.  Run under TSan, ASan,
- * UBSan.
+ * Threads map and unmap ranges of the set, disjointly and over each other.  A reader copies the rows twice, as
+ * src/offheap/probe/live_files/live_file.py does: from memory and by pread() of the file.  Run under TSan, ASan, UBSan.
  *
- * Every field of a row follows from the number of its insertion, which no other has, so a torn row shows.  Rows that
- * are equal in both copies were all there in between, so none may overlap another.
+ * The number of an insertion determines every field of its row, and no two insertions have the same number, so a torn
+ * row shows.  Rows that are equal in both copies all existed at one moment in between, so no two may overlap.
  *
- * The model knows of each page which insertion and which removal may have been the last, by tickets drawn before and
- * after each call.  They are relaxed: by others TSan would see an order that the set itself has to make.  It holds
- * all the same, since the set's lock lies between the tickets.
+ * Each call draws a ticket before and after; the tickets tell which insertion and which removal of a page may be the
+ * last.  Tickets are relaxed: stronger ones would show TSan an order that the set itself must make.  The order holds
+ * nevertheless, because the set's lock lies between the two tickets.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -25,11 +24,11 @@
 
 enum {
     THREADS = 4,
-    SHARED = 256, /* pages that all threads map; behind them each has some to itself */
+    SHARED = 256, /* pages that all threads map; the OWN pages of each thread follow */
     OWN = 64,
-    UNTOUCHED = 1 + SHARED + THREADS * OWN, /* page 0 is none: a row's start of 0 means that it is free */
+    UNTOUCHED = 1 + SHARED + THREADS * OWN, /* page 0 is unused: start 0 marks a free row */
     PAGES = UNTOUCHED + 1,
-    LONGEST = 40, /* more than RANGES_TAKEN, so that there may be more parts than there is room for */
+    LONGEST = 40, /* more than RANGES_TAKEN, so that a removal may take more parts than fit */
     CAPACITY = 1024,
     ROUNDS = 60000,
     MOST_ROUNDS = 50 * ROUNDS,
@@ -42,10 +41,10 @@ static atomic_bool finished;
 static _Atomic long seen, moving;
 
 static _Atomic uint64_t ticket = 1;
-static _Atomic uint64_t begun[PAGES];   /* the last call that took or gave the page began then */
-static _Atomic uint64_t emptied[PAGES]; /* the last removal of the page ended then */
+static _Atomic uint64_t begun[PAGES];   /* ticket at the start of the last call for the page */
+static _Atomic uint64_t emptied[PAGES]; /* ticket at the end of the last removal of the page */
 struct insertion {
-    _Atomic uint64_t taken; /* pages that a removal said it took, by bit */
+    _Atomic uint64_t taken; /* pages that removals reported, by bit */
     _Atomic uint64_t ended;
 };
 static struct insertion *insertions;
@@ -71,7 +70,7 @@ static uint32_t mixed(uint32_t x) {
     return x ^ x >> 16;
 }
 
-/* Where a call of a thread goes: every other one to the pages that are its own. */
+/* The pages of a call: half the calls go to the thread's own pages, half to the shared ones. */
 static void place_of(uint32_t number, uint64_t *first, uint64_t *pages) {
     uint32_t random = mixed(number), thread = number % THREADS;
     uint64_t room = random & 1 ? SHARED : OWN, base = random & 1 ? 1 : 1 + SHARED + thread * OWN;
@@ -91,7 +90,7 @@ static struct offheap_range range_of(uint32_t number) {
                                   .interval = (uint8_t)mixed(number + 2)};
 }
 
-/* A row or a part is what is left of its insertion. */
+/* A row or a part must be a piece of its insertion. */
 static void check_row(const struct offheap_range *row) {
     struct offheap_range whole = range_of(row->stack);
     if (row->birth != whole.birth || row->length_at_birth != whole.length_at_birth || row->thread != whole.thread ||
@@ -100,7 +99,7 @@ static void check_row(const struct offheap_range *row) {
         wrong("a row that nobody has written", row);
 }
 
-/* Each page is taken from each insertion once. */
+/* Removals take each page of an insertion once. */
 static void check_part(const struct offheap_range *part, uint64_t first, uint64_t pages) {
     check_row(part);
     if (part->start < first << 12 || part->end > (first + pages) << 12) wrong("taken from beside the removal", part);
@@ -113,7 +112,7 @@ static void check_part(const struct offheap_range *part, uint64_t first, uint64_
 static void *work(void *argument) {
     uint32_t thread = (uint32_t)(uintptr_t)argument;
     uint32_t model[PAGES] = {0}; /* the insertion that owns each of the thread's own pages */
-    /* On a busy machine all of it may be over before the reader has had a turn. */
+    /* On a busy machine the reader may not run at all during ROUNDS rounds. */
     for (uint32_t round = 1; round < ROUNDS || !atomic_load(&seen) || !atomic_load(&moving); round++) {
         if (round == MOST_ROUNDS) {
             fprintf(stderr, "the reader has seen %ld rows, and %ld that moved\n", atomic_load(&seen),
@@ -126,7 +125,7 @@ static void *work(void *argument) {
         for (uint64_t page = first; page < first + pages; page++) raise_to(&begun[page], draw());
         if (mixed(number + 3) % 3) {
             struct offheap_range range = range_of(number);
-            /* The lock is given up under a holder that is preempted; there is always room. */
+            /* The set never fills up; an insertion gives up only when a preempted thread holds the lock. */
             while (!ranges_insert(&range));
             atomic_store_explicit(&insertions[number].ended, draw(), memory_order_relaxed);
             for (uint64_t page = first; page < first + pages; page++) model[page] = number;
@@ -152,7 +151,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Rows that were there at one moment. */
+/* Checks rows that existed at the same moment. */
 static void check_together(const struct offheap_range *row, bool *owned) {
     check_row(row);
     for (uint64_t page = row->start >> 12; page < row->end >> 12; page++) {
@@ -163,7 +162,7 @@ static void check_together(const struct offheap_range *row, bool *owned) {
 
 static struct offheap_range copies[2][CAPACITY];
 
-/* In the order of addresses, start first. */
+/* Copies in the order of addresses, so `start` comes first. */
 static void copy_here(struct offheap_range *copy) {
     for (size_t i = 0; i < BYTES / 8; i++)
         ((uint64_t *)copy)[i] = __atomic_load_n((const uint64_t *)rows + i, __ATOMIC_ACQUIRE);
@@ -196,7 +195,7 @@ static void *read_outside(void *unused) {
     return unused;
 }
 
-/* Whoever has a page at the end may have had it last, and nobody has taken it from him. */
+/* The owner of a page at the end must be an insertion that may be the last, and that no removal took the page from. */
 static void check_end(void) {
     uint32_t owner[PAGES] = {0};
     bool owned[PAGES] = {false};
@@ -217,7 +216,7 @@ static void check_end(void) {
 }
 
 int main(void) {
-    file = (int)syscall(SYS_memfd_create, "rows", 0); /* glibc 2.17 has no name for it */
+    file = (int)syscall(SYS_memfd_create, "rows", 0); /* glibc 2.17 has no wrapper */
     if (file < 0 || ftruncate(file, BYTES)) return 2;
     rows = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     size_t room = (size_t)(MOST_ROUNDS + 1) * THREADS * sizeof *insertions;

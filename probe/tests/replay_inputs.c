@@ -1,6 +1,6 @@
 /*
- * replay_inputs ROUNDS SEED FILE...: runs a libFuzzer program without libFuzzer.  It is given each file as it is, and
- * ROUNDS times with a few bytes changed by chance or cut off.
+ * replay_inputs ROUNDS SEED FILE...: runs a libFuzzer program without libFuzzer, on each file as it is and ROUNDS
+ * times with a few bytes changed at random or cut off.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A preloaded probe that records anew: after a stop, or (with a libjvm to load) after the death of a VM.
- * Arguments: what the new recording is asked for, and the libjvm. */
+/* A preloaded probe that records a second time: after a stop, or (with a libjvm to load) after the death of a VM.
+ * Arguments: the options of the second recording, and the libjvm. */
 #include <dlfcn.h>
 #include <jni.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ int main(int count, char **arguments) {
     if (count == 2) stop();
     for (int i = 0; i < 1000; i++) sink = malloc(1000);
     if (start(arguments[1])) return 4;
-    for (int i = 0; i < 300; i++) sink = malloc(1000); /* more than 256 KiB: the countdown from before */
+    for (int i = 0; i < 300; i++) sink = malloc(1000); /* more than 256 KiB: ends the old countdown */
     for (int i = 0; i < 2000; i++) sink = malloc(777);
     stop();
     fflush(stdout);

@@ -1,8 +1,8 @@
-/* Are blocks sampled with the probability they state while the mean intervals move under the threads?
- * Two threads allocate by the same schedule of sizes; one of them moves the mean, and that of each size class,
- * up and down the whole time.
+/* Are blocks sampled with the probability they state while the mean intervals change?
+ * Two threads allocate by the same schedule of sizes; one of them moves the mean interval, and that of each size
+ * class, up and down all the time.
  * For each size: the sum of 1/p over the sampled blocks against their number, as a z score, and the samples
- * against the sum of p over all blocks; |z| over 5 fails.  Then a long countdown must not outlive a fall. */
+ * against the sum of p over all blocks; |z| over 5 fails.  A long countdown must end when the mean falls. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { LEAST = 64 * 1024, MOST_CODE = 81, ROUNDS = 3000000 };
 
-/* The classes of the first MOVING blocks move; those of the others stay at the least. */
+/* The classes of the first MOVING sizes move; the classes of the others stay at the least interval. */
 static const size_t sizes[] = {1, 64, 4096, 65552, 524288, 2 << 20, 2, 128, 8192, 131104, 1 << 20, 4 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes, MOVING = SIZES / 2 };
 
@@ -25,8 +25,8 @@ struct sums {
 
 static _Atomic uint8_t class_code[SAMPLER_CLASSES];
 
-/* Under which code a block is sampled.  Of a class that moves only the mover knows: it may lose its CPU between
- * the two stores that move one, and the other thread then goes by a code that is not yet in force. */
+/* Does the thread know the code that a block is sampled under?  For a class that moves only the mover does: the kernel
+ * may preempt it between the two stores of a move, and the other thread then uses a code that is not yet in force. */
 static bool known(const struct sums *sums, int which) { return sums->mover || which >= MOVING; }
 
 static void *allocate(void *argument) {
@@ -35,7 +35,7 @@ static void *allocate(void *argument) {
     for (int i = 0; i < ROUNDS; i++) {
         random = random * 1664525 + 1013904223;
         int which = (int)(random >> 16) % SIZES;
-        /* Small steps, and leaps between the ends. */
+        /* Random codes, and leaps between the ends. */
         if (sums->mover && random % 64 == 0) sampler_move((uint8_t)(1 + (random >> 8) % MOST_CODE));
         if (sums->mover && random % 5000 == 0) sampler_move(random & 8192 ? 1 : MOST_CODE);
         size_t size = sizes[which];
@@ -70,16 +70,16 @@ static int check(const struct sums *sums) {
         double count = (sums->samples[i] - sums->expected[i]) / sqrt(sums->variance[i] + 1);
         printf("%8zu bytes: %.0f blocks, estimated %.0f, z %.2f; %.0f samples, expected %.1f, z %.2f\n", sizes[i],
                sums->blocks[i], sums->weights[i], z, sums->samples[i], sums->expected[i], count);
-        /* Few of the two least are sampled, with weights too unlike for a normal distribution. */
+        /* Of the two smallest sizes few are sampled, with weights too unequal for a normal distribution. */
         failed |= (i % MOVING > 1 && fabs(z) > 5) || (known(sums, i) && fabs(count) > 5);
     }
     for (int code = 0; code < 256; code++) codes += sums->codes_seen[code] > 0;
     printf("under %d codes\n", codes);
-    /* How many the other thread meets is the scheduler's affair. */
+    /* The number of codes that the other thread meets depends on the scheduler. */
     return failed | (sums->mover && codes < MOST_CODE / 2) | (sums->codes_seen[0] != 0) | (sums->misstated != 0);
 }
 
-/* Bytes in small blocks until the thread has noticed that the mean has fallen. */
+/* Allocates small blocks until the thread notices that the mean has fallen. */
 static int notices(void) {
     sampler_start(512 * 1024, 1, 7);
     sampler_move(57); /* 64 MiB */

@@ -1,5 +1,5 @@
-/* Are blocks sampled with probability 1 - exp(-s / T), whatever their size and order? Prints z scores;
- * |z| over 5 (one in two million) fails.  Also the weights, against libm. */
+/* Are blocks sampled with probability 1 - exp(-s / T), for any size and order?  Prints z scores;
+ * |z| over 5 (one in two million) fails.  Compares the weights with libm's, too. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ int main(void) {
     sampler_stop();
     for (int i = 0; i < 100; i++) failed |= sampler_takes(1 << 30);
     sampler_start(0, 0, 0);
-    /* What the idle countdown left would pass once: the exact hooks do not ask sampler_passes. */
+    /* An old countdown could pass one block: the exact hooks do not call sampler_passes. */
     failed |= !sampler_takes(1);
     for (int i = 0; i < 1000; i++) failed |= sampler_passes(0) || sampler_passes_on(0) || !sampler_takes(0);
     return failed;

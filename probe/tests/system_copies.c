@@ -1,5 +1,5 @@
-/* system_copies: system_read() of memory that is there, is not there, and is there in part, whatever lay on the stack
- * before. */
+/* system_copies: system_read() of memory that is mapped, unmapped and mapped in part, with any values left on the
+ * stack. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
