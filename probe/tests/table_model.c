@@ -1,16 +1,16 @@
 /*
- * table_model: every interleaving of a few threads over a tiny live table, and what an outside reader then sees.
+ * table_model: runs every interleaving of a few threads over a tiny live table, and checks what an outside reader sees.
  *
  * probe/store/table.c itself runs, with its atomics replaced by steps of the model.  A thread is a function of the
- * values that its steps have returned.  So a state is the table, the stores of each thread that nobody sees yet, and
+ * values that its steps return.  So a state is the table, the stores of each thread that are not visible yet, and
  * each thread's values; the model brings a thread back to a state by running it again on its values, up to the next
  * step.
  *
- * Memory is weaker than any machine we run on: a thread's stores become visible in any order, except stores to one
- * address, a release store after what precedes it, and what a release fence parts (PSO, as on SPARC; aarch64 does
- * not reorder more than this among stores).  Compare-and-swap is visible at once.
+ * The memory model is weaker than any supported machine: a thread's stores become visible in any order, except that
+ * stores to one address keep their order, a release store follows all stores before it, and a release fence separates
+ * stores (PSO, as on SPARC; aarch64 does not reorder stores more than this).  Compare-and-swap is visible at once.
  *
- * Exit status 1 and the sentence that was broken if anything goes wrong in any of them.
+ * If a check fails in any interleaving, the program prints the failure and exits with status 1.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 enum kind { LOAD, STORE, SWAP, FENCE };
 
-/* A step that a thread wants to take next. */
+/* The next step of a thread. */
 struct step {
     enum kind kind;
     bool release;
@@ -58,7 +58,7 @@ static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
 #define __atomic_load_n(at, order) TAKE(LOAD, order, at, 0, 0)
 #define __atomic_store_n(at, value, order) ((void)TAKE(STORE, order, at, value, 0))
 
-/* Buckets of one key, four of them: what goes past a bucket does so with two keys already. */
+/* Four buckets of one key each: two keys are enough for one to go past a bucket. */
 #define TABLE_BUCKET 1
 #define TABLE_FARTHEST 2
 #ifndef TABLE_SOURCE
@@ -67,27 +67,27 @@ static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
 #include TABLE_SOURCE
 
 enum {
-    SLOTS = 4, /* of a segment */
+    SLOTS = 4, /* in a segment */
     ALL = 2 * SLOTS,
     THREADS = 3, /* two that change the table, one that reads it */
     READER = 2,
     KEYS = 4,
-    STEPS = 64,  /* of one operation, at most */
-    PENDING = 4, /* stores of a thread that nobody sees yet, at most */
+    STEPS = 64,  /* most steps of one operation */
+    PENDING = 4, /* most stores of a thread that are not visible yet */
 };
 
-enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* perhaps another has */, INSERT_ANY /* perhaps full */, AWAIT, GROW };
+enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* may find none */, INSERT_ANY /* may find no room */, AWAIT, GROW };
 
 struct op {
-    uint8_t verb, key, turn; /* AWAIT: the other thread has done so many operations */
+    uint8_t verb, key, turn; /* AWAIT: the other thread has done `turn` operations */
 };
 
 struct scenario {
     const char *name;
-    struct op before[4]; /* done when the threads begin */
+    struct op before[4]; /* done before the threads begin */
     struct op threads[2][4];
     int untouched; /* key that the reader must see, or -1 */
-    bool grows;    /* the reader looks at slots of the second segment, too */
+    bool grows;    /* the reader reads slots of the second segment, too */
 };
 
 static const struct scenario scenarios[] = {
@@ -126,10 +126,10 @@ struct pending {
     unsigned fences; /* release fences before it */
 };
 
-/* `values` of the present operation only: what an earlier one left is its outcome. */
+/* `values` are of the present operation only: of an earlier one only the outcome counts. */
 struct thread {
-    uint8_t done;      /* operations */
-    uint8_t succeeded; /* of them, by bit */
+    uint8_t done;      /* number of operations */
+    uint8_t succeeded; /* operations that succeeded, by bit */
     uint8_t known, waiting;
     unsigned fences;
     uint64_t values[STEPS];
@@ -152,11 +152,11 @@ static uint64_t keys[ALL];
 static struct offheap_value values[ALL];
 static uint64_t addresses[KEYS];
 static const struct scenario *scenario;
-static uint64_t watched;      /* the slot that the reader looks at: what it does with one does not depend on others */
+static uint64_t watched;      /* the only slot that the reader reads: its reads of a slot do not depend on others */
 static uint64_t untouched_at; /* slot of a block that no thread touches */
 static unsigned long states;
 
-static struct thread *running; /* NULL: outside the model, steps are taken at once */
+static struct thread *running; /* NULL: outside the model, where steps run at once */
 static unsigned position;
 static struct step next;
 static jmp_buf stopped;
@@ -196,7 +196,7 @@ static bool is_value_of(uint64_t address, uint64_t first, uint64_t second) {
     return turn && turn <= 3 && second == (turn | turn << 32) && first == (address ^ turn);
 }
 
-/* One operation; whether it did what it was to do. */
+/* Performs one operation.  Returns whether it succeeded. */
 static bool perform(struct op op) {
     const void *block = (const void *)(uintptr_t)addresses[op.key];
     struct offheap_value value;
@@ -217,7 +217,8 @@ static bool perform(struct op op) {
     }
 }
 
-/* As probe/live_files/live_file.py does: two copies, and what is equal in both.  It reads on there; nothing comes of it. */
+/* Reads as src/offheap/probe/live_files/live_file.py: two copies, equal rows count.  Unlike there, the first difference
+ * ends the reading: the rest changes no result. */
 static bool keeps_row(uint64_t *key, uint64_t row[2]) {
     for (int copy = 0; copy < 2; copy++) {
         uint64_t again = __atomic_load_n(&keys[watched], __ATOMIC_RELAXED);
@@ -247,7 +248,7 @@ static bool finished(const struct thread *thread, unsigned number) {
     return number == READER ? thread->done > 0 : thread->done == 4 || !present(thread, number).verb;
 }
 
-/* Runs a thread on its values.  True: it stops before `next`; false: its operation ended, as `outcome` says. */
+/* Runs a thread on its values.  True: it stops before `next`; false: its operation ended with `outcome`. */
 static bool resume(struct thread *thread, unsigned number, bool *outcome) {
     running = thread;
     position = 0;
@@ -302,7 +303,7 @@ static bool may_land(const struct thread *thread, unsigned i) {
     return true;
 }
 
-/* Nothing runs any more: the table must be what the operations say, and its counts right. */
+/* All threads have ended: the table must hold what the operations leave, and its counts must be right. */
 static void check_end(const struct state *state) {
     int count[KEYS] = {0}, passed[ALL] = {0}, filter[KEYS] = {0};
     for (unsigned i = 0; i < 4; i++)
@@ -312,7 +313,7 @@ static void check_end(const struct state *state) {
             struct op op = scenario->threads[t][i];
             if (op.verb == AWAIT || op.verb == GROW || !(state->threads[t].succeeded & 1 << i)) continue;
             if (op.verb == REMOVE || op.verb == REMOVE_ANY) count[op.key]--;
-            else if (count[op.key] < 1 || op.turn == 1) count[op.key]++; /* else in the place of the old */
+            else if (count[op.key] < 1 || op.turn == 1) count[op.key]++; /* otherwise it replaces the old one */
         }
     }
     for (unsigned slot = 0; slot < ALL; slot++) {
@@ -338,7 +339,7 @@ static void check_end(const struct state *state) {
             wrong("at the end the keys that went past a bucket are miscounted");
 }
 
-/* States that were met, by 128 bits of hash: open addressing, doubled when it is half full. */
+/* Known states, by 128 bits of hash: open addressing, doubled when it is half full. */
 static struct {
     uint64_t (*hashes)[2];
     size_t capacity, used;
@@ -379,7 +380,7 @@ static void remember(struct thread *thread, uint64_t value) {
     thread->values[thread->known++] = value;
 }
 
-/* Fences that all waiting stores lie behind divide nothing: states that differ in them only are one. */
+/* Fences before all waiting stores separate nothing: states that differ only in them are equal. */
 static void settle(struct thread *thread) {
     unsigned least = thread->waiting ? UINT32_MAX : thread->fences;
     for (unsigned i = 0; i < thread->waiting; i++)
@@ -388,7 +389,7 @@ static void settle(struct thread *thread) {
     thread->fences -= least;
 }
 
-/* A cell of the filter that one thread alone ever comes to. */
+/* Is this a cell of the filter that only one thread uses? */
 static bool its_own(const void *at) {
     for (unsigned k = 0; k < KEYS; k++) {
         if (at != &table_filter[table_filter_index((void *)(uintptr_t)addresses[k])]) continue;
@@ -404,8 +405,8 @@ static bool its_own(const void *at) {
 }
 
 /*
- * The thread's next step, if it can be taken now.  True: no other thread can tell whether it was taken before or
- * after a step of its own, so there is no need to try both.
+ * Takes the thread's next step, if the thread can take it now.  True: no other thread can tell whether this step comes
+ * before or after its own step, so one order is enough.
  */
 static bool advance(const struct state *from, unsigned number) {
     struct state to = *from;
@@ -431,7 +432,7 @@ static bool advance(const struct state *from, unsigned number) {
     switch (step.kind) {
     case LOAD: remember(thread, own ? own->step.value : load(step.at, step.bytes)); break;
     case STORE:
-        if (thread->waiting == PENDING) return false; /* as a store buffer that is full: one of them lands first */
+        if (thread->waiting == PENDING) return false; /* a full store buffer: a store must become visible first */
         thread->pending[thread->waiting++] = (struct pending){step, thread->fences};
         remember(thread, 0);
         break;
@@ -479,13 +480,13 @@ static void explore(const struct state *from) {
     if (over) check_end(from);
 }
 
-/* Addresses that share their three buckets, with a filter cell each. */
+/* Chooses addresses that share their three buckets and have a filter cell each. */
 static void choose_addresses(void) {
     unsigned found = 0;
     for (uint64_t address = 0x7f0000000010; found < KEYS; address += 48) {
         const struct segment *first = &table.segments[0];
-        bool distinct = nth_bucket(first, address, 0) == 0 && nth_bucket(first, address, 2) == 2; /* and 1 by itself */
-        distinct &= !table_counts((void *)(uintptr_t)address); /* or its segment's count would be a state, too */
+        bool distinct = nth_bucket(first, address, 0) == 0 && nth_bucket(first, address, 2) == 2; /* 1 follows */
+        distinct &= !table_counts((void *)(uintptr_t)address); /* else its segment's count is a part of the state */
         for (unsigned k = 0; k < found; k++)
             distinct &=
                 table_filter_index((void *)(uintptr_t)addresses[k]) != table_filter_index((void *)(uintptr_t)address);
@@ -498,7 +499,7 @@ int main(void) {
         scenario = &scenarios[s];
         unsigned long before = states;
         for (watched = 0; watched < (scenario->grows ? ALL : SLOTS); watched++) {
-            if (watched % SLOTS == SLOTS - 1) continue; /* it is nobody's */
+            if (watched % SLOTS == SLOTS - 1) continue; /* no address reaches this bucket */
             memset(keys, 0, sizeof keys);
             memset(values, 0, sizeof values);
             if (!table_start(keys, values, SLOTS, ALL, false)) return 2;

@@ -1,5 +1,5 @@
-/* The live table, filled to 70 % with blocks that lie as allocators lay them: none may be refused, and a look-up
- * must stay near its bucket.  `table_patterns exact`: the table as large, and laid out, as an exact recording's. */
+/* Fills the live table to 70 % with addresses as allocators return them: it must refuse none, and find each near its
+ * bucket.  `table_patterns exact`: a table with the size and layout of an exact recording's. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "store/table.h"
 
-enum { SAMPLED = 1 << 16, EXACT = 1 << 21 /* as in options.c */ };
+enum { SAMPLED = 1 << 16, EXACT = 1 << 21 /* see options.c */ };
 
 static bool exact;
 static size_t capacity, blocks;
@@ -17,7 +17,7 @@ static uint64_t *keys;
 static struct offheap_value *values;
 
 static const void *block_at(size_t i, size_t stride, size_t arena) {
-    /* glibc's arenas are aligned to 64 MiB, so blocks of different threads are alike in their lower bits. */
+    /* glibc aligns arenas to 64 MiB, so blocks of different threads have equal lower bits. */
     size_t lane = arena ? i % 16 : 0, n = arena ? i / 16 : i;
     return (const void *)(0x7f0000000010 + lane * arena + n * stride);
 }
@@ -49,12 +49,12 @@ int main(int count, char **words) {
     exact = count > 1 && strcmp(words[1], "exact") == 0;
     capacity = exact ? EXACT : SAMPLED;
     blocks = capacity / 10 * 7;
-    /* One section behind the other, as live_file.c lays them out. */
+    /* live_file.c puts the two sections one behind the other. */
     size_t bytes = capacity * (sizeof *keys + sizeof *values);
     keys = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (keys == MAP_FAILED) return 2;
     values = (struct offheap_value *)(keys + capacity);
-    if (exact) { /* so many blocks take their time */
+    if (exact) { /* only two patterns: 1.5 million blocks take long */
         fill(48, 64 << 20);
         fill(8208, 0);
         return 0;

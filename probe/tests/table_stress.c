@@ -1,7 +1,7 @@
-/* The live table under threads that insert, replace and remove, and a reader outside them that
- * copies twice.  Every value is a function of its key, so a torn or stray row shows. Run under TSan, ASan, UBSan.
+/* Threads insert, replace and remove blocks of the live table; a reader copies it twice.  Every value is a function of
+ * its key, so a torn or stray row shows.  Run under TSan, ASan, UBSan.
  * `table_stress exact`: as in an exact recording, whose filter lets everything through.
- * `table_stress grows`: the same with segments that come as the one before fills up. */
+ * `table_stress grows`: adds a segment whenever the last one fills up. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ static struct offheap_value value_for(uint64_t key, uint32_t turn) {
     return (struct offheap_value){.block = key ^ turn, .stack = turn, .birth = ~turn};
 }
 
-/* 512 rows, then 512, 1024, 2048: each as many as are there. */
+/* 512 rows, then 512, 1024, 2048: each growth doubles the table. */
 static void grow(void) {
     static atomic_bool busy;
     static size_t rows = CAPACITY / 8;
@@ -37,7 +37,7 @@ static void grow(void) {
 
 static bool insert(const void *block, struct offheap_value value) {
     bool there = table_insert(block, value);
-    /* A few hundred times: while another thread makes room, or has not yet made it. */
+    /* Retries a few hundred times while another thread adds a segment. */
     for (int again = 0; grows && !there && again < 1000; again++) {
         grow();
         there = table_insert(block, value);
@@ -50,7 +50,7 @@ static void *work(void *argument) {
     uint64_t base = (uint64_t)(uintptr_t)argument << 32;
     bool there[BLOCKS] = {false};
     unsigned random = (unsigned)(base >> 32) + 1;
-    /* On a busy machine all of it may be over before the reader has had a turn. */
+    /* On a busy machine the reader may not run at all during ROUNDS rounds. */
     for (int round = 0; round < ROUNDS || !atomic_load(&seen); round++) {
         random = random * 1103515245 + 12345;
         int i = (int)(random >> 8) % BLOCKS;
@@ -123,10 +123,10 @@ int main(int count, char **words) {
     for (int i = 0; i < 1 << TABLE_FILTER_BITS; i++) cells += table_filter[i], full += table_filter[i] == UINT8_MAX;
     printf("live %ld expected %ld filter %ld seen %ld torn %ld\n", live, expected, cells, seen, torn);
     if (live != expected || torn || !seen) return 1;
-    /* Counted down once, a cell of the exact filter would some day hide a block. */
+    /* Cells of the exact filter must stay full: one that counts down once hides a block some day. */
     if (exact ? full != 1 << TABLE_FILTER_BITS : cells != live) return 1;
 
-    /* Full: refuses, and forgets nothing. */
+    /* A full table refuses, and keeps its rows. */
     long taken = 0;
     for (uint64_t key = 1 << 20; taken < CAPACITY * 2; key += 16, taken++)
         if (!table_insert((void *)(uintptr_t)key, value_for(key, 1))) break;

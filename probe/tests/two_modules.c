@@ -1,5 +1,5 @@
-/* Blocks that one module allocates and another frees, 5,000 of them alive at any time, while a recording starts and
- * while it stops.  Arguments: liboffheap, options, the module that frees, the modules in the order to load. */
+/* One module allocates blocks and another frees them, 5,000 live at any time, while a recording starts and stops.
+ * Arguments: liboffheap, options, the module that frees, the modules in the order to load. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@ enum { ALIVE = 5000, SIZE = 4099 };
 static void *(*give)(size_t);
 static void (*take)(void *);
 static atomic_bool over;
-static atomic_long turns; /* how often each block was another one */
+static atomic_long turns; /* how often each block has been replaced */
 
 static void *churn(void *unused) {
     static void *ring[ALIVE];

@@ -1,5 +1,4 @@
-/* unwind_bench: what one walk costs, in ns of thread CPU, by depth, with its rules cached and without.  Least of 20
- * batches. */
+/* unwind_bench: cost of one walk by depth, in ns of thread CPU, with cached rules and without.  Least of 20 batches. */
 #define _GNU_SOURCE
 #include <stdio.h>
 

@@ -22,7 +22,7 @@ static bool own(uintptr_t pc) {
     return module && module->own;
 }
 
-/* Called by a function of this library right after unwind_here(). */
+/* A function of this library uses this right after unwind_here(). */
 #define WALK(capture, max)                                                                                     \
     do {                                                                                                       \
         unwind_here(&(capture)->at);                                                                           \

@@ -1,4 +1,4 @@
-/* What the test programs ask of the unwinder, which is a library of its own as in real use. */
+/* What the test programs ask of the unwinder.  It is a separate library, as in real use. */
 #ifndef UNWIND_CAPTURE_H
 #define UNWIND_CAPTURE_H
 
@@ -12,12 +12,12 @@
 enum { CAPTURE_FRAMES = 1024 };
 
 struct capture {
-    size_t count; /* frames of ours */
+    size_t count; /* frames that unwind() finds */
     enum unwind_end end;
-    struct unwind_registers at; /* where it ended */
+    struct unwind_registers at; /* where the walk ended */
     uint64_t frames[CAPTURE_FRAMES];
-    uintptr_t addresses[CAPTURE_FRAMES]; /* the same, decoded */
-    size_t expected_count;               /* glibc's backtrace(), without the library's own frames */
+    uintptr_t addresses[CAPTURE_FRAMES]; /* the frames, decoded */
+    size_t expected_count;               /* frames of glibc's backtrace(), without the library's own */
     uintptr_t expected[CAPTURE_FRAMES];
 };
 
@@ -26,9 +26,9 @@ struct capture {
 CAPTURE_API void capture_stack(struct capture *capture, size_t max);
 /* Walks from registers that may be wrong. */
 CAPTURE_API void capture_from(struct capture *capture, const struct unwind_registers *registers);
-/* The caller's stack, and then glibc's own answer. */
+/* Walks the caller's stack, then asks glibc's backtrace(). */
 CAPTURE_API void capture_both(struct capture *capture);
-/* ns of CPU for one walk, the least of many; *count frames.  Unless `cached` it knows no rule yet. */
+/* ns of CPU for one walk of *count frames, the least of many.  Not `cached`: each walk starts without rules. */
 CAPTURE_API double capture_cost(unsigned rounds, bool cached, size_t *count);
 CAPTURE_API void capture_modules_changed(void);
 CAPTURE_API void capture_modules_closed(void);

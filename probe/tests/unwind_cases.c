@@ -1,6 +1,6 @@
 /*
- * unwind_cases CASE [plugin.so]: one case of the unwinder against glibc's backtrace(), or against what
- * the program knows of itself.  Exit status 0 and what was compared, or 1 and the difference.
+ * unwind_cases CASE [plugin.so]: compares one case of the unwinder with glibc's backtrace(), or with what the
+ * program knows of itself.  Exit status 0 and a summary, or 1 and the difference.
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -19,7 +19,7 @@
 #include "unwind_capture.h"
 
 #define NOINLINE __attribute__((noinline))
-/* Keeps a call from becoming a jump. */
+/* Prevents a tail call. */
 #define NO_TAIL_CALL() __asm__ volatile("")
 
 static struct capture capture;
@@ -38,7 +38,7 @@ static void check(bool right, const char *what) {
     if (!right) fail(what);
 }
 
-/* Does a signal's handler return to here?  (`mov $15, %rax; syscall`, `mov x8, #139; svc #0`) */
+/* Do signal handlers return to this pc?  (`mov $15, %rax; syscall`, `mov x8, #139; svc #0`) */
 static bool is_sigreturn(uintptr_t pc) {
 #if defined(__x86_64__)
     return memcmp((const void *)pc, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9) == 0;
@@ -47,10 +47,10 @@ static bool is_sigreturn(uintptr_t pc) {
 #endif
 }
 
-/* Set while a signal may come where there are no rules: backtrace() must know no more. */
+/* Set while a signal may interrupt code without rules: backtrace() must then find no more frames either. */
 static bool rules_may_miss;
 
-/* Every address, and the end.  The pc that a signal interrupted is written as pc + 1. */
+/* Compares every address, and the end.  unwind() writes an interrupted pc as pc + 1. */
 static void compare(void) {
     bool lost = rules_may_miss && capture.end == UNWIND_LOST;
     check(lost || capture.end == UNWIND_ROOT, "did not reach the root");
@@ -124,7 +124,7 @@ static NOINLINE void threads(void) {
         pthread_create(&thread, NULL, in_thread, NULL);
         pthread_join(thread, NULL);
     }
-    /* A stack of the program's own, with an untouched part in the middle. */
+    /* A stack that the program maps, with an untouched part in the middle. */
     size_t bytes = 4 << 20;
     void *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_attr_t attributes;
@@ -142,7 +142,7 @@ static void on_other_stack(int number) {
     check(errno == 1234, "errno changed");
 }
 
-/* A foreign stack is not walked: nobody knows what is mapped above it. */
+/* The unwinder does not walk a foreign stack: it cannot know what is mapped above. */
 static NOINLINE void alternate_stack(void) {
     size_t bytes = 64 << 10;
     stack_t stack = {.ss_sp = malloc(bytes), .ss_size = bytes};
@@ -163,7 +163,7 @@ static NOINLINE void truncated(int depth) {
     check(capture.count == 5 && capture.end == UNWIND_TRUNCATED, "not cut at five frames");
 }
 
-/* Generated code: calls its argument with a frame of its own. */
+/* Generated code: calls its argument from its own frame. */
 #if defined(__x86_64__)
 static const unsigned char generated[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 enum { GENERATED_RETURN = 6 };
@@ -213,7 +213,7 @@ static const struct offheap_module *row_with(const char *end_of_path, unsigned *
     return found;
 }
 
-/* A module that goes, another thing in its place, the module again: no stale rule, one row. */
+/* Unloads a module, maps something else in its place, loads it again: no stale rule, one row. */
 static NOINLINE void reload(const char *plugin) {
     unsigned count = 0;
     for (int round = 0; round < 20; round++) {
@@ -244,7 +244,7 @@ static void on_step(int number, siginfo_t *info, void *context) {
 
 static int plain_order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* One signal after every instruction: prologues, epilogues, PLT stubs, the lazy resolver. */
+/* A signal after every instruction: prologues, epilogues, PLT stubs, the lazy resolver. */
 static NOINLINE void single_step(void) {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     sigaction(SIGTRAP, &action, NULL);

@@ -1,8 +1,8 @@
 /*
- * unwind_fuzz ROUNDS SEED: damages copies of real .eh_frame sections and asks for rules and
- * callers.  Built with AddressSanitizer and UBSan: the copy, and the stack, end where they end.  Now and then
- * what is asked for is gone, as if the module were just being unmapped.
- * Undamaged, every range of code must have rules, or the fuzzing would test nothing.
+ * unwind_fuzz ROUNDS SEED: damages copies of real .eh_frame sections and asks for rules and callers.  AddressSanitizer
+ * and UBSan report any access outside the copy and the stack.  Some copies fail, as if another thread unmapped the
+ * module.
+ * In undamaged copies every range of code must have rules, or the fuzzing tests nothing.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -22,7 +22,7 @@ static size_t section_count;
 
 static int collect(struct dl_phdr_info *info, size_t bytes, void *context) {
     (void)bytes, (void)context;
-    if (!info->dlpi_name[0]) return 0; /* this program's own has AddressSanitizer's red zones in it */
+    if (!info->dlpi_name[0]) return 0; /* this program's own section has AddressSanitizer's red zones */
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_GNU_EH_FRAME) continue;
         uintptr_t header = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
@@ -48,7 +48,7 @@ static uint64_t draw(uint64_t below) {
 static bool goes;
 static uint64_t gone;
 
-/* In the place of the probe's own: AddressSanitizer sees nothing of what the kernel copies. */
+/* Replaces the probe's function: AddressSanitizer does not see what the kernel copies. */
 bool system_read(uintptr_t from, void *to, size_t length) {
     if (goes && draw(4) == 0) {
         gone++;
@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
             memcpy(&fde, table + 8 * entry + 4, sizeof fde);
             size_t at = header + (size_t)fde, damages = 1 + draw(6), places[6];
             uint8_t saved[6];
-            int32_t back; /* the FDE's CIE: damage there reaches the augmentation and initial instructions */
+            int32_t back; /* the FDE's CIE: damage in it changes the augmentation and the initial instructions */
             memcpy(&back, copy + at + 4, sizeof back);
             for (size_t d = 0; d < damages; d++) {
                 uint64_t where = draw(10);
@@ -128,7 +128,7 @@ int main(int argc, char **argv) {
             goes = draw(8) == 0;
             ask(&image, (uintptr_t)image.header + (uintptr_t)(intptr_t)code + draw(64));
             goes = false;
-            /* A section cut short, as if the segment ended in the middle of this entry. */
+            /* Cuts the section short: the segment ends in the middle of this entry. */
             size_t end = at + draw(48);
             struct cfi_image cut = {image.header, copy, copy + (end < bytes ? end : bytes), false};
             if (cut.high > cut.header) ask(&cut, (uintptr_t)image.header + (uintptr_t)(intptr_t)code);

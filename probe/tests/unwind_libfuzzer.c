@@ -1,10 +1,10 @@
 /*
- * Clang's libFuzzer on the unwinder: coverage leads to damage that chance (unwind_fuzz.c) does not find.
+ * Clang's libFuzzer on the unwinder: coverage finds damage that random changes (unwind_fuzz.c) do not.
  *
  *     input: struct question, then the image: .eh_frame_hdr, .eh_frame
  *            code: where the question's pc is, from .eh_frame_hdr
  *
- * `make fuzz` gives it the sections of real libraries to begin with.
+ * `make fuzz` starts it with the sections of real libraries.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -17,14 +17,14 @@ struct question {
     int32_t code;
     uint16_t header; /* of the image, where .eh_frame_hdr begins */
     uint8_t sp, fp;  /* words into the stack */
-    uint8_t how;     /* LEAF, STAYS; above them: after how many copies the image is gone, 0: never */
+    uint8_t how;     /* LEAF, STAYS; higher bits: number of copies before the image is gone, 0: it stays */
     uint8_t unused[3];
 };
 enum { LEAF = 1, STAYS = 2, GOES_SHIFT = 2, STACK_WORDS = 256, MOST_FRAMES = 8 };
 
 static unsigned copies_left;
 
-/* In the place of the probe's own: AddressSanitizer sees nothing of what the kernel copies. */
+/* Replaces the probe's function: AddressSanitizer does not see what the kernel copies. */
 bool system_read(uintptr_t from, void *to, size_t length) {
     if (copies_left && --copies_left == 0) {
         copies_left = 1;
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(&asked, data, sizeof asked);
     size_t bytes = size - sizeof asked;
     if (asked.header >= bytes) return 0;
-    /* Copies that end where they end. */
+    /* Separate copies: AddressSanitizer reports a read past their ends. */
     uint8_t *copy = malloc(bytes);
     uintptr_t *stack = malloc(STACK_WORDS * sizeof *stack);
     if (!copy || !stack) abort();
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int frame = 0; frame < MOST_FRAMES && cfi_find(&image, registers.pc, &row) == CFI_FOUND; frame++) {
         if (!cfi_step(&image, &row, &bounds, leaf, &registers)) break;
         leaf = row.signal_frame;
-        /* What was found on the stack is seldom code of this image. */
+        /* A word of the stack is seldom an address in this image's code. */
         registers.pc = (uintptr_t)image.header + (uintptr_t)(intptr_t)asked.code + (uintptr_t)frame;
     }
     free(stack);

@@ -1,4 +1,4 @@
-/* live_file.h and strings.h for programs that test the native side alone: MODULES and STRINGS in plain memory. */
+/* live_file.h and strings.h for programs that test native frames alone: MODULES and STRINGS in plain memory. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <string.h>

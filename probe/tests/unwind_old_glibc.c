@@ -1,2 +1,2 @@
-/* Linked in, it makes glibc look older than 2.35: _dl_find_object is not there. */
+/* Hides _dl_find_object from a program that links this, as with a glibc before 2.35. */
 __asm__(".globl _dl_find_object\n.hidden _dl_find_object\n.set _dl_find_object, 0");

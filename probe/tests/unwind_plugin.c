@@ -1,4 +1,4 @@
-/* A module that calls back: frames of something that was dlopened. */
+/* A module for dlopen that calls back, so that its frames are on the stack. */
 void call_back(void (*callee)(void)) {
     callee();
     __asm__ volatile("");

@@ -1,7 +1,7 @@
 /*
  * unwind_race SECONDS plugin.so: threads walk stacks through modules that another thread loads
- * and unloads.  Built with ThreadSanitizer.  Every walk must reach a thread's root or the generated
- * end, and no module may have two rows.
+ * and unloads.  Built with ThreadSanitizer.  Every walk must reach its thread's root, and no
+ * module may have two rows.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -53,7 +53,7 @@ enum { WALKERS = 3 };
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     pthread_t threads[WALKERS + 1];
-    /* Nothing is registered yet: the walkers meet every module at the same time. */
+    /* No module has a row yet: the walkers meet every module at the same time. */
     for (int i = 0; i < WALKERS; i++) pthread_create(&threads[i], NULL, walk, NULL);
     pthread_create(&threads[WALKERS], NULL, reload, argv[2]);
     struct timespec time = {atoi(argv[1]), 0};

@@ -1,11 +1,10 @@
 /*
- * unwind_torn ROUNDS SEED [LIBRARY.so]: walks stacks of random words, from registers that are random too; the words
- * lead into all code that is loaded, and into functions whose rules lie.  LIBRARY comes and goes meanwhile, and many
- * words lead into it: a rule that is read as it goes is a fault.
+ * unwind_torn ROUNDS SEED [LIBRARY.so]: walks stacks of random words from random registers.  The words lead into all
+ * loaded code, and into functions with false rules.  Another thread loads and unloads LIBRARY, and many words lead
+ * into it: a rule that is read while the library is unmapped is a fault.
  *
- * No sanitizer: what is torn lies in the real stack of a thread, between a page that may not be read and the
- * thread's control block, behind which there is another such page.  A read outside is a SIGSEGV, as it would be
- * in a JVM.
+ * No sanitizer: the torn words lie in the real stack of a thread, between an unreadable page and the thread's control
+ * block, with another such page behind.  A read outside is a SIGSEGV, as in a JVM.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +20,7 @@
 #include "unwind_capture.h"
 
 #if defined(__x86_64__)
-/* Rules that lie, one function each: in the section's own language, since no compiler writes such. */
+/* False rules, one function each, as raw bytes of the section: no compiler writes such rules. */
 #define LIE(name, rules)                                                                             \
     __asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name ":\n.cfi_startproc\n" rules \
             "\n.fill 32,1,0x90\n.cfi_endproc\n.size " #name ",.-" #name "\n");                       \
@@ -33,7 +32,7 @@ LIE(lie_null, ".cfi_escape 0x0f, 3, 0x08, 0x10, 0x06")          /* CFA: *(16) */
 LIE(lie_deref, ".cfi_escape 0x0f, 4, 0x73, 0x00, 0x06, 0x06")   /* CFA: **rbx */
 LIE(lie_return, ".cfi_escape 0x16, 16, 2, 0x08, 0x10")          /* return address: 16 */
 LIE(lie_saved, ".cfi_escape 0x10, 16, 3, 0x76, 0x80, 0x40")     /* return address at rbp - 8192 */
-LIE(lie_endless, ".cfi_escape 0x0f, 4, 0x30, 0x2f, 0xfc, 0xff") /* jumps back for ever */
+LIE(lie_endless, ".cfi_escape 0x0f, 4, 0x30, 0x2f, 0xfc, 0xff") /* jumps back forever */
 LIE(lie_deep, ".cfi_offset 6, -1048576")
 static const char *const lies[] = {lie_far,    lie_below, lie_other,   lie_null, lie_deref,
                                    lie_return, lie_saved, lie_endless, lie_deep};
@@ -48,7 +47,7 @@ static struct text {
     uintptr_t start, bytes;
 } texts[TEXTS];
 static size_t text_count;
-static _Atomic uintptr_t coming, coming_bytes; /* the code of LIBRARY, which may be gone again */
+static _Atomic uintptr_t coming, coming_bytes; /* the code of LIBRARY, which may be unmapped already */
 static atomic_bool done;
 static unsigned long reloads;
 static uint64_t rounds, state;
@@ -101,11 +100,11 @@ static uintptr_t draw_pc(void) {
     return text->start + draw(text->bytes);
 }
 
-/* Mostly what a stack holds: addresses of itself, ascending, and of code. */
+/* Mostly words that a stack holds: ascending addresses in the stack, addresses of code. */
 static uintptr_t draw_word(uintptr_t here, uintptr_t low, uintptr_t high) {
     switch (draw(8)) {
     case 0: return draw(UINT64_MAX);
-    case 1: return low - 2 * PAGE + 8 * draw((high - low + 4 * PAGE) / 8); /* in the guard pages, too */
+    case 1: return low - 2 * PAGE + 8 * draw((high - low + 4 * PAGE) / 8); /* also in the guard pages */
     case 2:
     case 3: return here + 8 * draw(64);
     default: return draw_pc();
@@ -116,7 +115,8 @@ static struct capture capture;
 static unsigned long frames, ends[4];
 
 static void *tear(void *end) {
-    /* Words of this frame, so that what is torn is the thread's own stack; the page is given back at last. */
+    /* The torn words are local variables, so they lie in the thread's own stack; the guard page becomes readable again
+     * at the end. */
     static uintptr_t guard;
     uintptr_t room[TORN_WORDS + 2 * PAGE / sizeof(uintptr_t)];
     guard = ((uintptr_t)room + PAGE - 1) & -(uintptr_t)PAGE;
