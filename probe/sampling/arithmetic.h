@@ -1,5 +1,5 @@
 /* The functions of libm that the sampler and its budget need: the library must not depend on libm.  Polynomials are
- * summed by pairs, then pairs of pairs (Estrin): term by term, each addition waits for the one before it. */
+ * summed in pairs, then pairs of pairs (Estrin's scheme): term by term, each addition waits for the one before. */
 #ifndef OFFHEAP_ARITHMETIC_H
 #define OFFHEAP_ARITHMETIC_H
 

@@ -15,57 +15,57 @@ enum {
     MOST_BYTES = 1 << 30, /* upper bound of the interval, unless it starts above */
     PERIOD_NS = 100000000,
     LATELY_NS = 800000000,
-    /* A thread that was preempted in a sample has not spent that time, so no sample counts for more than this. */
+    /* Preemption during a sample is not spent time, so no sample counts for more than this. */
     LONGEST_NS = 64000,
-    /* A process is granted at least the budget of this part of a CPU.  A process that hardly computes would
-     * otherwise be sampled less than any other, to save what nobody would notice. */
+    /* A process gets at least the budget of this part of a CPU.  Otherwise a process that hardly computes has the
+     * fewest samples, and saves only CPU that nobody notices. */
     IDLE_PART = 10,
-    /* The recorder beside the process lives on the same budget (recording/capture/pace.py): it keeps this much of the
+    /* The recorder beside the process shares the budget (recording/capture/pace.py): its part is this much of the
      * budget of one CPU. */
     RECORDER_PERCENT = 50,
     /* The first walk of a stack takes ten times as long as a later one, and a recording meets most of its stacks at
-     * its start.  If these walks moved the interval, a short recording would hardly see anything.  So the time of a
-     * sample above the usual is granted on top, until this much of it is used up. */
+     * its start.  If these walks moved the interval, a short recording would have hardly any samples.  So the time of
+     * a sample above USUAL_NS is granted in addition, up to CREDIT_NS in all. */
     USUAL_NS = 4000,
     CREDIT_NS = 50000000,
     /* Added to both sides, the time granted and the time spent, so that a few samples barely move the interval. */
     PRIOR_NS = 20000,
-    /* A countdown that ends in a block of a class that is sampled more rarely takes this long, untimed; most of it
-     * is the draw of the next countdown.  One part of the grant in so many is for these. */
+    /* A countdown that ends in a block of a more rarely sampled class takes this long; no clock times it, and most of
+     * it is the draw of the next countdown.  One part in PASSED_OVER_PART of the grant is for these. */
     PASSED_OVER_NS = 40,
     PASSED_OVER_PART = 6,
-    /* Two readings of the clock take longer than most frees, so each thread times one free in so many, and this many
-     * make a mean.  Until then a free counts as one of a block that was just made.  The number is prime, since
-     * programs free in patterns of four and eight. */
+    /* Two readings of the clock take longer than most frees, so each thread times one free in FREES_A_CLOCK, a prime
+     * since programs free in patterns of four and eight.  FREES_A_MEAN timed frees make a mean; before the first mean
+     * a free counts FREE_NS, the time for a block that has just been allocated. */
     FREES_A_CLOCK = 17,
     FREES_A_MEAN = 16,
     FREE_NS = 20,
-    /* The way into the probe and out, and the question whether it is time for a look. */
+    /* Entering and leaving the probe, and the check whether a look is due. */
     ENTER_NS = 20,
     OCTAVE = 8,        /* interval codes (sampler_mean) */
-    RISE = 3 * OCTAVE, /* at a look: a burst ends before eight times as much would be too much */
-    FALL = OCTAVE,     /* in a period */
+    RISE = 3 * OCTAVE, /* most in a look: a burst may be over at the next one */
+    FALL = OCTAVE,     /* most in a period */
 };
 
-/* The part of the grant to aim at: codes are 9 % apart, and the nearest code may spend half of that too much. */
+/* The part of the grant to aim at: codes are 9 % apart, so the nearest code may spend half of 9 % too much. */
 static const double AIM = 0.95;
 
 static struct {
     bool on;
     uint64_t cpu_at_start;
-    _Atomic uint64_t looked; /* coarse clock */
+    _Atomic uint64_t looked; /* coarse clock at the last look */
     _Atomic bool looking;
-    _Atomic uint64_t unusual;        /* ns above USUAL_NS that samples have taken since the last look */
+    _Atomic uint64_t unusual;        /* ns of samples above USUAL_NS since the last look */
     uint64_t read_ns;                /* of one reading of the clock */
     _Atomic uint64_t free_ns;        /* of the free of a sampled block */
     _Atomic uint64_t freeing, freed; /* ns and number of timed frees that are not in free_ns yet */
     struct {
         _Atomic uint64_t spent; /* ns since the last look, at most USUAL_NS of each sample */
-        double potential;       /* ns a second that the class would lately have spent under code 1 */
+        double potential;       /* ns a second that the class would spend under code 1, a mean over LATELY_NS */
         double inverse_seconds; /* integral of 1/interval up to the last look */
         uint8_t code;
     } classes[SAMPLER_CLASSES];
-    /* All up to the last look.  These and the classes' codes belong to the thread that is looking. */
+    /* Values at the last look.  Only the thread that holds `looking` uses these and the classes' codes. */
     uint64_t cpu, lost, passed_over;
     uint64_t credit; /* ns left of CREDIT_NS */
     uint8_t code;    /* code of the countdowns, for small blocks */
@@ -84,7 +84,7 @@ void budget_describe(struct offheap_header *header, const struct options *option
     header->interval_code = header->least_code = header->greatest_code = start;
 }
 
-/* The least of some readings: a thread that is preempted in between has not read a clock all the time. */
+/* The least of 16 readings excludes preemption. */
 static uint64_t time_of_a_reading(void) {
     uint64_t least = UINT64_MAX, before = system_monotonic_ns();
     for (int i = 0; i < 16; i++) {
@@ -122,7 +122,7 @@ void budget_spend(uint64_t began, size_t size) {
     if (!began) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > LONGEST_NS) spent = LONGEST_NS;
-    /* The free counts now, not when it comes: a program that frees all at once would be sampled as if it always did. */
+    /* Charges the free now, not when it happens: otherwise a mass free coarsens sampling as if it went on forever. */
     spent += ENTER_NS + budget.read_ns + atomic_load_explicit(&budget.free_ns, memory_order_relaxed);
     __atomic_fetch_add(&live->spent_ns, spent, __ATOMIC_RELAXED);
     if (spent > USUAL_NS) {
@@ -139,8 +139,8 @@ uint64_t budget_clock_of_free(void) {
 }
 
 void budget_spend_on_free(uint64_t began, bool found) {
-    /* A look-up in vain is due to the samples that live, perhaps for good.  If later samples had to pay for it,
-     * there would be fewer and fewer of them. */
+    /* Live samples cause the look-ups that find nothing, and samples may live forever.  If later samples paid for
+     * these look-ups, the probe would take fewer and fewer samples. */
     if (!began || !found) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > USUAL_NS) spent = USUAL_NS;
@@ -158,7 +158,7 @@ static void average_frees(void) {
     atomic_store_explicit(&budget.free_ns, (before + lately) / 2, memory_order_relaxed);
 }
 
-/* Writes what has passed since the last look into the live file. */
+/* Adds the time since the last look to the figures of the live file. */
 static uint64_t account(uint64_t now) {
     uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
     uint64_t passed = now > before ? now - before : 0;
@@ -187,7 +187,7 @@ static int step(double spent, double granted, uint64_t passed) {
     return (int)(codes < 0 ? codes - 0.5 : codes + 0.5);
 }
 
-/* CPU may be left where room is not: was a block lost since the last look because the table is full? */
+/* Has the full table lost a block since the last look?  Then the interval must rise, although CPU is left. */
 static bool crowded(void) {
     uint64_t lost = __atomic_load_n(&live->losses[OFFHEAP_LOST_BLOCKS], __ATOMIC_RELAXED);
     bool more = lost != budget.lost;
@@ -200,12 +200,12 @@ static double probability(unsigned size_class, uint8_t code) {
     return one_minus_exp(1.5 * (double)(UINT64_C(1) << size_class) / (double)live->intervals[code]);
 }
 
-/* Between two looks a class has few samples, so its potential is a mean of what it was lately, unless the class has
- * burst out. */
+/* A class has few samples between two looks, so its potential is a mean over LATELY_NS, except at the start of a
+ * burst. */
 static void estimate_potential(unsigned size_class, uint64_t passed) {
     double *potential = &budget.classes[size_class].potential;
     double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
-    /* Nearly all classes return here, all the time: a look must not cost as much as the samples may. */
+    /* Nearly all classes return here: a look must stay cheaper than the samples. */
     if (spent == 0 && *potential == 0) return;
     double now = spent / ((double)passed * 1e-9);
     if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
@@ -220,10 +220,10 @@ static double spending(unsigned size_class, uint8_t code) {
     return potential * probability(size_class, code) / probability(size_class, 1);
 }
 
-/* A class may spend what it spends when it is sampled as finely as the countdowns, which is a square of `roots`.
- * Where all classes together would spend more than is granted, each may spend a factor times its root, if that is
- * less.  This returns the factor.  Equal parts would take from a class that churns the samples that show a leak in
- * it.  Parts in proportion, as one interval for all gives them, leave next to nothing to the other classes. */
+/* A class needs the square of its root to be sampled as finely as possible.  If all classes together need more than is
+ * granted, each may spend at most a factor times its root.  Returns the factor.  Equal parts would leave a class that
+ * churns too few samples to show a leak in it.  Parts in proportion, as one interval for all gives them, leave next to
+ * nothing to the other classes. */
 static double factor_of(double granted, const double *roots) {
     double low = 0, high = 0;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++)
@@ -246,8 +246,7 @@ static uint8_t bounded(int code, uint8_t least) {
     return (uint8_t)code;
 }
 
-/* granted: ns, for the time that has passed.  passing_over: ns of them, spent on countdowns that ended without a
- * sample. */
+/* granted: ns for the time that has passed.  passing_over: ns of it for countdowns that ended without a sample. */
 static void move(double granted, double passing_over, uint64_t passed) {
     double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
@@ -276,8 +275,8 @@ static void move(double granted, double passing_over, uint64_t passed) {
     if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
 }
 
-/* The budget is a share of the process's CPU time, or of one CPU where the process uses less.  The probe's part is
- * that without the recorder's part, and at most the share of the process's CPU time.  CPU in ns, of `passed` ns. */
+/* The budget is a share of the process's CPU time, or of one CPU if the process uses less.  The probe's part is the
+ * rest without the recorder's part, and at most the share of the process's CPU time.  CPU in ns, of `passed` ns. */
 static double probe_part(double used, double passed) {
     double rest = (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
     return rest < used ? rest : used;

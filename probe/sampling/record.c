@@ -28,7 +28,7 @@ static struct offheap_value value_of(size_t size, uint32_t stack) {
     };
 }
 
-/* Tells readers that the process lives; a plain store, at most once a tick or so. */
+/* Tells readers that the process lives: a plain store, about once a tick at most. */
 static void beat(uint32_t birth) {
     uint64_t now = live->start_monotonic_ns + (uint64_t)birth * live->tick_ns;
     if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
@@ -132,7 +132,7 @@ void record_unmapping(void *start, size_t length, struct ranges_taken *taken) {
         }
         return;
     }
-    /* munmap takes whole pages, whatever length it is asked for. */
+    /* munmap rounds the length up to whole pages. */
     if (!ranges_remove(from, (from + length + page - 1) & -page, taken)) live_lose(OFFHEAP_LOST_UNMAPS);
     guard_leave();
 }

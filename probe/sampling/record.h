@@ -1,4 +1,4 @@
-/* What the hooks tell the recording: a block or a mapping came, moved or went. */
+/* The hooks report here: blocks and mappings that are made, moved and freed. */
 #ifndef OFFHEAP_RECORD_H
 #define OFFHEAP_RECORD_H
 
@@ -9,7 +9,7 @@
 #include "store/ranges.h"
 #include "unwind/unwind.h"
 
-/* Call after the real allocation, once a block, since it asks the sampler.  Keeps errno. */
+/* Call after the real allocation, once for each block, since it counts down the sampler.  Keeps errno. */
 void record_block(void *block, size_t size, enum offheap_hook hook, struct unwind_registers *caller);
 
 /* Call before the real free.  `kept` receives what a failed realloc must put back; may be NULL. */
@@ -22,7 +22,8 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
 /* Call before the real munmap, or before an mmap over an old range: afterwards the range may be another thread's.
  * `taken`, 0 at first, receives what record_moved must put back if the call fails. */
 void record_unmapping(void *start, size_t length, struct ranges_taken *taken);
-/* Records what was taken at `from` (less than `length` bytes from there) at its new place.  Keeps errno. */
+/* Records the parts in `taken`, moved from `from` to `to`; drops what lies `length` bytes behind or farther.  Keeps
+ * errno. */
 void record_moved(const struct ranges_taken *taken, void *from, void *to, size_t length);
 
 #endif

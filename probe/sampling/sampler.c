@@ -10,11 +10,11 @@
 _Atomic uint64_t sampler_shared;
 #endif
 
-/* While nothing records, a thread takes the slow path once in so many bytes.  If it never did, it would stay
- * unsampled in the next recording.  Before the probe has woken up, every block takes the slow path. */
+/* While nothing records, a thread takes the slow path once in IDLE_BYTES; otherwise it never joins the next recording.
+ * Before the probe has woken up, every block takes the slow path. */
 enum { IDLE_BYTES = 256 * 1024 };
 
-/* All threads write to this cache line, so each writes only now and then. */
+/* All threads write to one cache line, so each writes once for this many countdowns. */
 enum { PASSED_OVER_AT_ONCE = 64 };
 
 /* The mean of an interval code in this recording, in bytes, and its inverse: a division takes longer than all other
@@ -74,7 +74,7 @@ static void count_down_from(uint64_t bytes) {
     self.beyond = bytes - self.countdown;
 }
 
-/* Draws under the present mean. */
+/* Draws with the present mean. */
 static void draw_countdown(void) {
     self.code = (uint8_t)atomic_load_explicit(&common.code, memory_order_relaxed);
     self.chance = next_uniform();
@@ -140,8 +140,8 @@ static uint8_t class_code(size_t size) {
     return atomic_load_explicit(&common.codes[sampler_class(size)], memory_order_relaxed);
 }
 
-/* A countdown ran out in this block: is the block sampled under its class's mean as well?  The usual answer is no,
- * and x (1 - x/2) <= 1 - exp(-x) <= x tells it without an exponential. */
+/* A countdown ended in this block: is the block sampled under its class's mean as well?  Usually not, and
+ * x (1 - x/2) <= 1 - exp(-x) <= x decides that without an exponential. */
 static bool class_takes(size_t size) {
     uint8_t counted = self.code, code = class_code(size);
     self.taken = code > counted ? code : counted;
@@ -176,7 +176,7 @@ static bool passes_on(size_t size) {
         /* Only a piece of the countdown ends within this block. */
         count_down_from(self.beyond - after);
     } else {
-        /* The old mean has decided about this block; the new mean applies from the next block on. */
+        /* The old mean decides about this block; the new mean applies from the next block on. */
         draw_countdown();
     }
     return true;
@@ -185,8 +185,7 @@ static bool passes_on(size_t size) {
 bool sampler_passes_on(size_t size) {
     uint64_t interval = atomic_load_explicit(&common.interval, memory_order_relaxed);
     uint32_t session = atomic_load_explicit(&common.session, memory_order_acquire); /* before scales[] */
-    /* An allocation of the probe itself must not touch `taken`, which belongs to the block that is about to be
-     * recorded. */
+    /* An allocation by the probe must not change `taken`, which belongs to the block that the probe records. */
     if (interval == 0 || self.session != session || !(session & 1) || self.inside) return false;
     return passes_on(size);
 }

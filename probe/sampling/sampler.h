@@ -6,20 +6,20 @@
  * The exponential has no memory, so a fresh draw after each sample needs no carrying over of the overshoot.  In exact
  * mode the countdown stays 0 and every block takes the slow path.
  *
- * Large blocks have a countdown of their own, since a program that churns them by the gigabyte would run down the
- * countdown of all blocks.  A large block takes s / mean off a countdown that is drawn with the mean 1.  This gives the
- * same probability, whatever the mean is at that moment.  The fast path does not tell large blocks apart: the bytes are
- * counted down in pieces, and no large block is smaller than a piece.
+ * Large blocks have a separate countdown, since a program that churns gigabytes of them would run down the countdown
+ * of all blocks.  A large block takes s / mean off a countdown that is drawn with the mean 1.  This gives the same
+ * probability for any present mean.  The fast path does not tell large blocks apart: bytes are counted down in pieces,
+ * and no large block is smaller than a piece.
  *
- * Under a budget (budget.h) the mean moves.  A thread goes on with the mean under which its countdown was drawn, and
- * its next sample carries the code of that mean, so a block states the mean that applied to it.  The means before a
- * block decide its mean, never its own size or fate, so 1/p stays unbiased.  When the mean has moved, the countdown is
- * drawn anew after each piece, so that a thread does not go on for long with a mean from busier times: the rest of an
+ * Under a budget (budget.h) the mean moves.  A thread keeps the mean that its countdown was drawn with, and its next
+ * sample carries the code of that mean, so a block states the mean that applied to it.  Only the means before a block
+ * decide its mean, never its size or fate, so 1/p stays unbiased.  When the mean has moved, a thread draws the
+ * countdown anew after each piece, so that it does not keep a mean from busier times for long: the rest of an
  * exponential is as long as a whole one.
  *
  * Each size class (one octave) has its own mean interval.  The countdown has the mean of the small class that is
  * sampled most finely.  When it ends in a block of another class, the block is sampled with the ratio of the two
- * probabilities, or else passed over.  A block that is passed over costs no stack.
+ * probabilities, and otherwise passed over.  A block that is passed over costs no stack walk.
  */
 #ifndef OFFHEAP_SAMPLER_H
 #define OFFHEAP_SAMPLER_H
@@ -33,16 +33,15 @@
 #include "platform/compiler.h"
 
 #ifdef SHARE_A_LINE
-/* For benchmarks/cost/shared_line.py, what the fast path must not do: write to a cache line that other threads write to. */
+/* benchmarks/cost/shared_line.py measures what the fast path must not do: write to a cache line that threads share. */
 extern _Atomic uint64_t sampler_shared __attribute__((visibility("hidden")));
 #define SAMPLER_SHARE() ((void)atomic_fetch_add_explicit(&sampler_shared, 1, memory_order_relaxed))
 #else
 #define SAMPLER_SHARE() ((void)0)
 #endif
 
-/* Blocks of this size and more are large, and while something records the countdown is at most this.  An Inflater's
- * window is large; most buffers that zlib and Java's streams read and write are not.  A power of two, so that no
- * size class has both kinds. */
+/* Blocks of at least this size are large, and a countdown of a recording is at most this.  An Inflater's window is
+ * large; most buffers of zlib and of Java's streams are not.  A power of two, so that no size class has both kinds. */
 enum { SAMPLER_LARGE = 32 * 1024 };
 
 /* The fast path: true when a block of `size` bytes is surely not sampled. */
@@ -53,9 +52,9 @@ static inline bool sampler_passes(size_t size) {
     return true;
 }
 
-/* The same question for a block that the countdown was too short for: a large block, a block at the end of a piece,
- * or one of a class that is sampled more rarely.  False in exact mode.  It may be asked again for a block that is to
- * be sampled. */
+/* The same question for a block that the countdown is too short for: a large block, a block at the end of a piece,
+ * or one of a class that is sampled more rarely.  False in exact mode.  After false the caller may ask again for the
+ * same block. */
 bool sampler_passes_on(size_t size);
 
 /* A new recording: every thread draws anew at its next slow path.  `least` is the mean of code 1, or 0 for exact;
@@ -71,10 +70,10 @@ static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__buil
 void sampler_move(uint8_t code);
 /* From now on, blocks of a size class are sampled under this code. */
 void sampler_move_class(unsigned size_class, uint8_t code);
-/* How many countdowns of this recording ended in blocks that were not sampled then; the last few of each thread may
- * be missing. */
+/* How many countdowns of this recording ended in blocks that were passed over; the last few of each thread may be
+ * missing. */
 uint64_t sampler_passed_over(void);
-/* Makes the calling thread part of the present recording, once. */
+/* Makes the calling thread a part of the present recording, once. */
 void sampler_join(void);
 /* Nothing records: from now on threads take the slow path only now and then. */
 void sampler_stop(void);

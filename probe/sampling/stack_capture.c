@@ -57,7 +57,7 @@ static __attribute__((noinline)) uint32_t walk_into(uint64_t *frames, enum offhe
     return stack;
 }
 
-/* Out of line: 3 KiB of a stack that may have 16 (PTHREAD_STACK_MIN). */
+/* Out of line: takes 3 KiB of a stack that may have only 16 KiB (PTHREAD_STACK_MIN). */
 static __attribute__((noinline)) uint32_t walk_on_stack(enum offheap_hook hook, enum offheap_stack_kind kind,
                                                         struct unwind_registers *registers) {
     uint64_t frames[STACK_FRAMES];
@@ -74,12 +74,12 @@ static uint32_t walk_and_intern(enum offheap_hook hook, enum offheap_stack_kind 
 #include <time.h>
 
 /* A build for tests compares every memo that is found with the result of a walk.  The last words of header.reserved
- * count stacks, found memos and, of these, those that cannot be compared and those that differ. */
+ * count stacks, found memos, memos that cannot be compared, and memos that differ. */
 static uint64_t *verify_counts(void) { return live->reserved + sizeof live->reserved / sizeof *live->reserved - 4; }
 
-/* A thread in native code runs on while the VM redefines the methods below it, which takes milliseconds.  A walk
- * during that time finds methods without a name, and the methods from before are gone afterwards.  A memo is wrong
- * if it still gives its answer afterwards and no walk agrees. */
+/* A thread in native code keeps running while the VM redefines the methods below it, which takes milliseconds.  A walk
+ * during that time finds methods without a name, and after it the old methods are gone.  A memo is wrong if it still
+ * holds after that time and no walk agrees. */
 static bool still_differs(uint32_t stack, enum offheap_hook hook, enum offheap_stack_kind kind,
                           const struct unwind_registers *from) {
     bool java;

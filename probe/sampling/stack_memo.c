@@ -14,7 +14,7 @@
 enum {
     LANES = 256,
     SET_BITS = 4,
-    SET = 4, /* memos: only stacks that differ in nothing but their callers share a set */
+    SET = 4, /* memos: only stacks that differ in their callers alone share a set */
     READS = 384,
     STORE = 32 << 10,
 };
@@ -23,14 +23,14 @@ struct memo {
     uintptr_t pc, sp, fp, site;
     uint32_t stack; /* row in STACKS; 0: empty */
     uint32_t generation;
-    uint64_t place; /* in the lane's store: the words that were read, then codes, then methods */
+    uint64_t place; /* in the lane's store: the words that the walk read, then codes, then methods */
     uint16_t reads;
     uint8_t codes, methods, hook, kind;
     bool java;
 };
 
-/* The store is a ring: places count on, and a place that lies a whole store back is overwritten.  Only lanes of
- * threads that record are touched, so only these take memory. */
+/* The store is a ring: places only grow, and a new memo overwrites the place one store length back.  Only lanes of
+ * threads that record take memory, since nobody touches the others. */
 static struct lane {
     struct memo memos[1 << SET_BITS][SET];
     uint64_t next, end; /* the place to write at, and the end of all that was ever written */
@@ -76,7 +76,7 @@ static bool is_about(const struct memo *memo, const struct unwind_registers *fro
 
 static bool holds(const struct lane *lane, const struct memo *memo) {
     if (memo->generation != atomic_load_explicit(&modules_generation, memory_order_acquire)) return false;
-    /* A thread may have inherited the lane of a thread that had more stack below the same thread-local storage. */
+    /* A thread may inherit the lane of a dead thread with more stack below the same thread-local storage. */
     uintptr_t high;
     if (!stack_bounds(memo->sp, &high)) return false;
     const struct unwind_read *reads = (const void *)&lane->store[memo->place % STORE], *end = reads + memo->reads;

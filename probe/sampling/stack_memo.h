@@ -1,7 +1,7 @@
 /*
- * Stacks that were walked a moment ago.  A walk from the same registers that reads the same words finds the same
- * frames.  So a memo keeps the words with their addresses and the stack's row: comparing them takes a cycle each, while
- * in a walk every load waits for the one before.
+ * Memos of recent walks.  A walk from the same registers that reads the same words finds the same frames.  So a memo
+ * keeps the words with their addresses and the stack's row.  The comparison takes a cycle for each word, while in a
+ * walk every load waits for the one before.
  *
  * A walk becomes a memo if packed rules were enough for it, and if it ended at the thread's first frame or in Java
  * frames whose conditions java_walk.h knows.
@@ -16,15 +16,15 @@
 #include "recording.h"
 #include "unwind/unwind.h"
 
-/* Bytes that memos have taken; they keep them. */
+/* Bytes that memos have taken; memos never give memory back. */
 uint64_t stack_memo_bytes(void);
 
-/* Call between guard_enter and guard_leave, where a thread has its memos alone.  0: no memo holds.  `java`: the
- * stack has Java frames. */
+/* Call between guard_enter and guard_leave, where no other thread uses the thread's memos.  0: no memo holds.  `java`:
+ * the stack has Java frames. */
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
                          bool *java);
 
-/* Room for STACK_FRAMES frames, the calling thread's between guard_enter and guard_leave: its own stack may be
+/* Room for STACK_FRAMES frames, for the calling thread between guard_enter and guard_leave: the thread's stack may be
  * small.  NULL: there is none. */
 enum {
     NATIVE_FRAMES = 160,
@@ -33,7 +33,7 @@ enum {
 };
 uint64_t *stack_memo_frames(void);
 
-/* A walk that may become one. */
+/* A walk that may become a memo. */
 struct stack_memo_draft {
     struct unwind_registers from;
     struct unwind_trace words;
@@ -42,7 +42,7 @@ struct stack_memo_draft {
 
 /* False: the thread has no memos.  Then `draft` is not touched. */
 bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from);
-/* Do not call it for a walk that read more words than there was room for. */
+/* Do not call it for a walk that read more words than the draft has room for. */
 void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
                      uint32_t stack, bool java);
 
