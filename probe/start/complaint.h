@@ -1,4 +1,4 @@
-/* What a process says on stderr when the probe in it does not record. */
+/* The message on stderr of a process whose probe does not record. */
 #ifndef OFFHEAP_COMPLAINT_H
 #define OFFHEAP_COMPLAINT_H
 

@@ -12,8 +12,8 @@
 #include "store/stacks.h"
 
 /*
- * A start script runs the JVM for a moment, to learn its version for example, and each time 4 MiB of shared memory
- * would stay.  Nobody looks at so few samples, unless somebody asked for them: by every block, a place, or `keep`.
+ * A start script runs the JVM for a moment, to learn its version for example; each such run would leave 4 MiB of
+ * shared memory.  So few samples are worth nothing, unless an option asks for them: exact mode, a place, or `keep`.
  */
 static bool is_not_worth_keeping(void) {
     enum { SECONDS = 10, SAMPLES = 1000 };

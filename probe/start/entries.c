@@ -1,6 +1,6 @@
 /*
- * The entry points of the probe: the JVM's (-agentpath, attach), and those for programs without a JVM.  The third way
- * in, LD_PRELOAD, needs no entry point (preload.c).
+ * The entry points of the probe: for the JVM (-agentpath, attach), and for programs without a JVM.  LD_PRELOAD needs no
+ * entry point (preload.c).
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -17,7 +17,7 @@
 #include "start/complaint.h"
 #include "start/start_stop.h"
 
-/* Any other answer than 0 ends the JVM before it has begun: only for mistyped options. */
+/* Any result but 0 ends the JVM during its start: only for mistyped options. */
 EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
     (void)reserved;
     struct options options;
@@ -51,7 +51,7 @@ static int answer(JavaVM *vm, const char *text) {
         return PROBE_OK;
     }
     if (text && strcmp(text, "trim") == 0) {
-        /* Runs on the thread that serves requests, as the JVM's own command does: JDK 11 has no such command. */
+        /* Runs on the thread that serves requests, as the JVM's own command does, which JDK 11 lacks. */
         malloc_trim(0);
         return PROBE_OK;
     }
@@ -77,7 +77,7 @@ EXPORT void Agent_OnUnload(JavaVM *vm) {
     agent_vm_gone();
 }
 
-/* For programs without a JVM to attach through: they dlopen the library and call these two. */
+/* Programs without a JVM to attach through dlopen the library and call these two. */
 EXPORT int offheap_start(const char *text) {
     struct options options;
     int error = options_parse(&options, text);

@@ -30,7 +30,7 @@ extern char **environ;
 void environment_leave(void) {
     for (char **variable = environ; variable && *variable; variable++) {
         if (strncmp(*variable, "LD_PRELOAD=", 11) != 0) continue;
-        /* In place: the value only gets shorter, and setenv would allocate. */
+        /* In place, since setenv allocates; the value only gets shorter. */
         char *from = *variable + 11, *to = from;
         while (*from) {
             size_t separators = strspn(from, ": "), length = strcspn(from + separators, ": ");

@@ -1,4 +1,4 @@
-/* The environment in which a preloaded probe wakes up: what it asks for, and what children inherit. */
+/* The environment of a preloaded probe: what it requests, and what children inherit. */
 #ifndef OFFHEAP_ENVIRONMENT_H
 #define OFFHEAP_ENVIRONMENT_H
 
@@ -6,7 +6,7 @@
 
 /* Is this process a Java launcher (or linked with libjvm)? */
 bool environment_is_java(void);
-/* Takes our library out of LD_PRELOAD (others stay) and OFFHEAP out of the environment. */
+/* Removes this library from LD_PRELOAD (others stay) and OFFHEAP from the environment. */
 void environment_leave(void);
 /* The same when a JVM is loaded: a launcher that executes itself again must still find the variables. */
 void environment_leave_later(void);

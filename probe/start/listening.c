@@ -41,7 +41,7 @@ static bool hands_out_hooks(void) { return hooks_preloaded() || guard_state() ==
 
 static void *create_vm(void *found) { return jvm_start_intercept(found, agent_vm_live); }
 
-/* Tells readers that the process lives, and does the work that needs a turn now and then where nobody allocates. */
+/* Tells readers that the process lives, and does regular work even if no thread allocates. */
 static void tick(void) {
     if (!guard_enter()) return;
     __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 /*
- * A preloaded probe wakes up by the first allocation of the process, or by the library's constructor.
+ * The first allocation of the process wakes a preloaded probe, or else the library's constructor does.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -24,7 +24,7 @@
 #include "start/listening.h"
 #include "start/start_stop.h"
 
-/* Our image stands before libc's in search order only if it was preloaded (or linked). */
+/* Only a preloaded (or linked) image stands before libc's in search order. */
 static bool came_first(void) {
     for (const struct link_map *image = _r_debug.r_map; image; image = image->l_next) {
         void *found = elf_symbol(image, "malloc");
@@ -48,7 +48,7 @@ static bool wake_up(void) {
     }
     bool java = environment_is_java();
     if (options.search && !java) {
-        /* A shell between `offheap run` and its JVM: the variables stay for the programs that it starts. */
+        /* This is a shell between `offheap run` and its JVM: the variables stay for the programs that it starts. */
         if ((uint64_t)getppid() != options.search) return false;
     } else if (!options.follow) {
         if (java) environment_leave_later();
@@ -63,7 +63,7 @@ extern char **environ;
 
 bool probe_wake(void) {
     static atomic_bool awake;
-    /* The dynamic linker allocates through us before libc has its environment. */
+    /* The dynamic linker calls these hooks before libc has its environment. */
     if (likely(atomic_load_explicit(&awake, memory_order_acquire)) || !environ || self.inside) return false;
     if (atomic_exchange(&awake, true)) return false;
     self.inside = THREAD_INSIDE;
@@ -73,7 +73,7 @@ bool probe_wake(void) {
     return started;
 }
 
-/* The agent thread starts only now: the first allocation may be the dynamic linker's own. */
+/* The agent thread starts here, not at the first allocation, which may be the dynamic linker's own. */
 __attribute__((constructor)) static void on_load(void) {
     probe_wake();
     if (guard_is_recording() && environment_is_java()) agent_start();

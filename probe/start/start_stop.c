@@ -6,13 +6,13 @@
  *    |  live file, tables,         hooks let go: what       GOTs restored, last methods
  *    |  sampler, GOTs              is live stays as it is   named, nobody inside, unmap
  *    |
- *    |  The GOTs change while hooks only pass on: a module's malloc must not be seen where another's free is not.
+ *    |  The GOTs change while hooks only pass on: no hook may record the malloc of one module without another's free.
  *    |
  *    +-- a preloaded probe whose process asks for no recording stays here
  *
- * A child that is forked while its parent records has the state RECORDING for ever, and records nothing
- * (guard_is_recording).  It has no agent thread and must not write into its parent's recording, and the locks that
- * its parent's other threads held at that moment stay locked.
+ * A child forked while its parent records keeps the state RECORDING forever, and records nothing (guard_is_recording).
+ * The child has no agent thread, must not write into its parent's recording, and inherits locks that the parent's
+ * other threads hold and that nobody unlocks.
  */
 #define _GNU_SOURCE
 #include "start/start_stop.h"
@@ -71,9 +71,9 @@ static int start(const struct options *options, enum offheap_entry entry) {
     if (!guard_prepare()) return PROBE_CANNOT_MAP;
     next_resolve();
     listening_begin();
-    /* A thread that probe_stop gave up waiting for may still be in the tables that are made anew below. */
+    /* A thread that an earlier probe_stop did not wait for may still use the tables that the code below makes anew. */
     if (!guard_wait_until_outside()) return PROBE_BUSY;
-    live_file_close(); /* the file of a recording that ended with a VM, or that a thread had not let go of */
+    live_file_close(); /* the file of a recording that ended with a VM, or that a thread still used */
     int error = live_file_create(options, entry, stack_memo_bytes());
     if (error) return error;
     budget_describe(live, options);
@@ -102,8 +102,8 @@ static int start(const struct options *options, enum offheap_entry entry) {
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
     bool patched = hooks_preloaded() || got_patch(hooks_to_patch(exact)) >= 0;
     guard_set_state(GUARD_RECORDING);
-    if (!patched) return PROBE_CANNOT_PATCH; /* probe_start stops what has begun */
-    listening_modules_changed();             /* modules that a dlopen brought meanwhile */
+    if (!patched) return PROBE_CANNOT_PATCH; /* probe_start undoes the rest */
+    listening_modules_changed();             /* modules of a dlopen since the registration */
     if (entry != OFFHEAP_PRELOAD) agent_start();
     return PROBE_OK;
 }
@@ -113,7 +113,7 @@ static int stop(void) {
     guard_set_state(GUARD_STOPPING);
     sampler_stop();
     table_stop();
-    bool outside = guard_wait_until_outside(); /* nobody finds a new method any more */
+    bool outside = guard_wait_until_outside(); /* no hook finds a new method any more */
     if (!hooks_preloaded()) got_restore();
     agent_stop();
     guard_set_state(GUARD_IDLE);
@@ -122,8 +122,8 @@ static int stop(void) {
     budget_settle();
     live->stop_monotonic_ns = system_monotonic_ns();
     __atomic_store_n(&live->state, OFFHEAP_STOPPED, __ATOMIC_RELEASE);
-    /* A thread that is still inside (preempted, or stopped in a debugger) would fault, so the mapping then stays:
-     * some MiB of address space. */
+    /* A thread that is still inside (preempted, or stopped in a debugger) would fault without the mapping, so the
+     * mapping stays: some MiB of address space. */
     if (outside) live_file_close();
     return hooks_preloaded() ? PROBE_PRELOADED : PROBE_OK;
 }

@@ -10,7 +10,7 @@ int probe_start(const struct options *options, enum offheap_entry entry);
 /* Stops the recording; unless preloaded, also restores every patched slot.  A preloaded probe answers
  * PROBE_PRELOADED after it has stopped. */
 int probe_stop(void);
-/* The present recording is wanted after the end of the process, though it was made for a recorder. */
+/* Keeps the present live file after the end of the process, though a recorder asked for the file. */
 void probe_keep(void);
 
 #endif

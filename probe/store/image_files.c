@@ -1,7 +1,7 @@
 /*
  * The recorder reads symbols from a module's file.  Many libraries of Maven repositories extract their native part into
- * a temporary folder and delete it as soon as it is loaded, long before anybody names a frame.  Neither
- * /proc/PID/map_files nor /proc/PID/mem is open to each user.  A descriptor of this process is, as /proc/PID/fd/N.
+ * a temporary folder and delete it as soon as it is loaded, long before anybody names a frame.  Not every user may open
+ * /proc/PID/map_files or /proc/PID/mem, but the process's own user may open its descriptors as /proc/PID/fd/N.
  */
 #define _GNU_SOURCE
 #include "store/image_files.h"
@@ -20,14 +20,13 @@
 #include "store/live_file.h"
 
 enum {
-    MOST = 64,            /* files; a program extracts a handful */
+    MOST = 64,            /* files; a program extracts a few */
     SETTLED_TICKS = 1000, /* of 10 ms */
     COPIES = 16 << 20,    /* bytes of all images; the exports of a library take 10 KB to 1 MB */
-    SHARE_OF_ROOM = 8,    /* part of what the cgroup has left that copies may take: they count as the program's */
+    SHARE_OF_ROOM = 8,    /* copies take at most this part of what the cgroup has left: they count as the program's */
 };
 
-/* Device and inode identify the file: a program that closes every descriptor it does not know may have reused the
- * number. */
+/* Device and inode identify the file: a program that closes all unknown descriptors may reuse the number. */
 struct held {
     uint32_t row;
     int fd;
@@ -37,7 +36,7 @@ struct held {
 
 static struct {
     atomic_flag busy; /* a thread that finds it taken leaves the work to a later call */
-    uint64_t next;    /* the first row that was not looked at */
+    uint64_t next;    /* the first row that is not handled yet */
     size_t room;      /* bytes that may still be copied */
     uint32_t count;
     struct held held[MOST];
@@ -87,7 +86,7 @@ static uintptr_t pointer(const struct offheap_module *row, const ElfW(Dyn) * ent
     return at < row->start ? at + row->bias : at;
 }
 
-/* The end of the tables of exported symbols: where another table begins behind them, if one does. */
+/* The end of the tables of exported symbols: the start of the next table, if there is one. */
 static uintptr_t end_of_exports(const struct offheap_module *row, const ElfW(Dyn) * entries, size_t count) {
     uintptr_t last = 0, strings = 0, string_bytes = 0, following = row->end;
     for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
@@ -117,7 +116,7 @@ static int make_memory_file(void) {
 #endif
 }
 
-/* The write fails with EFAULT for what is no longer mapped. */
+/* The write fails with EFAULT if the memory is no longer mapped. */
 static bool copy(int fd, const struct offheap_module *row, uintptr_t from, size_t length) {
     off_t at = (off_t)(from - row->start);
     while (length > 0) {
@@ -182,7 +181,7 @@ static void close_all(void) {
 void image_files_start(void) {
     if (!take()) return;
     int saved = errno;
-    close_all(); /* of a recording that ended with a VM */
+    close_all(); /* files of a recording that ended with a VM */
     struct cgroup_room group;
     files.room = COPIES;
     if (cgroup_read(&group) && group.left / SHARE_OF_ROOM < files.room)

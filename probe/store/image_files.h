@@ -1,4 +1,4 @@
-/* Files of modules, held open for the recorder: Java libraries delete their native part when it is loaded. */
+/* Keeps files of modules open for the recorder: Java libraries delete their native part once it is loaded. */
 #ifndef OFFHEAP_IMAGE_FILES_H
 #define OFFHEAP_IMAGE_FILES_H
 
@@ -6,11 +6,11 @@
 
 /* Each function writes offheap_module.image, so the live file must stay mapped meanwhile. */
 
-/* A recording starts and its modules have rows: copies the memory of those whose file is deleted already. */
+/* Call it when a recording starts and its modules have rows: copies the memory of modules whose file is deleted. */
 void image_files_start(void);
-/* Modules may have come: opens their files. */
+/* Opens the files of new modules. */
 void image_files_follow(void);
-/* Closes files that nobody has deleted in ten seconds: the recorder can open these by name. */
+/* Closes files that still exist after ten seconds: the recorder can open these by name. */
 void image_files_settle(void);
 
 /* Closes all files. */

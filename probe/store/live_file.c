@@ -24,8 +24,8 @@
 struct offheap_header *live;
 
 enum {
-    PAGE = 65536,       /* the largest page of aarch64: no two sections share one */
-    TICK_NS = 10000000, /* a constant, so that the compiler divides by a multiplication */
+    PAGE = 65536,       /* the largest page of aarch64: no two sections share a page */
+    TICK_NS = 10000000, /* a constant, so that the compiler replaces the division by a multiplication */
     STEP = 64 * 1024,   /* append-only sections are populated in steps of this */
 };
 
@@ -39,7 +39,7 @@ enum {
 static struct {
     _Atomic uint64_t populated[OFFHEAP_SECTIONS]; /* bytes from the start of the section */
     _Atomic int populating;
-    size_t mapped_bytes; /* longer than the file, by what the file may grow */
+    size_t mapped_bytes; /* more than the file's length: includes what the file may grow */
     dev_t device;
     ino_t inode;
     bool lazily;
@@ -48,7 +48,7 @@ static struct {
 
 static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-/* Lays the sections out behind each other; returns the length of the file. */
+/* Places the sections one behind the other; returns the length of the file. */
 static uint64_t lay_out(struct offheap_section *sections, const struct shape *shapes) {
     uint64_t at = round_up(OFFHEAP_HEADER_BYTES, PAGE);
     for (int i = 0; i < OFFHEAP_SECTIONS; i++) {
@@ -92,9 +92,8 @@ static bool name_in(char *path, size_t room, const char *directory) {
 /* linux/magic.h, and fs/bcachefs/bcachefs_format.h of Linux 6.7 */
 enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
 
-/* Never take more than half of what is free: a container's databases need /dev/shm as well.  And refuse file systems
- * that write a page to another place each time: when the disk is full, a store to a page that the process has had
- * for long would be SIGBUS. */
+/* Takes at most half of what is free: a container's databases need /dev/shm as well.  Refuses file systems that write
+ * a page to another place each time: on a full disk a store to an old page would be SIGBUS. */
 static int check_room(int fd, uint64_t bytes) {
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
@@ -103,7 +102,7 @@ static int check_room(int fd, uint64_t bytes) {
     return (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
 }
 
-/* Bytes that the tables take at the start; the rest is populated as it is used. */
+/* Bytes that the tables take at the start; rows in use take the rest. */
 static uint64_t bytes_at_start(const struct offheap_section *sections) {
     uint64_t bytes = OFFHEAP_HEADER_BYTES + 8 * STEP;
     for (int i = 0; i < OFFHEAP_SECTIONS; i++)
@@ -121,7 +120,7 @@ static int not_opened(int error) {
     }
 }
 
-/* Address space for the growth of the file.  Where address space is limited, the program needs it itself. */
+/* Address space for the growth of the file.  If RLIMIT_AS limits it, the program needs most of it. */
 static uint64_t address_space_to_grow(uint64_t wanted) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && wanted > limit.rlim_cur / 16)
@@ -197,7 +196,7 @@ static int map_somewhere(const struct options *options, uint64_t bytes, const st
     return error;
 }
 
-/* Field 22 of /proc/self/stat, counted from the last ')', since the name may hold any character. */
+/* Field 22 of /proc/self/stat, counted from the last ')', since the name may contain any character. */
 static uint64_t process_start(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -211,8 +210,8 @@ static uint64_t process_start(void) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* The size that the live table may grow to; 0: it does not grow.  The room below a memory limit is read again from
- * inside when the table grows; where only offheap saw the limit, from outside, options->room is all that is known. */
+/* The size that the live table may grow to; 0: it does not grow.  A growing table reads the room below a memory limit
+ * again; if only offheap can see the limit, from outside, options->room is all that the probe knows. */
 static uint64_t growth_limit(const struct options *options, enum offheap_entry entry) {
     bool outside = entry == OFFHEAP_ATTACH && options->room < options->memory;
     return !options->grows ? 0 : outside ? options->room : options->memory;
@@ -253,7 +252,7 @@ int live_file_create(const struct options *options, enum offheap_entry entry, ui
     header->counter_shards = shards;
     header->keys_per_bucket = 8;
     header->intervals[1] = options->least;
-    /* A person looks for a file whose place was named; a file for a recorder is only a means. */
+    /* A person who names the place wants the file; a recorder only reads it. */
     header->kept = options->keep || (!options->recorder[0] && (options->directory[0] || options->file[0]));
     header->recorder_pid = options->recorder[0];
     header->recorder_start = options->recorder[1];
@@ -284,7 +283,7 @@ uint64_t live_most_blocks(void) {
     return keys->capacity + (file_state.mapped_bytes - live->file_bytes) / (keys->row_bytes + values->row_bytes);
 }
 
-/* Opens the file again: the program could have closed a descriptor that stayed open, and its number be another
+/* Opens the file again: the program might close a descriptor that stays open, and its number might become another
  * file's.  Raw system calls: open() and close() are cancellation points, and malloc() must not be one. */
 static int reopen(void) {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, file_state.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -327,7 +326,7 @@ bool live_publish_segment(uint64_t offset, uint64_t rows) {
 /* Makes the first `bytes` of a section safe to write. */
 static bool populate(enum offheap_section_id section, uint64_t bytes) {
     if (likely(atomic_load_explicit(&file_state.populated[section], memory_order_acquire) >= bytes)) return true;
-    /* Held for one madvise; no holder interrupts itself (guard_enter). */
+    /* A holder keeps the lock for one madvise and never interrupts itself (guard_enter). */
     while (atomic_exchange_explicit(&file_state.populating, 1, memory_order_acquire));
     uint64_t done = atomic_load_explicit(&file_state.populated[section], memory_order_relaxed);
     bool ok = done >= bytes;
@@ -371,7 +370,7 @@ void live_cover(uint64_t add, uint64_t remove) {
 }
 
 uint32_t live_tick(void) {
-    /* The coarse clock may lie up to 4 ms behind the start. */
+    /* The coarse clock may be up to 4 ms behind the time of the start. */
     uint64_t now = system_coarse_ns(), start = live->start_monotonic_ns;
     uint64_t ticks = now > start ? (now - start) / TICK_NS : 0;
     return ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX; /* after 497 days */

@@ -1,4 +1,4 @@
-/* The live file from inside: making it, appending to its sections, counting losses. */
+/* The live file from inside: creates it, appends to its sections, counts losses. */
 #ifndef OFFHEAP_LIVE_FILE_H
 #define OFFHEAP_LIVE_FILE_H
 
@@ -9,11 +9,11 @@
 #include "options.h"
 #include "recording.h"
 
-/* The mapped file; NULL while nothing records.  Hooks may use it only between guard_enter and guard_leave: it is
- * unmapped when nobody is inside. */
+/* The mapped file; NULL while nothing records.  Hooks may use it only between guard_enter and guard_leave: a stop
+ * unmaps it when no thread is inside. */
 extern struct offheap_header *live __attribute__((visibility("hidden")));
 
-/* Makes and maps the file that `options` ask for.  `taken`: bytes that the probe has taken before.  Returns enum
+/* Creates and maps the file that `options` request.  `taken`: bytes that the probe already takes.  Returns enum
  * probe_error. */
 int live_file_create(const struct options *options, enum offheap_entry entry, uint64_t taken);
 /* Unmaps it; the file stays. */
@@ -23,7 +23,7 @@ void live_file_remove(void);
 
 /* Rows that the live table can grow to. */
 uint64_t live_most_blocks(void);
-/* Lengthens the file.  Returns the offset of the new part, which must be populated before it is touched, or -1. */
+/* Lengthens the file.  Returns the offset of the new part, or -1.  Populate the part before any access. */
 int64_t live_extend(uint64_t bytes);
 /* Makes at most `bytes` from an offset on safe to write.  Returns how many, 0 when the file system is full. */
 uint64_t live_populate_at(uint64_t offset, uint64_t bytes);
@@ -34,7 +34,7 @@ bool live_publish_segment(uint64_t offset, uint64_t rows);
 #define LIVE_ROWS(type, section) ((type *)((char *)live + live->sections[section].offset))
 
 /* Reserves `rows` consecutive rows of an append-only section that several threads fill.  Returns the first row, or
- * -1 when the section is full.  The rows are readable when whatever refers to them is published (recording.h). */
+ * -1 when the section is full.  Readers use the rows once a complete row refers to them (recording.h). */
 int64_t live_reserve(enum offheap_section_id section, uint64_t rows);
 
 /* Makes the first `rows` rows of a lazily populated section safe to write; false when the file system is full. */

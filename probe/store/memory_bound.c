@@ -10,8 +10,8 @@ static struct {
     _Atomic uint64_t taken; /* bytes, the probe's private memory included */
     _Atomic uint64_t bound; /* bytes that may be taken */
     uint64_t most;          /* bytes that the live table may grow to; 0: it does not grow */
-    uint64_t in_all;        /* the larger of `most` and the bound when the recording began */
-    uint64_t at_start;      /* bytes taken at the start, or bytes that a file that could not be made would have taken */
+    uint64_t in_all;        /* the larger of `most` and the bound at the start */
+    uint64_t at_start;      /* bytes taken at the start, or bytes that a refused file needs */
 } memory;
 
 void memory_begin(uint64_t bound, uint64_t most, uint64_t taken) {
@@ -41,7 +41,7 @@ bool memory_grant(uint64_t bytes) {
 
 bool memory_grant_growth(uint64_t bytes) {
     uint64_t taken = atomic_fetch_add(&memory.taken, bytes) + bytes;
-    atomic_fetch_add(&memory.bound, bytes); /* everything else that grows has as much room as before */
+    atomic_fetch_add(&memory.bound, bytes); /* all else that grows keeps its room */
     if (taken <= memory.most - memory.most / FOR_STACKS) return true;
     memory_return(bytes);
     return false;

@@ -1,17 +1,17 @@
-/* How much memory the probe has taken, and how much it may take. */
+/* How much memory the probe takes, and how much it may take. */
 #ifndef OFFHEAP_MEMORY_BOUND_H
 #define OFFHEAP_MEMORY_BOUND_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A recording begins.  All in bytes: what the probe may take, the size that the live table may grow to (0: it does
- * not grow), and what is taken at the start. */
+/* Begins a recording.  In bytes: what the probe may take, the size that the live table may grow to (0: it does not
+ * grow), and what the probe takes at the start. */
 void memory_begin(uint64_t bound, uint64_t most, uint64_t taken);
 
-/* May the probe take so many more bytes?  True: they are counted as taken. */
+/* May the probe take `bytes` more?  True: counts them as taken. */
 bool memory_grant(uint64_t bytes);
-/* The same for the live table, which may take more than was left for it when the recording began; and its reverse. */
+/* The same for the live table, which may take more than the bound at the start leaves; and its reverse. */
 bool memory_grant_growth(uint64_t bytes);
 void memory_return(uint64_t bytes);
 

@@ -25,8 +25,8 @@ static uint32_t rows[MODULES_MAX];
 /* Only a thread that meets a new module takes this lock, for a few microseconds; readers never take it. */
 static atomic_flag registering = ATOMIC_FLAG_INIT;
 
-/* Declared here, under a name of our own, because the oldest glibc that we build against lacks it.  The fields that
- * we read are the same on all machines (dlfcn.h of glibc 2.35); the rest is room. */
+/* Declared here under another name, because the oldest glibc of the build lacks it.  The fields that the probe reads
+ * are the same on all machines (dlfcn.h of glibc 2.35); the rest is room. */
 struct found_object {
     unsigned long long flags;
     void *map_start, *map_end;
@@ -36,7 +36,7 @@ struct found_object {
 extern int find_object(void *address, struct found_object *result) __asm__("_dl_find_object") __attribute__((weak));
 
 /* An image as the dynamic linker describes it.  Unless the linker's list is locked, another thread may unmap the
- * image at any time, with its name and headers, so the kernel copies what is read of it. */
+ * image at any time, with its name and headers, so the kernel copies what the probe reads. */
 struct image {
     uintptr_t start, end, bias;
     const void *dynamic;
@@ -62,7 +62,7 @@ static bool lock(unsigned patience) {
 
 static void unlock(void) { atomic_flag_clear_explicit(&registering, memory_order_release); }
 
-/* Finds from the headers where the image lies. */
+/* Finds the image's addresses from its headers. */
 static void place(struct image *image) {
     uintptr_t page = getauxval(AT_PAGESZ), low = UINTPTR_MAX, high = 0;
     image->start = image->end = 0;
@@ -81,7 +81,7 @@ static void place(struct image *image) {
     }
 }
 
-/* For a visit by dl_iterate_phdr, which has the list locked. */
+/* For a visit by dl_iterate_phdr, which holds the list's lock. */
 static void image_of_headers(const struct dl_phdr_info *info, struct image *image) {
     *image = (struct image){.bias = info->dlpi_addr,
                             .name = info->dlpi_name,
@@ -91,10 +91,10 @@ static void image_of_headers(const struct dl_phdr_info *info, struct image *imag
     place(image);
 }
 
-/* Without headers.  [start, end) is still what the linker calls the object, which is one segment only where the
- * kernel left holes between a program's segments. */
+/* Without headers.  [start, end) is the linker's extent of the object, which is only one segment if the kernel leaves
+ * holes between a program's segments. */
 static bool image_of_object(const struct found_object *object, struct image *image) {
-    struct link_map map; /* the three fields that are public, and first */
+    struct link_map map; /* the public fields, which come first */
     if (!system_read((uintptr_t)object->link_map, &map, offsetof(struct link_map, l_next))) return false;
     *image = (struct image){.start = (uintptr_t)object->map_start,
                             .end = (uintptr_t)object->map_end,
@@ -104,7 +104,7 @@ static bool image_of_object(const struct found_object *object, struct image *ima
     return true;
 }
 
-/* Finds the program headers by the ELF header, with which the first segment usually begins. */
+/* Finds the program headers by the ELF header, which usually starts the first segment. */
 static void find_headers(struct image *image) {
     ElfW(Ehdr) elf;
     size_t bytes = image->end - image->start;
@@ -238,8 +238,8 @@ static bool read_name(const struct image *image, char *name, size_t room) {
     return true;
 }
 
-/* The loader's name is empty for the program, and relative if dlopen's argument was.  The kernel's name is absolute,
- * whatever became of the working directory. */
+/* The loader's name is empty for the program, and relative if dlopen's argument is.  The kernel's name is absolute,
+ * also after a change of the working directory. */
 static bool find_path(const struct image *image, struct description *description) {
     struct mapping mapping;
     char *path = description->path;
@@ -252,8 +252,7 @@ static bool find_path(const struct image *image, struct description *description
     return true;
 }
 
-/* The program, libc and liboffheap stay.  So does HotSpot, which cannot be unloaded, and which most frames belong
- * to. */
+/* The program, libc and liboffheap stay.  So does HotSpot, which cannot be unloaded and has most frames. */
 static bool stays(const struct module *module, const char *path) {
     static const char jvm[] = "/libjvm.so";
     uintptr_t program = getauxval(AT_ENTRY), libc = (uintptr_t)&syscall;
@@ -316,7 +315,7 @@ static void mark_unloaded(size_t index) {
     atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
 }
 
-/* Gives modules[index] its row in the live file, or the row that it had before it was unloaded. */
+/* Gives modules[index] its row in the live file: its old row after a reload, otherwise a new one. */
 static void assign_row(size_t index, const struct description *description) {
     struct module *module = &modules[index];
     if (!live) return;
@@ -351,11 +350,11 @@ static struct module *register_image(const struct image *image) {
     struct module *module = registered(image);
     struct description description;
     if (!describe(image, &description)) return NULL;
-    /* The linker forgets an image before it unmaps it: an image that is still listed now was there while it was
-     * read. */
+    /* The linker removes an image from its list before it unmaps the image: an image that is still listed here was
+     * mapped during the reads. */
     if (!image->locked && !still_found(&description.module)) return NULL;
     if (module && module->identity != description.module.identity) {
-        mark_unloaded(module_index(module)); /* its dlclose was not seen: another image is in its place */
+        mark_unloaded(module_index(module)); /* a dlclose that no hook saw: another image is in its place */
         module = NULL;
     }
     uint32_t index = module ? (uint32_t)module_index(module) : 0;
@@ -409,8 +408,8 @@ static int meet(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 0;
 }
 
-/* Call from inside a visit, which holds the list's lock.  dlclose unmaps an image with that lock held; without it we
- * would read an image that goes away meanwhile. */
+/* Call from inside a visit, which holds the list's lock.  dlclose unmaps images under that lock; without it this would
+ * read an image that another thread unmaps. */
 static int mark_closed_unloaded(struct dl_phdr_info *first, size_t bytes, void *context) {
     (void)first, (void)bytes, (void)context;
     for (size_t i = 0; i < module_count; i++)
@@ -425,7 +424,7 @@ static void refresh(void) {
     uint32_t before = module_count;
     dl_iterate_phdr(meet, NULL);
     dl_iterate_phdr(mark_closed_unloaded, NULL);
-    /* A pc that was in no module may be in a new one. */
+    /* A pc that was in no module may now be in a new one. */
     if (module_count != before) atomic_fetch_add_explicit(&modules_generation, 1, memory_order_release);
     unlock();
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A published module never changes or goes away, so a pointer to it stays good.  A reload at the same place is the
- * same module.  Only its row changes, when a recording starts. */
+/* A published module never changes or goes away, so a pointer to it stays valid.  A reload at the same place is the
+ * same module.  Only the module's row changes, when a recording starts. */
 struct module {
     uintptr_t start, end; /* mapped */
     uintptr_t bias;
@@ -27,19 +27,19 @@ struct module {
 enum { MODULES_MAX = 4096, MODULE_NOWHERE = MODULES_MAX - 1 }; /* the last entry is no module and stays without a row */
 extern struct module modules[MODULES_MAX] __attribute__((visibility("hidden")));
 
-/* The registered module that covers `pc`, or NULL.  Writes nothing, so it may be called at any time.  Signal-safe
- * with glibc >= 2.35 (_dl_find_object).  Older ones need dl_iterate_phdr, which takes the loader's recursive lock,
- * as every C++ throw does there: a signal that interrupts that very locking could wait for itself. */
+/* The registered module that covers `pc`, or NULL.  Writes nothing, so a call is allowed at any time.  Signal-safe
+ * with glibc >= 2.35 (_dl_find_object).  Older versions need dl_iterate_phdr, which takes the loader's recursive lock,
+ * as every C++ throw does there: a signal that interrupts the locking itself could wait for itself. */
 const struct module *module_of(uintptr_t pc);
-/* The same for the unwinder: it meets new modules by itself and gives each a row with path and build-id, so the live
- * file must stay mapped meanwhile.  MODULE_UNKNOWN: busy, or MODULES_MAX reached. */
+/* The same for the unwinder, and gives each new module a row with path and build-id, so the live file must stay mapped
+ * during the call.  MODULE_UNKNOWN: busy, or MODULES_MAX reached. */
 enum module_search { MODULE_FOUND, MODULE_NONE, MODULE_UNKNOWN };
 enum module_search module_search(uintptr_t pc, const struct module **module);
 static inline size_t module_index(const struct module *module) { return (size_t)(module - modules); }
 
-/* The next three write to the live file, which must stay mapped meanwhile. */
+/* The next three write to the live file, which must stay mapped during the call. */
 
-/* A recording starts: no module has a row in it yet. */
+/* Call it when a recording starts: no module has a row in it yet. */
 void modules_start(void);
 /* Registers every loaded module, so that the live file lists them before a sample meets them, and marks those that
  * were unloaded. */

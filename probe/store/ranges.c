@@ -9,8 +9,8 @@
 #include "platform/system.h"
 
 /*
- * The rows in the live file stay where they are, so that an outside reader finds each
- * whole or not at all; the order is kept in a private index:
+ * The rows in the live file never move, so that an outside reader finds each row
+ * whole or not at all; a private index keeps the order:
  *
  *   order[]  row numbers by start address     free_rows[]  a stack of the rest
  *
@@ -24,7 +24,7 @@ static struct {
     uint32_t count, free_count, capacity;
 } set;
 
-/* Gives up after a while: a holder that is preempted for long must not stop the program. */
+/* Gives up after a while: the program must not wait for a holder that is preempted for long. */
 static bool lock(void) {
     for (int i = 0; i < 100000; i++) {
         if (!atomic_exchange_explicit(&set.locked, 1, memory_order_acquire)) return true;
@@ -69,7 +69,7 @@ static void write_row(struct offheap_range *row, const struct offheap_range *ran
     /* Without the fence a reader on aarch64 could find the rest of the new range with the old start, in both of its
      * copies. */
     atomic_thread_fence(memory_order_release);
-    /* Word by word: the outside reader may copy meanwhile, and compares its two copies. */
+    /* Word by word: the outside reader may copy at the same time, and compares its two copies. */
     for (size_t i = 1; i < sizeof words / sizeof *words; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
     __atomic_store_n(&to[0], words[0], __ATOMIC_RELEASE);
 }

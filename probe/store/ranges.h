@@ -1,4 +1,4 @@
-/* Live mappings: a set of disjoint address ranges, because munmap and MAP_FIXED take any part of one. */
+/* Live mappings: a set of disjoint address ranges, because munmap and MAP_FIXED remove any part of a mapping. */
 #ifndef OFFHEAP_RANGES_H
 #define OFFHEAP_RANGES_H
 
@@ -10,13 +10,13 @@
 /* Call for the mapped RANGES of a new live file.  False without memory. */
 bool ranges_start(struct offheap_range *rows, uint64_t capacity);
 
-/* Adds a range; first takes out what it overlaps, whose munmap was not seen.  False: full or busy. */
+/* Adds a range; first removes what it overlaps, whose munmap no hook saw.  False: full or busy. */
 bool ranges_insert(const struct offheap_range *range);
 
-/* The parts that were taken out of ranges, each with the length at birth of the whole range. */
+/* The parts removed from ranges, each with the length at birth of the whole range. */
 enum { RANGES_TAKEN = 16 };
 struct ranges_taken {
-    uint32_t count, more; /* more: parts that there was no room for */
+    uint32_t count, more; /* more: parts that did not fit */
     struct offheap_range part[RANGES_TAKEN];
 };
 

@@ -38,7 +38,7 @@ uint64_t shape_allowance(const struct options *options, enum offheap_entry entry
     return entry == OFFHEAP_ATTACH ? bound : lesser(bound, room.limit / 16);
 }
 
-/* Halves the capacity so many times, but not below `least`. */
+/* Halves the capacity `times` times, but not below `least`. */
 static uint64_t halved(uint64_t capacity, unsigned times, uint64_t least) {
     uint64_t half = capacity >> times;
     return half > least ? half : lesser(capacity, least);

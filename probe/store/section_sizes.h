@@ -13,18 +13,18 @@ struct shape {
     uint32_t row_bytes;
 };
 
-/* Bytes that the probe may take: what `options` say and, unless they say `force`, at most half of what is left below
- * the memory limit of the process's cgroup, since the program may want the rest.  In a program that is only
- * starting, also at most a sixteenth of the limit.  Later the live table may take more, if there is room then. */
+/* Bytes that the probe may take: the bound in `options` and, without `force`, at most half of what is left below the
+ * memory limit of the process's cgroup, since the program may need the rest.  In a program that is starting, also at
+ * most a sixteenth of the limit.  Later the live table may take more, if there is room then. */
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
 
-/* The tables that `options` ask for, or smaller ones (then `smaller` becomes true), so that the probe has at most
- * `bound` bytes at the start, what is `taken` before included.  Adds the tables to `taken`.  False: the smallest
+/* Chooses the tables that `options` request, or smaller ones (`smaller` is then true), so that the probe takes at most
+ * `bound` bytes at the start, including the bytes `taken` before.  Adds the tables to `taken`.  False: the smallest
  * tables are too large. */
 bool shape_fit(const struct options *options, uint64_t bound, struct shape shapes[OFFHEAP_SECTIONS], uint64_t *taken,
                bool *smaller);
 
-/* True for a section that several threads append to, which is populated step by step.  The others are hash tables,
+/* Do several threads append to the section, which is then populated step by step?  The others are hash tables,
  * populated whole at the start. */
 bool shape_appends(enum offheap_section_id section);
 

@@ -9,7 +9,7 @@
 #include "store/live_file.h"
 
 enum {
-    FARTHEST = 128, /* slots to look at before the index counts as full */
+    FARTHEST = 128, /* slots to try before the index counts as full */
 };
 
 static struct {
@@ -47,7 +47,7 @@ static uint32_t add(uint64_t hash, const uint64_t *frames, size_t depth, enum of
     if (row < 0) return 0;
     struct offheap_stack *stack = LIVE_ROWS(struct offheap_stack, OFFHEAP_STACKS) + row;
     if (!live_populate(OFFHEAP_COUNTERS, (uint64_t)(row + 1) * live->counter_shards)) {
-        /* A row that nobody uses, without frames: readers stop at the first row that has no hash. */
+        /* Completes a row without frames that nobody uses: readers stop at the first row without a hash. */
         __atomic_store_n(&stack->hash, 1, __ATOMIC_RELEASE);
         return 0;
     }
@@ -82,7 +82,7 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
 
 void stack_count(uint32_t stack, size_t size, double weight) {
     uint32_t shards = live->counter_shards;
-    /* Threads' TLS blocks lie a stack apart: their addresses spread them over the shards. */
+    /* The TLS blocks of threads lie a stack apart: their addresses spread the threads over the shards. */
     uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&self >> 12) * 2654435761u >> 30;
     shard &= shards - 1; /* a power of two */
     struct offheap_counters *counters =

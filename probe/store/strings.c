@@ -45,7 +45,7 @@ uint32_t live_string(const char *text, size_t length) {
         if (offset + length < capacity && memcmp(strings + offset, text, length) == 0 && strings[offset + length] == 0)
             return offset;
     }
-    if (mine >= 0) return (uint32_t)mine; /* a crowded index costs a duplicate, not the name */
+    if (mine >= 0) return (uint32_t)mine; /* a full index costs a duplicate, not the name */
     mine = live_reserve(OFFHEAP_STRINGS, length + 1);
     if (mine < 0) {
         live_lose(OFFHEAP_LOST_STRINGS);

@@ -9,7 +9,7 @@
 
 _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 
-/* tests/table_model.c makes them smaller, since it tries out every order of steps. */
+/* tests/table_model.c makes these smaller, since it tries every order of steps. */
 #ifndef TABLE_BUCKET
 #define TABLE_BUCKET 8
 #define TABLE_FARTHEST 64
@@ -17,10 +17,10 @@ _Atomic uint8_t table_filter[1 << TABLE_FILTER_BITS];
 
 enum {
     BUCKET = TABLE_BUCKET,
-    FARTHEST = TABLE_FARTHEST, /* buckets a key may go past: with 512 neighbours taken the segment is full */
-    CROWDED = 8,               /* so many keys went past: four fifths of the segment are taken */
-    CAN_TELL = 1 << 17,        /* rows of which 1 in TABLE_COUNTED tells how many are taken, to 5 % */
-    STUCK = 255,               /* a counter that reached this value stays: counting it down would be wrong */
+    FARTHEST = TABLE_FARTHEST, /* buckets that a key may go past: with all their 512 slots taken the segment is full */
+    CROWDED = 8,               /* buckets that a key goes past when four fifths of the segment are taken */
+    CAN_TELL = 1 << 17,        /* with so many rows, 1 block in TABLE_COUNTED tells how many are taken, to 5 % */
+    STUCK = 255,               /* a counter that reaches this value stays, since it may have missed increments */
     SEGMENTS = OFFHEAP_SEGMENTS + 1,
 };
 
@@ -31,7 +31,7 @@ struct segment {
     uint64_t buckets;
     unsigned bits; /* buckets = 1 << bits */
     _Atomic bool crowded;
-    _Atomic int64_t counted; /* number of its blocks that table_counts is true of */
+    _Atomic int64_t counted; /* blocks in it that table_counts is true of */
 };
 
 static struct {
@@ -45,7 +45,7 @@ static struct {
 
 bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, uint64_t most, bool exact) {
     if (table.passed) system_munmap((void *)table.passed, table.passed_bytes);
-    /* For all segments that may come: a later mmap could keep an allocating thread waiting. */
+    /* For all future segments: a later mmap could block an allocating thread. */
     table.passed_bytes = ((most > capacity ? most : capacity) / BUCKET + 4095) & ~UINT64_C(4095);
     table.passed = system_pages(table.passed_bytes);
     if (!table.passed) return false;
@@ -71,9 +71,9 @@ bool table_add(uint64_t *keys, struct offheap_value *values, uint64_t capacity) 
     segment->crowded = false;
     segment->counted = 0;
     atomic_store_explicit(&segment->keys, (_Atomic uint64_t *)keys, memory_order_relaxed);
-    /* A thread that counts the segment finds it complete. */
+    /* A thread that sees the new count finds the segment complete. */
     atomic_store_explicit(&table.count, count + 1, memory_order_release);
-    /* A thread that puts a block there has counted the segment, and so does a thread that takes the block out. */
+    /* A thread that puts a block there sees the new count, and so does a thread that takes the block out. */
     atomic_store_explicit(&table.target, count, memory_order_release);
     return true;
 }
@@ -129,25 +129,24 @@ static void count_block(struct segment *segment, const void *block, int64_t chan
 }
 
 /*
- * Where to look for a key: in the two buckets of its neighbourhood, then where a hash scatters it.
+ * The n-th bucket to try for a key: first the two buckets of its neighbourhood, then buckets that a hash scatters.
  *
- * A neighbourhood is 128 bytes of address space to a bucket, 8 blocks by malloc's alignment of 16.  So blocks that lie
- * together share cache lines and pages; if all were scattered, each would cost a TLB miss for its key and one for its
- * value.  Each region as large as the segment is permuted in its own way, since blocks that are aligned alike would
- * meet otherwise.  Dense regions that do meet overflow into the scattered part, which has room as long as the segment
- * has.
+ * A neighbourhood is 128 bytes of address space for each bucket, 8 blocks by malloc's alignment of 16.  So blocks that
+ * lie together share cache lines and pages; a scattered block costs a TLB miss for its key and one for its value.  Each
+ * region as large as the segment has its own permutation, since blocks with equal alignment would collide otherwise.
+ * Dense regions that collide overflow into the scattered part, which has room as long as the segment has.
  */
 static uint64_t nth_bucket(const struct segment *segment, uint64_t key, unsigned n) {
     uint64_t unit = key >> 7, region = unit >> segment->bits;
     unsigned shift = 64 - segment->bits;
     if (n < 2) return ((unit ^ region * UINT64_C(0x9E3779B97F4A7C15) >> shift) + n) & (segment->buckets - 1);
-    /* Hashes anew for each n: in steps, the overflow of dense regions would meet others. */
+    /* Hashes anew for each n: with fixed steps, the overflow of dense regions would collide with others. */
     uint64_t hash = (key + n * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
     hash = (hash ^ hash >> 32) * UINT64_C(0x94D049BB133111EB);
     return hash >> shift;
 }
 
-/* The place of a key: its segment, its slot there, and how many buckets it went past. */
+/* The place of a key: its segment, its slot there, and the number of buckets that the key went past. */
 struct place {
     struct segment *segment;
     uint64_t slot;
@@ -176,7 +175,7 @@ static bool find(uint64_t key, struct place *place) {
 }
 
 static void write_value(const struct segment *segment, uint64_t slot, struct offheap_value value) {
-    /* Word by word: the outside reader may copy meanwhile, and compares its two copies. */
+    /* Word by word: the outside reader may copy at the same time, and compares its two copies. */
     uint64_t tail;
     memcpy(&tail, &value.stack, sizeof tail);
     uint64_t *words = (uint64_t *)&segment->values[slot];
@@ -193,14 +192,14 @@ static struct offheap_value read_value(const struct segment *segment, uint64_t s
     return value;
 }
 
-/* In a segment that is filled to the last slot each look-up goes past dozens of buckets.  A small segment cannot
- * tell. */
+/* In a completely full segment each look-up goes past dozens of buckets.  A small segment has too few counted blocks
+ * for an estimate. */
 static bool is_full(const struct segment *segment) {
     uint64_t capacity = segment->buckets * BUCKET;
     return capacity >= CAN_TELL && blocks_in(segment) > capacity / 16 * 15;
 }
 
-/* A key that is in no segment. */
+/* Inserts a key that is in no segment. */
 static bool insert_into(struct segment *segment, uint64_t key, struct offheap_value value) {
     if (is_full(segment)) return false;
     _Atomic uint64_t *keys = keys_of(segment);

@@ -13,9 +13,9 @@ enum {
     QUADRUPLED = 1 << 20, /* segments below this size grow fourfold: each segment costs every look-up a cache line */
     ROW_BYTES = sizeof(uint64_t) + sizeof(struct offheap_value),
     LEAST_ROWS = 1 << 13,  /* with fewer rows VALUES would not start on a page */
-    ASKED_AGAIN = 8 << 20, /* prepared bytes after which the memory limit is read again, which takes 50 us or more */
+    ASKED_AGAIN = 8 << 20, /* prepared bytes between two readings of the memory limit, which take 50 us or more */
     PAUSE_NS = 1000000000, /* after a refusal */
-    WAIT_NS = 500000,      /* longest wait of a thread whose block finds no place */
+    WAIT_NS = 500000,      /* longest wait of a thread whose block has no place */
     NAP_NS = 20000,        /* 70 us with the timer's slack */
 };
 
@@ -35,11 +35,11 @@ void growth_start(const struct options *options) {
     growth.rows = 0;
     atomic_store(&growth.refused_ns, 0);
     atomic_store(&growth.limited, false);
-    atomic_store(&growth.busy, false); /* in a forked child no thread may hold it */
+    atomic_store(&growth.busy, false); /* a forked child may lack the thread that holds it */
 }
 
-/* Half of what is left below the memory limit now, as at the start (section_sizes.h), and an eighth of the limit in
- * all: a program that grows as well may need all that is left. */
+/* At most half of what is left below the memory limit now, as at the start (section_sizes.h), and an eighth of the
+ * limit in all: a program that grows as well may need the rest. */
 static bool has_room(uint64_t bytes) {
     struct cgroup_room room;
     if (growth.force || !cgroup_read_using(&growth.scratch, &room)) return true;
@@ -83,8 +83,8 @@ static void advance(void) {
         refuse(); /* the prepared part stays until there is room again */
         return;
     }
-    /* One block in 128 takes a turn: a segment that was five eighths full at the beginning is 72 % full at the end,
-     * while keys still find a place nearby. */
+    /* One block in 128 takes a turn: a segment that is five eighths full at the first turn is 72 % full at the last,
+     * and keys still find a place nearby. */
     for (uint64_t step = 0; step < growth.steps && growth.done < bytes; step++) {
         uint64_t length = live_populate_at(growth.offset + growth.done, bytes - growth.done);
         if (!length) { /* the file system is full */
@@ -96,7 +96,7 @@ static void advance(void) {
     atomic_store_explicit(&growth.refused_ns, 0, memory_order_relaxed);
     if (growth.done < bytes) return;
     uint64_t *keys = (uint64_t *)((char *)live + growth.offset);
-    /* A reader must know of the segment before blocks go there. */
+    /* Publishes the segment to readers before blocks go there. */
     if (live_publish_segment(growth.offset, growth.rows))
         table_add(keys, (struct offheap_value *)(keys + growth.rows), growth.rows);
     growth.rows = 0;

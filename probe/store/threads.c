@@ -17,7 +17,7 @@ enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
 /* Row by hash of the name; 0 free.  One writer wins a slot by CAS. */
 static _Atomic uint16_t *rows_by_name;
 
-/* Counts recordings: a thread's row of an earlier recording is void. */
+/* Counts recordings: a thread's row of an earlier recording is invalid. */
 static _Atomic uint32_t recording;
 
 void threads_start(void) {
@@ -47,7 +47,7 @@ static uint16_t row_of(char *name) {
     if (!rows_by_name || !*name) return 0;
     struct offheap_thread *rows = LIVE_ROWS(struct offheap_thread, OFFHEAP_THREADS);
     const struct offheap_section *section = &live->sections[OFFHEAP_THREADS];
-    /* Threads that come and go under ever new numbers would fill the table, so its last quarter is for families of
+    /* Threads with ever new numbers in their names would fill the table, so its last quarter is for families of
      * names. */
     if (__atomic_load_n(&section->used, __ATOMIC_RELAXED) > section->capacity / 4 * 3) collapse_digits(name);
     uint32_t hash = hash_name(name);
@@ -75,9 +75,8 @@ static uint16_t row_of(char *name) {
 /* The age of a name that does not change any more. */
 enum { SETTLED = UINT8_MAX };
 
-/* The JVM's own threads (compilers, collectors) name themselves after a few allocations, and until then have the
- * name of the thread that started them.  So the name is read again, ever more rarely: at the 1st, 2nd, 4th ... 128th
- * block. */
+/* The JVM's own threads (compilers, collectors) name themselves after a few allocations; before that they have the
+ * name of the thread that started them.  So the probe reads the name again at the 1st, 2nd, 4th ... 128th block. */
 uint16_t thread_row(void) {
     uint32_t present = atomic_load_explicit(&recording, memory_order_relaxed);
     bool known = self.thread && self.thread_recording == present;

@@ -1,4 +1,4 @@
-/* Thread names: one row for each distinct name, looked up once a thread and kept in its thread_state. */
+/* Thread names: one row for each distinct name; each thread keeps its row in its thread_state. */
 #ifndef OFFHEAP_THREADS_H
 #define OFFHEAP_THREADS_H
 
