@@ -19,10 +19,10 @@ static _Atomic int current; /* enum guard_state */
 static _Atomic int *owner;
 
 /*
- * Who is inside.  A lane belongs to the first thread that takes it.  The address of the thread-local storage names the
- * thread: no two living threads share it, and a later thread that gets the storage of a dead one gets its lane as well.
+ * The threads inside.  A lane belongs to the first thread that takes it.  The address of its thread-local storage names
+ * a thread: no two living threads share an address, and a thread that gets the storage of a dead one gets its lane too.
  * The owner counts with plain loads and stores; one membarrier(2) in guard_wait_until_outside replaces a fence on every
- * entry.  A thread that finds its lane taken counts beside the owner, atomically.
+ * entry.  A thread that finds its lane taken counts in of_others, atomically.
  */
 enum { LANES = 256 };
 static struct lane {
@@ -38,12 +38,11 @@ static bool owns(struct lane *lane) {
     struct thread_state *thread = atomic_load_explicit(&lane->thread, memory_order_relaxed);
     if (likely(thread == &self)) return true;
     if (thread || !have_membarrier) return false;
-    /* This fails if another thread has taken the lane, or a signal handler of this thread, which has then done the
-     * same. */
+    /* The exchange fails if another thread has taken the lane, or if a signal handler has taken it for this thread. */
     return atomic_compare_exchange_strong(&lane->thread, &thread, &self) || thread == &self;
 }
 
-/* A signal handler between the load and the store leaves the count as it found it, so no increment is lost. */
+/* A signal handler between the load and the store restores the count, so no increment is lost. */
 static void count_owner(struct lane *lane, int32_t change) {
     int32_t count = atomic_load_explicit(&lane->of_owner, memory_order_relaxed);
     atomic_store_explicit(&lane->of_owner, count + change, memory_order_release);
@@ -117,7 +116,7 @@ static void forget_fork(void) {
 
 static bool own_process(void) {
     if (owner) {
-        atomic_store(owner, 1); /* the page may be of a parent that had stopped recording */
+        atomic_store(owner, 1); /* a forked child of an idle parent finds 0 here */
         return true;
     }
     void *page = system_pages(4096);
@@ -144,8 +143,8 @@ enum { BARRIER_PRIVATE_EXPEDITED = 1 << 3, BARRIER_REGISTER_PRIVATE_EXPEDITED = 
 
 static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
 
-/* Asked once: whether lanes have owners must not change while a thread is inside.  A seccomp filter that forbids the
- * call costs speed and no more. */
+/* Asks once: have_membarrier must not change while a thread is inside.  A seccomp filter that forbids the call only
+ * costs speed. */
 static void ask_for_membarrier(void) {
     static bool asked;
     if (!asked) have_membarrier = membarrier(BARRIER_REGISTER_PRIVATE_EXPEDITED);
@@ -158,7 +157,7 @@ bool guard_prepare(void) {
     return true;
 }
 
-/* Without the barrier it is not known who is inside. */
+/* Without the barrier the counts of owners are not reliable. */
 bool guard_wait_until_outside(void) {
     if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
     for (int round = 0; round < 2000; round++) {

@@ -1,10 +1,10 @@
 /*
  * dlopen, dlclose, dlsym.
  *
- * dlopen and dlsym look at their return address: RUNPATH and $ORIGIN are those of the calling image, and RTLD_NEXT and
- * RTLD_DEFAULT search from it.  A wrapper would put our image in its place.  So every call that may depend on the
- * caller is a tail call, which leaves the caller's return address where it was.  Only a path with a slash (HotSpot
- * loads no other) and names of our own hooks are looked at after the call.
+ * dlopen and dlsym use their return address: RUNPATH and $ORIGIN are those of the calling image, and RTLD_NEXT and
+ * RTLD_DEFAULT search from it.  A wrapper would make this library the caller.  So every call that may depend on the
+ * caller is a tail call, which keeps the caller's return address in place.  Only for a path with a slash (HotSpot loads
+ * no other) and for names of the hooks does a hook work after the call.
  */
 #define _GNU_SOURCE
 #include "hooks/dl_hooks.h"
@@ -55,7 +55,7 @@ static __attribute__((noinline)) void *hooked_symbol(void *handle, const char *n
 }
 
 void *hook_dlsym(void *handle, const char *name) {
-    /* Nobody asks RTLD_NEXT for this name: the launcher has libjvm's handle. */
+    /* No caller uses RTLD_NEXT for JNI_CreateJavaVM: the launcher has libjvm's handle. */
     const struct dl_listener *to = told();
     bool handing_out = to && name && to->hands_out_hooks();
     if (handing_out && strcmp(name, "JNI_CreateJavaVM") == 0) return to->create_vm(next.dlsym(handle, name));

@@ -2,22 +2,22 @@
  * When is a module's GOT safe to write?
  *
  * Another thread's dlopen maps an image, links it into the loader's list (from then on dl_iterate_phdr shows it),
- * relocates it, protects its RELRO pages, runs its constructors.  A slot that is written before it is relocated would
- * be overwritten, or the loader would save our hook as the lazy stub; unprotecting RELRO in the middle is worse.  The
+ * relocates it, protects its RELRO pages, runs its constructors.  If the probe writes a slot before the relocation, the
+ * loader overwrites the slot, or saves the hook as the lazy stub; unprotecting RELRO in the middle is worse.  The
  * loader holds its load lock during all of that, but dl_iterate_phdr only takes the list lock.  So:
  *   1. list the images (under the list lock);
  *   2. dlopen(NULL), dlclose: this takes and releases the load lock, so every dlopen that was in progress at 1 has
  *      ended and its images are relocated;
- *   3. patch those images of 1 that are still there, again under the list lock, which dlclose needs before it unmaps
+ *   3. patch the images of 1 that are still loaded, again under the list lock, which dlclose needs before it unmaps
  *      anything.
- * An image that a dlopen maps after 1 is left to the next call (by that dlopen's own hook).  We hold no lock of our own
- * in 2, since a constructor that calls dlopen, and so comes here, holds the load lock.  The table below needs no lock
- * of its own: the list lock guards it.
+ * The next call (by the hook of that dlopen) patches an image that a dlopen maps after 1.  Step 2 holds no lock of the
+ * probe, since a constructor that calls dlopen, and so comes here, holds the load lock.  The list lock guards the table
+ * below, too.
  *
- * Which slots?  Only those that hold the function the hook will chain to, or the module's own lazy stub, which would
- * resolve to it.  A slot that is bound elsewhere (a library with an allocator of its own, another tool's hook) must
- * stay: our hook would mix two heaps.  Absolute relocations (tables of function pointers, as libxml2's xmlMalloc) count
- * as well.
+ * Which slots?  Only slots that hold the function that the hook chains to, or the module's own lazy stub, which would
+ * resolve to that function.  A slot that is bound elsewhere (a library with its own allocator, another tool's hook)
+ * must stay: a hook in it would mix two heaps.  Absolute relocations (tables of function pointers, as libxml2's
+ * xmlMalloc) count as well.
  */
 #define _GNU_SOURCE
 #include "hooks/got.h"
@@ -43,7 +43,7 @@ static struct patched {
 } patched[SLOTS_MAX];
 static size_t patched_count;
 
-/* NULL: there is none.  Changed with the list lock held, or before got_patch lists anything. */
+/* NULL: nothing is patched.  Changes under the list lock, or before got_patch lists anything. */
 static _Atomic(const struct got_hook *) wanted;
 
 struct identity {
@@ -57,7 +57,7 @@ struct pass {
     void *chained[HOOKS_MAX]; /* what each hook stands in for */
     struct identity *images;  /* listed in step 1 */
     size_t image_count;
-    const struct elf_image *image; /* the one being patched */
+    const struct elf_image *image; /* the image that is patched now */
     struct mapping mapping;        /* of the slot written last */
     long restored;
 };
@@ -92,8 +92,8 @@ static bool protect(uintptr_t page, size_t length, int protection) {
     return syscall(SYS_mprotect, page, length, protection) == 0;
 }
 
-/* Writes a slot; a RELRO page is writable only meanwhile.  Its protection is read, not deduced from RELRO: another
- * tool may have opened the page for good. */
+/* Writes a slot; a RELRO page is writable only during the write.  The kernel tells the page's protection, not RELRO:
+ * another tool may keep the page writable. */
 static bool write_slot(struct pass *pass, void **slot, void *value) {
     uintptr_t address = (uintptr_t)slot, size = (uintptr_t)sysconf(_SC_PAGESIZE), page = address & -size;
     if (address < pass->mapping.start || address >= pass->mapping.end) {
@@ -125,7 +125,7 @@ static void patch_slot(void **slot, const char *symbol, enum elf_slot_kind kind,
     bool lazy =
         kind == ELF_SLOT_CALL && !defined && (uintptr_t)old >= pass->image->start && (uintptr_t)old < pass->image->end;
     if (old == hook || !(old == chained || lazy)) return;
-    struct patched *entry = find_patched(slot); /* resolved since, or of a module that was closed and reloaded */
+    struct patched *entry = find_patched(slot); /* bound since, or of a reloaded module */
     if (!entry && patched_count == SLOTS_MAX) return;
     if (!write_slot(pass, slot, hook)) return;
     if (!entry) entry = &patched[patched_count++];
@@ -169,11 +169,10 @@ static bool patch_all(const struct elf_image *first, void *context) {
     (void)first;
     struct pass *pass = context;
     size_t kept = 0;
-    /* A thread may come here from its dlopen, long after the dlopen began, while another thread detaches: nobody
-     * would restore its slots. */
+    /* A thread may come here from its dlopen while another thread detaches: nobody would restore the slots. */
     if (pass->hooks != atomic_load(&wanted)) return true;
     elf_each_image(keep_slots, &kept);
-    patched_count = kept; /* the others belong to modules that were unloaded, or were bound anew */
+    patched_count = kept; /* other slots belong to unloaded modules, or are bound anew */
     elf_each_image(patch_image, pass);
     return true;
 }

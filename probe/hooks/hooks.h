@@ -11,8 +11,8 @@
 /* The hook of a symbol in OFFHEAP_HOOKS, NULL for any other. */
 void *hook_of(const char *symbol);
 
-/* Every hook; the last entry has symbol == NULL.  `exact`: variants that skip the countdown, which in a thread may
- * still stand where an earlier, sampled recording left it. */
+/* Every hook; the last entry has symbol == NULL.  `exact`: variants that skip the countdown, since a thread may still
+ * have a countdown from an earlier, sampled recording. */
 const struct got_hook *hooks_to_patch(bool exact);
 
 /* The library was preloaded: its symbols interpose, and GOTs are left alone. */

@@ -1,9 +1,9 @@
 /*
  * The malloc family.  Each hook is a few instructions that decide "surely not sampled" and jump to the real function.
  * All other work is in slow_* and record_*, out of line, so that the fast path needs no stack frame.  exact_* have no
- * countdown to look at.
+ * countdown.
  *
- * The hooks are hidden hook_* functions with exported aliases: inside a library that came by dlopen, a reference to its
+ * The hooks are hidden hook_* functions with exported aliases: inside a library loaded by dlopen, a reference to its
  * own exported `malloc` would bind to libc's.
  */
 #include "hooks/malloc_hooks.h"
@@ -64,11 +64,11 @@ void *exact_calloc(size_t count, size_t size) { return record_calloc(count, size
 
 SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     struct offheap_value kept;
-    /* Before the call: when it has returned, the old address may be another thread's. */
+    /* Before the call: after it the old address may belong to another thread. */
     bool known = old && record_forget(old, &kept);
     void *block = next.realloc(old, size);
     if (block) RECORD(block, size, hook);
-    else if (known && size != 0) record_restore(old, kept); /* failed; realloc(p, 0) has freed */
+    else if (known && size != 0) record_restore(old, kept); /* failed; realloc(p, 0) frees */
     return block;
 }
 
@@ -86,8 +86,7 @@ void *hook_realloc(void *old, size_t size) {
 
 void *exact_realloc(void *old, size_t size) { return reallocate(old, size, OFFHEAP_HOOK_realloc); }
 
-/* Not every allocator behind us has reallocarray (jemalloc has not), so the hook checks the product and calls
- * realloc. */
+/* Not every next allocator has reallocarray (jemalloc does not), so the hook checks the product and calls realloc. */
 void *hook_reallocarray(void *old, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -170,7 +169,7 @@ void hook_free(void *block) {
     slow_free(block);
 }
 
-/* glibc 2.26 dropped cfree, and has no free_sized yet (C23): a program that finds these here uses them as free. */
+/* glibc dropped cfree in 2.26 and has no free_sized yet (C23): a program that finds these here uses them as free. */
 void hook_cfree(void *block) { hook_free(block); }
 void hook_free_sized(void *block, size_t size) {
     (void)size;

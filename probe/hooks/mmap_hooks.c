@@ -1,6 +1,6 @@
 /*
- * The mapping calls.  A mapping counts while it may be touched: PROT_NONE reservations are address space, not memory,
- * and the call that later commits them (MAP_FIXED, as HotSpot does) is seen.
+ * The mapping calls.  A mapping counts while it is accessible: PROT_NONE reservations are address space, not memory.
+ * The hook sees the call that later commits a reservation (MAP_FIXED, as HotSpot does).
  */
 #define _GNU_SOURCE
 #include "hooks/mmap_hooks.h"
@@ -57,14 +57,14 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
     if (!guard_is_recording()) return next.mremap(old, old_length, length, flags, wanted);
 
     struct ranges_taken taken = {.count = 0}, under = {.count = 0};
-    if (old_length) record_unmapping(old, old_length, &taken); /* 0: maps shared pages once more */
+    if (old_length) record_unmapping(old, old_length, &taken); /* 0: maps shared pages a second time */
     if (flags & MREMAP_FIXED) record_unmapping(wanted, length, &under);
     void *start = next.mremap(old, old_length, length, flags, wanted);
     if (start == MAP_FAILED) {
         record_moved(&taken, old, old, old_length);
         record_moved(&under, wanted, wanted, length);
     } else if (length > old_length) {
-        /* Growth is a new decision of the sampler, as in realloc; the age stays.  A reservation stays a reservation. */
+        /* The sampler decides anew about growth, as in realloc; the age stays.  A reservation stays a reservation. */
         if (word_readable((uintptr_t)start))
             slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
     } else {

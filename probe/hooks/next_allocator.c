@@ -55,7 +55,7 @@ struct next next = {
     .dlsym = first_dlsym,
 };
 
-/* For an allocator that lacks one of the rarer functions: answers as libc does when it cannot. */
+/* For an allocator that lacks a rare function: fails as libc fails. */
 static void *refuse_memalign(size_t alignment, size_t size) {
     (void)alignment, (void)size;
     errno = ENOMEM;
@@ -98,7 +98,7 @@ static const struct {
 void *next_of(const char *symbol) {
     for (size_t i = 0; i < sizeof resolved / sizeof *resolved; i++)
         if (strcmp(resolved[i].symbol, symbol) == 0) return *(void **)((char *)&next + resolved[i].offset);
-    /* These bypass `next` (direct system calls), so ask for libc's own. */
+    /* The mapping calls in `next` are direct system calls, so these ask for libc's own. */
     if (strcmp(symbol, "dlopen") && strcmp(symbol, "dlclose") && strcmp(symbol, "dlsym"))
         return elf_next_symbol(&next, symbol);
     return NULL;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Each pointer starts as a function that resolves them all and then does its work: the first call of the process may
- * be any of them. */
+/* Each pointer starts as a function that resolves all pointers and then makes the call: the first call of the process
+ * may be any of them. */
 struct next {
     void *(*malloc)(size_t);
     void *(*calloc)(size_t, size_t);
@@ -32,7 +32,7 @@ extern struct next next __attribute__((visibility("hidden")));
 /* The real function of a malloc or mmap family symbol, NULL for any other. */
 void *next_of(const char *symbol);
 
-/* Fills `next`.  Idempotent; threads that race do the same work. */
+/* Fills `next`.  Idempotent; threads may race, since they store the same values. */
 void next_resolve(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The tests put other files here. */
+/* Tests replace these paths. */
 #ifndef CGROUP_SELF
 #define CGROUP_SELF "/proc/self/cgroup"
 #define CGROUP_ROOT "/sys/fs/cgroup"
@@ -24,11 +24,11 @@ struct pair {
 };
 static const struct pair pairs_v1[] = {{"memory.limit_in_bytes", "memory.usage_in_bytes"},
                                        {"memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"}};
-/* Above memory.high the kernel kills nothing, but slows down everything in the group. */
+/* Above memory.high the kernel kills no process, but slows down the whole group. */
 static const struct pair pairs_v2[] = {{"memory.max", "memory.current"}, {"memory.high", "memory.current"}};
 
 /* Returns the length; 0 when the file cannot be read.  Raw system calls: open() and read() are cancellation points,
- * and malloc(), which comes here when the live table grows, must not be one. */
+ * and malloc(), which calls this when the live table grows, must not be one. */
 static size_t read_file(const char *path, char *text, size_t room) {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0) return 0;
@@ -80,9 +80,9 @@ static uint64_t stat_of(const char *text, const char *name) {
     return 0;
 }
 
-/* Page cache and similar memory that the kernel takes back before it kills: all that was not used for a while, and
- * half of what was, as MemAvailable counts it.  Pages that must be written to a disk first are not at hand.  Files
- * on tmpfs do not count. */
+/* Page cache and similar memory that the kernel reclaims before it kills: all inactive pages, and half of the active
+ * ones, as MemAvailable counts them.  Pages that the kernel must first write to a disk do not count, nor do files on
+ * tmpfs. */
 static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
     const char *text = scratch->stat;
     if (!read_in(scratch->folder, "memory.stat", scratch->stat, sizeof scratch->stat)) return 0;
@@ -109,8 +109,8 @@ static void consider(bool v1, struct cgroup_scratch *scratch, struct cgroup_room
     }
 }
 
-/* The process's group below `root`, and all groups above it.  In a container without a cgroup namespace the path is
- * the host's, and the mount begins at a group on its way: then parts are missing in front. */
+/* Reads the process's group below `root`, and all groups above it.  In a container without a cgroup namespace the path
+ * is the host's, and the mount begins at a group on that path: then the first parts of the path do not exist. */
 static void climb(const char *root, const char *path, bool v1, struct cgroup_scratch *scratch,
                   struct cgroup_room *least) {
     char *folder = scratch->folder;

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 struct cgroup_room {
-    uint64_t limit; /* of the group that has the least left: the process's own, or one above it */
-    uint64_t left;  /* bytes until the kernel kills something in it; page cache that it drops first counts as left */
+    uint64_t limit; /* of the group with the least left: the process's own, or one above it */
+    uint64_t left;  /* bytes until the kernel kills a process there; page cache that it drops first counts as left */
 };
 
-/* False: no group that is visible from here has a limit.  Allocates nothing; reads some ten small files, which takes
- * 50 us or so.  src/offheap/proc/cgroup.py reads the same files from outside. */
+/* False: no visible group has a limit.  Allocates nothing; reads some ten small files in about 50 us.
+ * src/offheap/proc/cgroup.py reads the same files from outside. */
 bool cgroup_read(struct cgroup_room *room);
 
 /* The same with the caller's memory: a thread's stack may be as small as 16 KiB. */

@@ -133,7 +133,7 @@ static int visit_image(struct dl_phdr_info *info, size_t bytes, void *context) {
         .map = {.l_addr = info->dlpi_addr, .l_name = (char *)info->dlpi_name},
         .headers = info->dlpi_phdr,
         .header_count = info->dlpi_phnum,
-        /* Not AT_BASE: that is 0 when the program was started as an argument of ld.so. */
+        /* Not AT_BASE, which is 0 when the program is started as an argument of ld.so. */
         .loader = info->dlpi_addr == _r_debug.r_ldbase,
     };
     for (size_t i = 0; i < image.header_count; i++) {
@@ -170,9 +170,9 @@ struct next {
     const char *name;
     uintptr_t after;
     void *before, *behind; /* found before and behind the image that holds `after` */
-    bool passed;           /* that image was met */
-    bool at_start_up;      /* before the loader: only images of start-up stand there */
-    bool loader;           /* the loader was met */
+    bool passed;           /* the visit has met that image */
+    bool at_start_up;      /* before the loader, where only images of start-up are */
+    bool loader;           /* the visit has met the loader */
 };
 
 static bool look_for_next(const struct elf_image *image, void *context) {
@@ -212,7 +212,7 @@ static void visit_slots(const struct tables *tables, const ElfW(Rela) * relocati
 void elf_each_slot(const struct link_map *image, elf_slot_visitor *visit, void *context) {
     struct tables tables = read_tables(image);
     if (!tables.symbols || !tables.strings) return;
-    /* Relative relocations stand first and name no symbol; libjvm has a hundred thousand. */
+    /* Relative relocations come first and name no symbol; libjvm has a hundred thousand. */
     visit_slots(&tables, tables.relocations + tables.relative_count, tables.relocation_count - tables.relative_count,
                 visit, context);
     visit_slots(&tables, tables.call_relocations, tables.call_relocation_count, visit, context);

@@ -11,10 +11,10 @@
  * skipped), or NULL.  IFUNCs are resolved.  Of `image` only l_addr and l_ld are read. */
 void *elf_symbol(const struct link_map *image, const char *name);
 
-/* The definition of `name` that a call would reach without us, in link-map (search) order:
- * after the image that holds `after` (what dlsym(RTLD_NEXT) finds) when that image was there
- * at start-up; from the head, that image excepted, when it came by dlopen and so is behind
- * every image it could interpose.  Allocates nothing, takes only the loader's recursive list
+/* The definition of `name` that a call reaches without the probe, in link-map (search) order:
+ * after the image that holds `after` (as dlsym(RTLD_NEXT)) if that image is one of start-up;
+ * from the head, without that image, if a dlopen loaded it, since it is then behind every
+ * image it could interpose.  Allocates nothing, takes only the loader's recursive list
  * lock: safe in a constructor, and in the process's first malloc. */
 void *elf_next_symbol(const void *after, const char *name);
 

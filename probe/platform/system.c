@@ -16,8 +16,7 @@ static uint64_t nanoseconds(clockid_t clock) {
 bool system_read(uintptr_t from, void *to, size_t length) {
     struct iovec here = {to, length}, there = {(void *)from, length};
     int saved = errno;
-    /* 0ul, not 0: the last argument goes by the stack, where the upper half of an int would be whatever stood in its
-     * place. */
+    /* 0ul, not 0: the last argument is passed on the stack, where the upper half of an int is undefined. */
     long got = syscall(SYS_process_vm_readv, syscall(SYS_getpid), &here, 1ul, &there, 1ul, 0ul);
     bool refused = got < 0 && errno != EFAULT;
     errno = saved;

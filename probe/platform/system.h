@@ -1,4 +1,4 @@
-/* System calls that must not pass through our own hooks, and the memory the probe keeps for itself. */
+/* System calls that must bypass the hooks, and the probe's own memory. */
 #ifndef OFFHEAP_SYSTEM_H
 #define OFFHEAP_SYSTEM_H
 
@@ -22,16 +22,16 @@ static inline void *system_pages(size_t length) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* Copies memory of this process that may not be there.  False: some of it is not there.  Where the kernel or a
- * seccomp filter refuses the copy, the memory is read directly and must be there.  Keeps errno. */
+/* Copies memory of this process that may be unmapped.  False: a part of it is unmapped.  If the kernel or a seccomp
+ * filter refuses the copy, reads the memory directly, which must then be mapped.  Keeps errno. */
 bool system_read(uintptr_t from, void *to, size_t length);
 
 /* Read from the vdso, 5 ns, steps of 1-4 ms. */
 uint64_t system_coarse_ns(void);
 uint64_t system_monotonic_ns(void);
 uint64_t system_realtime_ns(void);
-/* Sleeps while *word == value, for so many milliseconds at most; and wakes one such sleeper.  Neither is a
- * cancellation point; both set errno. */
+/* Sleeps while *word == value, `milliseconds` at most; and wakes one such sleeper.  Neither is a cancellation point;
+ * both set errno. */
 void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds);
 void system_futex_wake(_Atomic uint32_t *word);
 
