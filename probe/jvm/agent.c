@@ -1,15 +1,15 @@
 /*
  * The agent meets the JVM in one of three ways:
  *
- *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: set-up happens on the JVM's own first thread, the moment
- *   the VM is complete.  A JVM that is created without dlsym (a program linked with libjvm) is met by the agent
- *   thread's poll.
+ *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: the set-up runs on the JVM's own first thread, as soon
+ *   as the VM is complete.  The agent thread polls for a JVM that is created without dlsym (a program linked with
+ *   libjvm).
  *   agentpath   Agent_OnLoad makes the JVMTI environment, VMInit does the set-up.
  *   attach      Agent_OnAttach does the set-up, then starts recording.
  *
- * Set-up: JVMTI events on, jmethodIDs made, AsyncGetCallTrace allowed.  The agent thread attaches itself as a daemon,
- * since it needs a JNIEnv to name methods.  It must make no JVMTI call after VMDeath has returned, so `using_vm` is
- * held around each batch of calls, and VMDeath can wait for it.
+ * The set-up turns JVMTI events on, makes jmethodIDs and allows AsyncGetCallTrace.  The agent thread attaches itself as
+ * a daemon, since it needs a JNIEnv to name methods.  It must make no JVMTI call after VMDeath has returned, so it
+ * holds `using_vm` around each batch of calls, and VMDeath waits for the lock.
  */
 #define _GNU_SOURCE
 #include "jvm/agent.h"
@@ -33,7 +33,7 @@
 
 enum vm_phase {
     VM_NONE,     /* not met yet */
-    VM_STARTING, /* Agent_OnLoad has run: VMInit will come */
+    VM_STARTING, /* Agent_OnLoad has run: VMInit follows */
     VM_LIVE,
     VM_DEAD,
 };
@@ -46,7 +46,7 @@ enum {
 };
 
 static struct {
-    pthread_mutex_t changing; /* held for set-up, start and stop; never while waiting for the thread */
+    pthread_mutex_t changing; /* held for set-up, start and stop; never during a wait for the thread */
     pthread_mutex_t using_vm;
     _Atomic int phase; /* enum vm_phase */
     JavaVM *vm;
@@ -73,7 +73,7 @@ static void set_up(JavaVM *vm, JNIEnv *env) {
     if (atomic_load(&agent.phase) == VM_DEAD) return;
     agent.vm = vm;
     if (!agent.names) agent.names = events_open(vm, &listener) && events_on(env);
-    /* Without the events AsyncGetCallTrace would refuse every time. */
+    /* Without the events AsyncGetCallTrace always refuses. */
     if (agent.names && !agent.walks) {
         jthread thread = NULL;
         jvmti_current_thread(events_jvmti(), &thread);
@@ -111,7 +111,7 @@ void agent_abandon(void) {
 }
 
 void agent_vm_live(JavaVM *vm, JNIEnv *env) {
-    /* java_discover takes the dynamic linker's lock, so it must not run inside ours. */
+    /* java_discover takes the dynamic linker's lock, so it must run outside `changing`. */
     java_discover();
     pthread_mutex_lock(&agent.changing);
     if (guard_is_recording()) set_up(vm, env);
@@ -121,7 +121,7 @@ void agent_vm_live(JavaVM *vm, JNIEnv *env) {
     if (guard_is_recording()) agent_start();
 }
 
-/* The last moment for JVMTI. */
+/* The last time that JVMTI calls are allowed. */
 static void vm_dying(JNIEnv *env) {
     java_end();
     /* The agent thread holds the lock for a batch of method names; HotSpot lets it finish the batch. */
@@ -148,7 +148,7 @@ static JNIEnv *attach(void) {
     return vm_attach_as_daemon(agent.vm, &env, &args) == JNI_OK ? env : NULL;
 }
 
-/* The first work in each recording: tells which JVM this is, and what can be seen of it. */
+/* The first work in each recording: describes the JVM, and what the recording covers of it. */
 static void introduce(JNIEnv *env) {
     pthread_mutex_lock(&agent.changing);
     if (atomic_load(&agent.wanted)) set_up(agent.vm, env);
@@ -173,7 +173,7 @@ static int count_changes(struct dl_phdr_info *info, size_t size, void *changes) 
     return 1;
 }
 
-/* Modules also come in ways that no dlopen hook of ours sees. */
+/* Modules are also loaded in ways that no dlopen hook sees. */
 static void follow_modules(unsigned long long *known) {
     unsigned long long changes = 0;
     dl_iterate_phdr(count_changes, &changes);
@@ -182,7 +182,7 @@ static void follow_modules(unsigned long long *known) {
     atomic_load(&duties)->modules_changed();
 }
 
-/* The end of a recording.  Here and not in agent_stop, because this thread is certainly attached. */
+/* The end of a recording, on the agent thread and not in agent_stop, because this thread is certainly attached. */
 static void leave_vm(JNIEnv *env) {
     java_end();
     name_methods(env);
@@ -204,7 +204,7 @@ static void *run(void *unused) {
     for (;;) {
         uint32_t rung = bell_rung();
         bool dead = atomic_load(&agent.phase) == VM_DEAD;
-        /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until it is wanted. */
+        /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until the agent wants it. */
         if (!atomic_load(&agent.wanted) && !(env && dead)) break;
 
         if (atomic_load(&agent.phase) == VM_NONE) {
@@ -228,8 +228,8 @@ static void *run(void *unused) {
         waited_ms += pause_ms;
         bell_wait(rung, pause_ms);
     }
-    /* agent_stop came before this thread ran.  The set-up of the attach must be undone all the same, or the next
-     * recording would find it done and have no Java frames.  And this recording has no properties yet. */
+    /* If agent_stop came before this thread ran, the set-up of the attach must still be undone: otherwise the next
+     * recording finds it done and has no Java frames.  And this recording has no properties yet. */
     if (!env && atomic_load(&agent.phase) == VM_LIVE) env = attach();
     if (env && atomic_load(&agent.phase) == VM_LIVE && introduced != agent.recording) introduce(env);
     if (env) leave_vm(env);
@@ -254,10 +254,10 @@ static int spawn(void) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* glibc gives our stack to a later thread.  HotSpot's own guard pages, above glibc's, stay inaccessible when a
-     * thread ends (JavaThread::remove_stack_guard_pages), and the next thread takes them over.  Its Java threads
-     * have no guard pages of glibc's, so theirs begin lower: JDK 11 ran into the one page of ours that was left
-     * above.  Without a JVM, which has guard pages of its own, this thread goes only a few frames deep. */
+    /* glibc gives this stack to a later thread.  HotSpot's own guard pages, above glibc's, stay inaccessible when a
+     * thread ends (JavaThread::remove_stack_guard_pages), and the next thread inherits them.  Java threads have no
+     * guard pages of glibc's, so theirs begin lower: JDK 11 hits the one page of this thread that stays inaccessible
+     * above.  Without a JVM, which has its own guard pages, this thread goes only a few frames deep. */
     pthread_attr_setguardsize(&attributes, 0);
     block_signals(&old);
     int error = pthread_create(&thread, &attributes, run, NULL);
@@ -290,7 +290,7 @@ void agent_stop(void) {
     java_end();
     bell_ring();
     uint64_t limit = system_monotonic_ns() + STOP_LIMIT_MS * UINT64_C(1000000);
-    /* A dead VM may have stopped the thread for ever in the middle of a call. */
+    /* A dead VM may have stopped the thread forever in the middle of a call. */
     while (wanted && atomic_load(&agent.running) && atomic_load(&agent.phase) != VM_DEAD &&
            system_monotonic_ns() < limit)
         system_futex_wait(&agent.running, 1, 100);

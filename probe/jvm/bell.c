@@ -11,7 +11,7 @@ static _Atomic uint32_t rings; /* a futex */
 static _Atomic bool asleep;
 
 void bell_ring(void) {
-    /* Sequentially consistent: either this thread sees the agent asleep, or the agent sees that the bell has rung. */
+    /* Sequentially consistent: either this thread sees the agent asleep, or the agent sees the ring. */
     atomic_fetch_add(&rings, 1);
     if (!atomic_load(&asleep)) return;
     int saved = errno;

@@ -15,13 +15,13 @@ static struct {
     uintptr_t low;
     const volatile uintptr_t *high; /* a heap grows */
     const volatile uint8_t *segments;
-    const volatile uintptr_t *segments_high; /* and these after it, if there is memory */
+    const volatile uintptr_t *segments_high; /* its segment map grows after it, if there is memory */
     unsigned segment_log2;
 } heaps[HEAPS];
 static int heap_count;
-static uintptr_t code_offset; /* in a block, an nmethod's code lies behind all fields that are read here */
-static uintptr_t stub_offset; /* and a stub's code behind those of a CodeBlob */
-/* CodeBlob's name tells nmethods from all other code.  There are two literals of it. */
+static uintptr_t code_offset; /* in a block, an nmethod's code lies behind all fields that this file reads */
+static uintptr_t stub_offset; /* a stub's code lies behind the fields of a CodeBlob */
+/* CodeBlob's name tells nmethods from all other code.  HotSpot has two literals. */
 static _Atomic uintptr_t nmethod_names[2];
 
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
@@ -61,8 +61,8 @@ bool code_cache_find(const struct vm_code_layout *known) {
     return heap_count > 0;
 }
 
-/* A block is marked as used before it is filled in: until then any word may stand in the place of its name.  Nobody
- * reads that place any more when both names are known. */
+/* HotSpot marks a block as used before it fills the block in: before that its name may be any word.  Nobody follows
+ * unknown names any more once both names are known. */
 static __attribute__((noinline)) bool is_nmethod_name(uintptr_t name) {
     static const char names[2][16] = {"nmethod", "native nmethod"};
     char text[16];
@@ -86,7 +86,7 @@ struct code code_at(uintptr_t pc) {
     for (int i = 0; i < heap_count; i++) {
         uintptr_t low = heaps[i].low;
         if (pc < low || pc >= *heaps[i].high) continue;
-        /* A segment's byte says how far back its block begins, or a part of the way. */
+        /* The byte of a segment is the distance to the start of its block, or a part of that distance. */
         uintptr_t segment = (pc - low) >> heaps[i].segment_log2;
         if (segment >= *heaps[i].segments_high - (uintptr_t)heaps[i].segments) break;
         uint8_t back = heaps[i].segments[segment];
@@ -96,8 +96,8 @@ struct code code_at(uintptr_t pc) {
             segment -= back;
         }
         uintptr_t block = low + (segment << heaps[i].segment_log2);
-        /* Bytes that change meanwhile, or a pc in no code, may lead to something that is no block, and whose end may
-         * be anywhere. */
+        /* Bytes that change at the same time, or a pc in no code, may lead to an address that is no block and has no
+         * known end. */
         if (pc - block < stub_offset || !*(const volatile uint8_t *)(block + layout->block_used)) break;
         uintptr_t blob = block + layout->block_bytes;
         if (pc - block >= code_offset && is_nmethod(blob))

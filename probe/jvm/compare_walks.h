@@ -1,5 +1,5 @@
-/* For a build of benchmarks/accuracy/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own walk at
- * the same place.  tests/compare_walks.c is a part of that build. */
+/* For a build of benchmarks/accuracy/java_frames.py, which compares and times AsyncGetCallTrace and the probe's own
+ * walk at the same place.  tests/compare_walks.c is a part of that build. */
 #ifndef OFFHEAP_COMPARE_WALKS_H
 #define OFFHEAP_COMPARE_WALKS_H
 
@@ -11,9 +11,9 @@ enum compared {
     COMPARED_ASYNC, /* AsyncGetCallTrace has frames */
     COMPARED_OWN,   /* the own walk has the whole stack */
     COMPARED_BOTH,
-    COMPARED_SAME,      /* of both: the same methods and bytecodes */
-    COMPARED_CORRECTED, /* of both: the same once the innermost frame is put right */
-    COMPARED_CUT,       /* of both: AsyncGetCallTrace's end early, and are the same up to there */
+    COMPARED_SAME,      /* both: the same methods and bytecodes */
+    COMPARED_CORRECTED, /* both: the same after the correction of the innermost frame */
+    COMPARED_CUT,       /* both: AsyncGetCallTrace's frames end early, and are the same up to there */
     COMPARED_ASYNC_NS,
     COMPARED_OWN_NS,
     COMPARED_COUNT

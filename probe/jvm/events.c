@@ -10,15 +10,14 @@ static JavaVM *jvm;
 static jvmtiEnv *jvmti;
 static const struct vm_listener *told;
 
-/* What HotSpot allocates here is not recorded, since it is our doing.  When a class loader is unloaded, HotSpot
- * keeps the table of its ids for good (ClassLoaderData::~ClassLoaderData), which would pass for a leak of the
- * program's. */
+/* HotSpot's allocations here are not recorded, since the probe causes them.  HotSpot never frees the table of ids of an
+ * unloaded class loader (ClassLoaderData::~ClassLoaderData), which would look like a leak of the program. */
 static void make_method_ids(jvmtiEnv *env, jclass class) {
     jint count;
     jmethodID *methods;
     uint8_t before = self.inside;
     self.inside = THREAD_OWN_DOING;
-    /* An error is no loss: an array, or a class that is not prepared yet and will have its event. */
+    /* An error is no loss: the class is an array, or not prepared yet, and then its event follows. */
     if (jvmti_class_methods(env, class, &count, &methods) == JNI_OK) jvmti_deallocate(env, methods);
     self.inside = before;
 }
@@ -42,13 +41,13 @@ static void rename_current_thread(jvmtiEnv *env) {
     }
 }
 
-/* Posted on the thread itself.  Without can_support_virtual_threads only platform threads post it. */
+/* The new thread itself posts the event.  Without can_support_virtual_threads only platform threads do. */
 static void on_thread_start(jvmtiEnv *env, JNIEnv *jni, jthread thread) {
     (void)jni, (void)thread;
     rename_current_thread(env);
 }
 
-/* AsyncGetCallTrace refuses (-1) unless somebody asks for this event. */
+/* AsyncGetCallTrace refuses (-1) unless an agent enables this event. */
 static void on_class_load(jvmtiEnv *env, JNIEnv *jni, jthread thread, jclass class) {
     (void)env, (void)jni, (void)thread, (void)class;
 }
@@ -94,12 +93,12 @@ enum {
     MOST_LOCAL_REFERENCES = 65536, /* HotSpot refuses more (MaxJNILocalCapacity) */
 };
 
-/* Call after the events are on: a class that is loaded in between is met twice rather than never. */
+/* Call after the events are on: a class loaded in between is then handled twice instead of never. */
 static void make_all_method_ids(JNIEnv *env) {
     jint count;
     jclass *classes;
-    /* JVMTI makes a local reference for each class, and -Xcheck:jni of JDK 11 and 17 complains on stdout of more
-     * than were asked for.  A request for many costs nothing: HotSpot only notes the number. */
+    /* JVMTI makes a local reference for each class, and -Xcheck:jni of JDK 11 and 17 complains on stdout about more
+     * than requested.  A request for many costs nothing: HotSpot only notes the number. */
     bool framed = jni_push_local_frame(env, MOST_LOCAL_REFERENCES) == JNI_OK;
     if (!framed) jni_exception_clear(env);
     if (jvmti_loaded_classes(jvmti, &count, &classes) == JNI_OK) {

@@ -21,10 +21,10 @@
 
 enum { DEPTH = 256 }; /* 4 KiB of the calling thread's stack */
 
-/* As struct call_frame: HotSpot's prims/forte.cpp. */
+/* Follows HotSpot's prims/forte.cpp, as struct call_frame. */
 struct call_trace {
     JNIEnv *env;
-    jint count; /* number of frames, or why there are none */
+    jint count; /* number of frames, or the reason for none */
     struct call_frame *frames;
 };
 enum { COLLECTING_GARBAGE = -2, NOT_WALKABLE = -4 };
@@ -60,8 +60,8 @@ bool java_discover(void) {
     if (__atomic_load_n(&java.created_vms, __ATOMIC_ACQUIRE)) return true;
     dl_iterate_phdr(find_image, NULL);
     if (!java.image) return false;
-    /* An image is in the map before it is relocated, and calling into it would crash.  The thread
-     * that loads it holds the dynamic linker's load lock until it is ready; dladdr takes that lock. */
+    /* An image is in the map before it is relocated, when a call into it crashes.  The thread that loads
+     * the image holds the dynamic linker's load lock until the image is ready; dladdr takes that lock. */
     Dl_info unused;
     dladdr(java.image->l_ld, &unused);
     java.walk = (walk_function *)elf_symbol(java.image, "AsyncGetCallTrace");
@@ -149,13 +149,13 @@ struct anchor {
 static void set_anchor(const struct anchor *anchor, uintptr_t sp, uintptr_t pc, uintptr_t fp) {
     *anchor->fp = fp;
     *anchor->pc = pc;
-    /* Last: a sp that is not 0 is what makes an anchor valid. */
+    /* Last: a non-zero sp makes an anchor valid. */
     atomic_signal_fence(memory_order_seq_cst);
     *(volatile uintptr_t *)anchor->sp = sp;
 }
 
-/* Opens the anchor of a thread that is inside the VM, and of no other: a safepoint or a handshake waits until the
- * thread has left that state, so nobody else reads what we write meanwhile. */
+/* Opens the anchor only of a thread that is inside the VM: a safepoint or a handshake waits until the thread leaves
+ * that state, so nobody else reads the changed anchor. */
 static bool open_anchor(JNIEnv *env, struct anchor *anchor) {
     if (!java.env_in_thread) return false;
     char *thread = (char *)env - java.env_in_thread;
@@ -174,20 +174,20 @@ static void restore_anchor(const struct anchor *anchor) {
 }
 
 /* AsyncGetCallTrace refuses (-3) an anchor that is not complete.  There are two kinds:
- *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc left 0; HotSpot fills in sp[-1], the
- *     return address, when it needs it (JavaFrameAnchor::make_walkable), and so do we;
- *   - while the VM is about to call Java (JavaCallWrapper), the anchor is empty.  The unwound registers are the ones
- *     it would hold: the VM was called from `at`. */
+ *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc 0; HotSpot fills in sp[-1], the return
+ *     address, on demand (JavaFrameAnchor::make_walkable), and so does this;
+ *   - while the VM is about to call Java (JavaCallWrapper), the anchor is empty.  The unwound registers are its
+ *     values: `at` is the caller of the VM. */
 static void complete_anchor(const struct anchor *anchor, const struct unwind_registers *at) {
     if (!anchor->old_sp) set_anchor(anchor, at->sp, at->pc, at->fp);
     else if (!anchor->old_pc) *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
 }
 
-/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler, all of which are marked
- * "frame never safe" (Runtime1::generate_blob_for).  These stubs keep a frame pointer: step out to
+/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler: all are marked "frame
+ * never safe" (Runtime1::generate_blob_for).  These stubs keep a frame pointer: this steps out to
  * the compiled method that called the stub.  False if there is no such frame. */
 static bool leave_stub(const struct anchor *anchor) {
-    enum { STUB_FRAME_LIMIT = 16 << 10 }; /* it saves every register, AVX-512 ones too */
+    enum { STUB_FRAME_LIMIT = 16 << 10 }; /* the stub saves every register, also those of AVX-512 */
     uintptr_t sp = *anchor->sp, fp = *anchor->fp, high;
     if (fp <= sp || fp - sp > STUB_FRAME_LIMIT || fp % sizeof(uintptr_t)) return false;
     const uintptr_t *frame = (const uintptr_t *)fp;
@@ -196,10 +196,9 @@ static bool leave_stub(const struct anchor *anchor) {
     return true;
 }
 
-/* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code run on meanwhile.  They
- * could not return to Java before the collection has ended, so a short wait costs nothing of what they could still
- * do there; a long collection costs the frames.  Never wait inside the VM (or where that cannot be told): there a
- * safepoint would wait for us. */
+/* AsyncGetCallTrace refuses (-2) while the VM collects garbage, and threads in native code keep running.  They cannot
+ * return to Java before the collection ends, so a short wait costs them little; a long collection costs the frames.
+ * Never wait inside the VM (or where that is unknown): a safepoint would wait for this thread. */
 static bool wait_for_collector(int round) {
     enum { ROUNDS = 100 };
     if (round >= ROUNDS || !java.env_in_thread) return false;
@@ -224,7 +223,7 @@ static jint ask(struct call_frame *calls, jint room, void *context) {
 }
 #endif
 
-/* Out of line, and only for threads of the VM, which have large stacks: this takes 5 KiB of them. */
+/* Out of line, and only for threads of the VM, whose stacks are large: takes 5 KiB of stack. */
 static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwind_registers *at, uint64_t *frames,
                                                   size_t max, bool *joined, struct unwind_trace *words,
                                                   struct java_trace *trace) {
@@ -264,7 +263,7 @@ static __attribute__((noinline)) size_t walk_java(JNIEnv *env, const struct unwi
     if (why > 0 && (!words || trace->cut)) {
         jint found = java_stack(at, calls, depth, &whole);
         if (found > call.count) call.count = found;
-        else whole = true; /* the frames that both found are the same */
+        else whole = true; /* both found the same frames */
         if (words) {
             words->count = native;
             trace->complete = whole && call.count < depth && java_walk(at, calls, call.count, words, trace);

@@ -14,11 +14,11 @@
  * needs; cheap once found.  True when there is one, started or not.  No hook calls this. */
 bool java_discover(void);
 
-/* The VM that JNI_GetCreatedJavaVMs answers, or NULL.  Before JDK 22 the VM may still be in creation, and must not
- * be touched yet. */
+/* The VM that JNI_GetCreatedJavaVMs returns, or NULL.  Before JDK 22 the VM may still be in creation: do not touch it
+ * then. */
 JavaVM *java_created_vm(void);
 
-/* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, show where a JavaThread lies.
+/* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, show the address of a JavaThread.
  * False when this JVM has no AsyncGetCallTrace. */
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread);
 void java_end(void);
@@ -29,7 +29,7 @@ bool java_thread(void);
 /* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`:
  * the first frame outward that no module covers.  Returns how many were written, 0 when this is
  * no Java thread.  `joined`: they are Java frames.  No allocation, no lock.
- * `words`, of the native walk to `at`, and `trace` receive what they depend on; both may be NULL. */
+ * `words`, of the native walk to `at`, and `trace` receive what the frames depend on; both may be NULL. */
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
                    struct unwind_trace *words, struct java_trace *trace);
 

@@ -40,7 +40,7 @@ static bool step_out(struct place *place, uintptr_t blob) {
     return true;
 }
 
-/* Steps out of stubs to the nmethod that called them.  0: the caller is no nmethod. */
+/* Steps out of stubs to the nmethod that calls them.  0: the caller is no nmethod. */
 static uintptr_t nmethod_of(struct place *place) {
     for (int stubs = 0; stubs <= STUBS && !java_interprets(place->pc); stubs++) {
         struct code code = code_at(place->pc);
@@ -50,7 +50,7 @@ static uintptr_t nmethod_of(struct place *place) {
     return 0;
 }
 
-/* The pc in the frame's own code, also where a return there deoptimizes the frame. */
+/* The pc in the frame's own code, also if a return deoptimizes the frame. */
 static bool true_pc(const struct place *place, uintptr_t nmethod, uintptr_t *pc) {
     *pc = place->pc;
     uintptr_t at;
@@ -58,8 +58,7 @@ static bool true_pc(const struct place *place, uintptr_t nmethod, uintptr_t *pc)
     return scopes_orig_pc_at(nmethod, place->sp, &at) && read_word(place, at, pc) && code_at(*pc).blob == nmethod;
 }
 
-/* The Method of an nmethod that is on the stack, or of one that is inlined there: the class of neither can be
- * unloaded. */
+/* `method` is that of an nmethod on the stack, or a method inlined there: the VM cannot unload the class of either. */
 static struct call_frame call_of(uintptr_t method, jint bci) {
     return (struct call_frame){bci, (jmethodID)(uintptr_t)java_method_id(method)};
 }
@@ -105,7 +104,7 @@ static bool leave_interpreted(struct place *place, struct call_frame *call) {
         !read_word(place, fp + BCP_SLOT * WORD, &bcp) || !read_word(place, fp + SENDER_SP_SLOT * WORD, &sp) ||
         !read_word(place, fp + WORD, &pc) || !read_word(place, fp, &sender_fp) || sp <= fp || sp > place->high)
         return false;
-    /* Where the native walk ended at a wrong word, this is any word: the kernel's copies are read. */
+    /* If the native walk ended at a wrong word, `method` is any word: this reads the kernel's copies. */
     uint64_t id = method_id_read(layout, method);
     if (!id || !bci_of(method, bcp, &bci)) return false;
     *call = (struct call_frame){bci, (jmethodID)(uintptr_t)id};
@@ -115,7 +114,7 @@ static bool leave_interpreted(struct place *place, struct call_frame *call) {
     return true;
 }
 
-/* The frame where native code called Java: JavaCallWrapper keeps the anchor of the Java frames farther out. */
+/* Leaves the frame where native code called Java: JavaCallWrapper keeps the anchor of the outer Java frames. */
 static bool leave_entry(struct place *place, bool *end) {
     uintptr_t wrapper, sp, pc, fp;
     if (place->fp <= place->sp ||
@@ -175,7 +174,7 @@ enum java_first java_stack_correct(const struct unwind_registers *at, struct cal
     int right = scopes_at(nmethod, pc, SCOPE_EXACT, exact);
     if (are(exact, right, calls, *count)) return JAVA_FIRST_RIGHT;
     int wrong = scopes_at(nmethod, pc, SCOPE_AFTER, after);
-    if (!are(after, wrong, calls, *count)) return JAVA_FIRST_RIGHT; /* another frame than the one in question */
+    if (!are(after, wrong, calls, *count)) return JAVA_FIRST_RIGHT; /* an unknown difference */
     jint rest = *count - wrong, put = right ? right : 1;
     if (put + rest > room) rest = room > put ? room - put : 0;
     memmove(calls + put, calls + wrong, (size_t)rest * sizeof *calls);

@@ -1,10 +1,9 @@
 /*
- * Java frames by the VM's own tables, where AsyncGetCallTrace errs:
- *   - it finds no Java frame behind a stub that allocates (-4), behind an event of JVMTI, and while garbage is
- *     collected (-2);
- *   - where the innermost Java frame is compiled and called a stub, it takes the debug record behind the call
- *     (scopes.h).
- * A hook runs on the thread itself, at a call: each frame's pc is a return address, and has a record of its own.
+ * Java frames by the VM's own tables, where AsyncGetCallTrace fails:
+ *   - it finds no Java frame behind a stub that allocates (-4), behind an event of JVMTI, and during a garbage
+ *     collection (-2);
+ *   - if the innermost Java frame is compiled and called a stub, it uses the debug record behind the call (scopes.h).
+ * A hook runs on the thread itself, at a call: each frame's pc is a return address, and has its own record.
  */
 #ifndef OFFHEAP_JAVA_STACK_H
 #define OFFHEAP_JAVA_STACK_H
@@ -14,11 +13,11 @@
 #include "jvm/java_walk.h"
 #include "unwind/unwind.h"
 
-/* Call for a VM that is complete, after java_walk_begin.  Without this call no frame is found and none corrected. */
+/* Call for a complete VM, after java_walk_begin.  Without this call the next two find and correct nothing. */
 void java_stack_begin(const struct vm_code_layout *layout);
 
-/* Frames outward from `at`, at most `room`.  `whole`: they reach the thread's first frame.  0: the words there are
- * not understood. */
+/* Frames outward from `at`, at most `room`.  `whole`: they reach the thread's first frame.  0: the words there make no
+ * sense. */
 jint java_stack(const struct unwind_registers *at, struct call_frame *calls, jint room, bool *whole);
 
 enum java_first {

@@ -13,8 +13,8 @@ enum { WORD = sizeof(uintptr_t) };
 static const struct vm_code_layout *layout; /* NULL: not known */
 static uintptr_t interpreter_low, interpreter_high;
 
-/* HotSpot's frame_x86.hpp: where an interpreted frame keeps these, in words from fp.  No table exports them, so both
- * are compared with AsyncGetCallTrace's result before they are relied on. */
+/* Slots of an interpreted frame in words from fp, by HotSpot's frame_x86.hpp.  No table exports them, so the walk
+ * compares both words with AsyncGetCallTrace's result before it relies on them. */
 enum { METHOD_SLOT = -3, BCP_SLOT = -8 };
 
 bool java_walk_begin(const struct vm_code_layout *known) {
@@ -32,8 +32,8 @@ static bool follow(uintptr_t *address, size_t offset) {
     return *address != 0;
 }
 
-/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that is certainly there: the VM's own data
- * is trusted. */
+/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that certainly exists: this trusts the VM's
+ * data. */
 static uint64_t method_id(uintptr_t method) {
     uintptr_t constants = method;
     if (!follow(&constants, layout->method_const)) return 0;
@@ -46,8 +46,7 @@ static uint64_t method_id(uintptr_t method) {
     return ((const uintptr_t *)ids)[number + 1];
 }
 
-/* Methods that were once read by copies, with their ids: one way, for any number of threads, like the rules of
- * unwind.c. */
+/* Methods once read by copies, with their ids: direct-mapped, for any number of threads, like the rules of unwind.c. */
 enum { SEEN_BITS = 12, OTHERS_A_COPY = 64 };
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 static struct {
@@ -74,8 +73,8 @@ struct walk {
     struct unwind_trace *words;
     struct java_trace *trace;
     uintptr_t pc, sp, fp, low, high;
-    bool stub;                /* the frame that the walk left last is a stub's */
-    const uintptr_t *fp_from; /* where fp was read, if no step depended on it yet; NULL: that is written down */
+    bool stub;                /* the walk has just left the frame of a stub */
+    const uintptr_t *fp_from; /* where the walk read fp, if no step depends on it yet; NULL: written down */
     const struct call_frame *calls, *call, *calls_end; /* call: the next one outward */
 };
 
@@ -98,8 +97,8 @@ static bool write_check(struct java_check *checks, uint32_t *count, uint32_t roo
     return true;
 }
 
-/* The id must be that of the next call found.  In a compiled frame inlined methods may come before it, but not in
- * the innermost frame if it called native code itself, without a stub.  NULL: it is another. */
+/* The call with this id, which must be the next one.  In a compiled frame inlined methods may come before it, but not
+ * in the innermost frame if that calls native code itself, without a stub.  NULL: the next call is another. */
 static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bool inlined) {
     inlined = inlined && (walk->call != walk->calls || walk->stub);
     for (const struct call_frame *call = walk->call; id && call < walk->calls_end; call++) {
@@ -109,18 +108,18 @@ static const struct call_frame *call_of(const struct walk *walk, uint64_t id, bo
     return NULL;
 }
 
-/* Goes on to the frame's call.  The native walk may have ended at a wrong word, since rules can be wrong, and stacks
- * are full of the remains of earlier frames.  Then `method` is any word, or belongs to a class that is gone.  So the
- * kernel's copies are read, which takes 4 microseconds, unless such copies have shown before that the Method has the
- * id of a call that AsyncGetCallTrace has just found: the method with that id is running, and no other method ever
- * gets the id. */
+/* Advances to the frame's call.  The native walk may have ended at a wrong word, since rules can be wrong, and stacks
+ * are full of remains of earlier frames.  Then `method` is any word, or belongs to an unloaded class.  So this reads
+ * the kernel's copies, which takes 4 microseconds, unless earlier copies have shown that the Method has the id of a
+ * call that AsyncGetCallTrace has just found: the method with that id is running, and no other method ever gets the
+ * id. */
 static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_t *id) {
     static _Atomic uint32_t others;
     walk->trace->cut = walk->call == walk->calls_end;
     if (walk->trace->cut) return false;
     uint64_t before = seen_id(method);
     const struct call_frame *call = call_of(walk, before, inlined);
-    /* Another Method may be in its place now.  Usually it is the same one, in a stack that is never understood. */
+    /* Another Method may be in its place now.  Usually it is the same one, in a stack that no walk understands. */
     if (before && !call && atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) % OTHERS_A_COPY) return false;
     *id = call ? method_id(method) : method_id_read(layout, method);
     if (*id != before) {
@@ -173,7 +172,7 @@ static bool leave_compiled(struct walk *walk) {
            go_out(walk, pc, sp, sp - 2 * WORD);
 }
 
-/* The frame where native code called Java: its JavaCallWrapper keeps the anchor of the Java frames farther out. */
+/* Leaves the frame where native code called Java: its JavaCallWrapper keeps the anchor of the outer Java frames. */
 static bool leave_entry(struct walk *walk, bool *end) {
     uintptr_t wrapper, sp, pc, fp;
     if (!rely_on_fp(walk) || !read_word(walk, walk->fp + (uintptr_t)(intptr_t)layout->wrapper_slot * WORD, &wrapper) ||
@@ -215,7 +214,7 @@ bool java_walk(const struct unwind_registers *at, const struct call_frame *calls
                                                          : leave_compiled(&walk);
         if (!left) return false;
     }
-    /* The outermost method is never an inlined one. */
+    /* The outermost method is never inlined. */
     if (walk.call == calls || (walk.call != walk.calls_end && walk.call[-1].method != calls[count - 1].method))
         return false;
     return words->count <= words->room;
@@ -225,8 +224,8 @@ bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const 
                      uint32_t method_count) {
     for (uint32_t i = 0; i < code_count; i++)
         if (code_at(codes[i].what).id != codes[i].id) return false;
-    /* Last: a Method is certainly there when all frames are known to be there.  It is read in place, which makes a
-     * memo cheap; copies would cost a dozen system calls for each. */
+    /* Last: if all frames are known to be there, so are their Methods.  Reading them in place keeps a memo cheap;
+     * copies take a dozen system calls for each. */
     for (uint32_t i = 0; i < method_count; i++)
         if (method_id(methods[i].what) != methods[i].id) return false;
     return true;

@@ -49,9 +49,9 @@ static bool has_periodic_thread(void) {
     return found;
 }
 
-/* Before JDK 22 (JDK-8308341) JNI_GetCreatedJavaVMs also answers a VM that is still in creation, and an attach to
- * that VM crashes it.  A VM without periodic work (-XX:-UsePerfData) never starts the thread looked for, so after a
- * grace period JNI's word counts. */
+/* Before JDK 22 (JDK-8308341) JNI_GetCreatedJavaVMs also returns a VM that is still in creation, and an attach to
+ * that VM crashes it.  A VM without periodic work (-XX:-UsePerfData) never starts the periodic thread, so after a grace
+ * period the probe trusts JNI. */
 JavaVM *jvm_start_poll(int waited_ms) {
     enum { GRACE_MS = 10000 };
     JavaVM *vm = java_created_vm();

@@ -98,7 +98,7 @@ enum jvmti_event {
     JVMTI_CLASS_PREPARE = 56,
 };
 
-/* Callbacks stand in the order of the event numbers, from 50. */
+/* Callbacks are in the order of the event numbers, from 50. */
 typedef struct {
     void (*vm_init)(jvmtiEnv *, JNIEnv *, jthread);
     void (*vm_death)(jvmtiEnv *, JNIEnv *);
@@ -127,7 +127,7 @@ typedef struct {
 } jvmtiLineNumberEntry;
 
 static inline jint jvmti_set_event(jvmtiEnv *env, jint mode, enum jvmti_event event) {
-    /* Variadic in the specification ("..." is for future expansion), so it must be called as such. */
+    /* Variadic in the specification ("..." is for future expansion), so the call must be variadic. */
     return TABLE_ENTRY(env, 1, jint (*)(jvmtiEnv *, jint, jint, jthread, ...))(env, mode, (jint)event, NULL);
 }
 static inline jint jvmti_thread_info(jvmtiEnv *env, jthread thread, jvmtiThreadInfo *info) {

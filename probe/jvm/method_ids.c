@@ -6,10 +6,10 @@
 
 enum { WORD = sizeof(uintptr_t) };
 
-static const struct vm_code_layout *layout; /* NULL: ids cannot be looked into */
+static const struct vm_code_layout *layout; /* NULL: ids cannot be checked */
 
-/* Replaces an address by the address that it points at.  The kernel is asked and then copies: where seccomp forbids
- * the copy, system_read reads in place; and a page that another thread unmaps in between must not be read in place. */
+/* Replaces an address by the address that it points at.  Asks the kernel, then lets it copy: if seccomp forbids the
+ * copy, system_read reads in place; and nothing may read a page in place that another thread unmaps in between. */
 static bool follow(uintptr_t *address, size_t offset) {
     uintptr_t field = *address + offset;
     return field % WORD == 0 && word_readable(field) && system_read(field, address, WORD) && *address;
@@ -38,7 +38,7 @@ void method_ids_begin(const struct vm_code_layout *known, jmethodID method) {
     layout = returns(known, (uintptr_t)method) ? known : NULL;
 }
 
-/* Twice, since a class's ids move when there are more of them. */
+/* Tries twice, since the ids of a class move when it gets more of them. */
 bool method_id_sound(jmethodID id) {
     return !layout || returns(layout, (uintptr_t)id) || returns(layout, (uintptr_t)id);
 }

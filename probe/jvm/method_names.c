@@ -12,7 +12,7 @@
 #include "store/live_file.h"
 #include "store/strings.h"
 
-enum { FARTHEST = 64 }; /* slots looked at before the table counts as full */
+enum { FARTHEST = 64 }; /* slots to try before the table counts as full */
 
 /* Slots without a name, newest first, linked through offheap_method.reserved; 0 ends the list.  Hooks push one, the
  * agent thread takes all: neither waits, and there is no ABA problem. */
@@ -24,7 +24,7 @@ static void push(struct offheap_method *row, uint32_t slot) {
     uint32_t next = atomic_load_explicit(&unnamed, memory_order_relaxed);
     do row->reserved = next;
     while (!atomic_compare_exchange_weak_explicit(&unnamed, &next, slot, memory_order_release, memory_order_relaxed));
-    if (next == 0) bell_ring(); /* otherwise the thread that pushed the first has rung */
+    if (next == 0) bell_ring(); /* otherwise the thread that pushed the first slot rings */
 }
 
 uint32_t method_slot(jmethodID method) {
@@ -75,7 +75,7 @@ struct names {
     jint line_count;
 };
 
-/* The local reference to the class keeps it from being unloaded between these calls. */
+/* The local reference to the class prevents its unloading between these calls. */
 static bool ask(jvmtiEnv *jvmti, JNIEnv *env, jmethodID method, struct names *names) {
     jclass class = NULL;
     if (jvmti_method_class(jvmti, method, &class) != JNI_OK || !class) return false;
@@ -115,7 +115,7 @@ void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
     /* Inside the probe, so that JVMTI's own allocations are not samples and the live file stays mapped. */
     if (!guard_enter_to_describe()) return;
-    self.inside = THREAD_OWN_DOING; /* JVMTI allocates the names, and we free them */
+    self.inside = THREAD_OWN_DOING; /* JVMTI allocates the names, and the probe frees them */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);
     for (uint32_t slot = atomic_exchange_explicit(&unnamed, 0, memory_order_acquire), next; slot; slot = next) {
         next = rows[slot].reserved;

@@ -10,12 +10,12 @@
 /* Forgets the methods that wait for a name, for a new live file. */
 void methods_start(void);
 
-/* The slot of a method in METHODS; wakes the agent thread when the method is new.  Slot 0 stands for a method that
- * is not known: a null id, or a full table (both counted).  Signal-safe. */
+/* The slot of a method in METHODS; wakes the agent thread when the method is new.  Slot 0 is an unknown method: a null
+ * id, or a full table (both counted).  Signal-safe. */
 uint32_t method_slot(jmethodID id);
 
-/* Names the methods seen since the last call.  The class of a method may be unloaded at any time and takes the names
- * with it, so this is called at once after bell_ring. */
+/* Names the methods seen since the last call.  The VM may unload the class of a method at any time, and the names with
+ * it, so call this immediately after a bell_ring. */
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env);
 
 #endif

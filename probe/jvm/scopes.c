@@ -67,7 +67,7 @@ int scopes_at(uintptr_t nmethod, uintptr_t pc, enum scope_record record, struct 
     if (!desc || (record == SCOPE_EXACT && int_at(desc + layout->desc_pc) != offset)) return 0;
     int count = 0;
     for (uint32_t scope = (uint32_t)int_at(desc + layout->desc_scope), before = UINT32_MAX; scope; count++) {
-        /* A caller's scope is written before the scopes that it calls. */
+        /* HotSpot writes the scope of a caller before the scopes that it calls. */
         if (count == SCOPES || scope >= before) return 0;
         before = scope;
         const uint8_t *at = (const uint8_t *)(records.data + scope);

@@ -1,5 +1,5 @@
-/* Where HotSpot keeps a Java thread's last Java frame.  libjvm's own tables (gHotSpotVMStructs, made for the
- * serviceability agent) tell it: no offset is guessed. */
+/* Where HotSpot keeps a Java thread's last Java frame, by libjvm's own tables (gHotSpotVMStructs, for the
+ * serviceability agent): no offset is guessed. */
 #ifndef OFFHEAP_VM_LAYOUT_H
 #define OFFHEAP_VM_LAYOUT_H
 
@@ -17,7 +17,7 @@ struct vm_layout {
 /* HotSpot's globalDefinitions.hpp; unchanged from 8 to 25. */
 enum { THREAD_IN_NATIVE = 4, THREAD_IN_VM = 6, THREAD_IN_JAVA = 8 };
 
-/* What java_walk.c needs besides: code heaps, the frames in them, and the way from a Method to its jmethodID.
+/* What java_walk.c needs in addition: code heaps, their frames, and the way from a Method to its jmethodID.
  * Static fields are addresses, all others byte offsets. */
 struct vm_code_layout {
     const uintptr_t *heaps, *interpreter, *call_stub_return;
@@ -28,7 +28,7 @@ struct vm_code_layout {
     size_t queue_buffer, queue_limit;                     /* StubQueue */
     size_t blob_name, blob_frame_size;                    /* CodeBlob; an nmethod begins with one */
     size_t nmethod_method, nmethod_compile_id, nmethod_state;
-    size_t deopt_handlers[2];                  /* where frames that are to be deoptimized return to */
+    size_t deopt_handlers[2];                  /* return addresses of frames to deoptimize */
     bool deopt_handler_offset;                 /* ints, from the start of the nmethod; else addresses */
     size_t wrapper_sp, wrapper_pc, wrapper_fp; /* JavaCallWrapper's anchor */
     size_t method_const, const_bytes, const_pool, const_number, const_code_size, pool_class,
@@ -36,23 +36,23 @@ struct vm_code_layout {
     int wrapper_slot, sender_sp_slot; /* words from a frame's fp */
 };
 
-/* What scopes.c needs besides: the debug records of an nmethod. */
+/* What scopes.c needs in addition: the debug records of an nmethod. */
 struct vm_scope_layout {
     bool code_offset; /* code_begin is an int, from the start of the blob; else an address */
     size_t code_begin;
-    bool apart; /* JDK 23: records are in memory of their own at `records`; else in the nmethod */
+    bool apart; /* JDK 23: records are in separate memory at `records`; else in the nmethod */
     size_t records;
     size_t pcs, pcs_end;  /* ints, from the start of the nmethod or of its records */
     size_t data;          /* apart: as pcs; otherwise an address */
     bool metadata_offset; /* an int, from the start of the nmethod; else behind the relocations in mutable data */
     size_t metadata, relocations;
-    size_t orig_pc;                         /* an int, from a frame's sp: where the pc of a deoptimized frame is kept */
+    size_t orig_pc;                         /* an int: offset of a deoptimized frame's pc from its sp */
     size_t desc_bytes, desc_pc, desc_scope; /* PcDesc */
-    int first_bci;                          /* what a bci is counted from */
-    bool no_zero_bytes;                     /* JDK 20: numbers are written without zero bytes */
+    int first_bci;                          /* the least bci; numbers count from it */
+    bool no_zero_bytes;                     /* JDK 20: numbers have no zero bytes */
 };
 
-/* False if a field is missing: the JVM is of another vendor's make, or newer. */
+/* False if a field is missing: the JVM is another vendor's, or newer. */
 bool vm_scope_layout_read(const struct link_map *libjvm, struct vm_scope_layout *layout);
 bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *layout);
 
