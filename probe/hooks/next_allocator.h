@@ -1,4 +1,4 @@
-/* The real functions behind our hooks: the next allocator in line (libc's, or a preloaded
+/* The real functions behind the hooks: the next allocator in line (libc's, or a preloaded
  * jemalloc or tcmalloc), found without dlsym, which may itself allocate. */
 #ifndef OFFHEAP_NEXT_ALLOCATOR_H
 #define OFFHEAP_NEXT_ALLOCATOR_H
@@ -25,8 +25,8 @@ struct next {
     int (*dlclose)(void *);
     void *(*dlsym)(void *, const char *);
 };
-/* The attribute stands here because -fvisibility concerns definitions only: other files would take the address from
- * the GOT. */
+/* The declaration has the attribute because -fvisibility affects definitions only: other files would take the address
+ * from the GOT. */
 extern struct next next __attribute__((visibility("hidden")));
 
 /* The real function of a malloc or mmap family symbol, NULL for any other. */

@@ -17,7 +17,7 @@ enum {
 #define ARCH_RETURN_REGISTER 30u
 #define ARCH_STACK_ALIGNMENT 16u
 
-/* DWARF register number -> column, or -1 for a register that is not followed. */
+/* DWARF register number -> column, or -1 for an untracked register. */
 static inline int arch_column(uint64_t number) {
     if (number >= 19 && number <= 28) return COLUMN_X19 + (int)(number - 19);
     switch (number) {
@@ -41,7 +41,7 @@ static inline uintptr_t arch_thread_pointer(void) {
  * address 8. */
 enum { SIGNAL_FRAME_X0 = 312, SIGNAL_FRAME_SP = SIGNAL_FRAME_X0 + 31 * 8, SIGNAL_FRAME_PC = SIGNAL_FRAME_SP + 8 };
 
-/* Drops a pointer authentication code (XPACLRI, a no-op where there is none). */
+/* Removes a pointer authentication code (XPACLRI, a no-op on processors without such codes). */
 static inline uintptr_t arch_strip(uintptr_t address) {
     register uintptr_t lr __asm__("x30") = address;
     __asm__("hint #7" : "+r"(lr));

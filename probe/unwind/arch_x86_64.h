@@ -20,7 +20,7 @@ enum {
 #define ARCH_RETURN_REGISTER 16u /* DWARF's number of the return address column */
 #define ARCH_STACK_ALIGNMENT 8u
 
-/* DWARF register number -> column, or -1 for a register that is not followed. */
+/* DWARF register number -> column, or -1 for an untracked register. */
 static inline int arch_column(uint64_t number) {
     switch (number) {
     case 3: return COLUMN_RBX;

@@ -159,7 +159,7 @@ static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *
             case 'L': read_u8(&data); break;
             case 'S': cie->signal_frame = true; break;
             case 'B': break;       /* aarch64: signed with the B key */
-            default: return false; /* the rest could not be read, perhaps 'R' among it */
+            default: return false; /* the rest is unreadable, and may contain 'R' */
             }
         }
         if (data.bad || augmentation.bad) return false;
@@ -170,7 +170,7 @@ static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *
     return !cursor.bad;
 }
 
-/* A window for each, since they lie apart and both are still to run. */
+/* A window each, since FDE and CIE lie apart and the caller runs both later. */
 static bool parse_fde(struct cfi_window *window, struct cfi_window *cie_window, const uint8_t *at, struct fde *fde) {
     const struct cfi_image *image = window->image;
     struct cfi_cursor cursor = {at, image->high, false, window};
@@ -196,7 +196,7 @@ static const uint8_t *search_header(struct cfi_window *window, uintptr_t pc) {
     struct cfi_cursor cursor = {image->header, image->high, false, window};
     if (read_u8(&cursor) != 1) return NULL;
     uint8_t frame_encoding = read_u8(&cursor), count_encoding = read_u8(&cursor);
-    if (read_u8(&cursor) != (ENCODED_DATAREL | 0x0b)) return NULL; /* all that any linker writes */
+    if (read_u8(&cursor) != (ENCODED_DATAREL | 0x0b)) return NULL; /* linkers write no other encoding */
     read_encoded(&cursor, frame_encoding, image->header);
     uint64_t count = read_encoded(&cursor, count_encoding, image->header);
     if (cursor.bad || count > (uint64_t)(cursor.end - cursor.at) / 8) return NULL;
@@ -217,7 +217,7 @@ static const uint8_t *search_header(struct cfi_window *window, uintptr_t pc) {
     return image->header + offset;
 }
 
-enum { REMEMBERED = 4 }; /* gcc and clang nest one deep; bounded because this runs on the host's stack */
+enum { REMEMBERED = 4 }; /* gcc and clang nest one deep; bounded because this uses the host's stack */
 
 struct machine {
     const struct cfi_image *image;
@@ -229,7 +229,7 @@ struct machine {
 
 static void set_rule(struct cfi_row *row, uint64_t number, enum cfi_how how, int64_t value) {
     int column = arch_column(number);
-    if (column < 0) return; /* a vector register, for example: no frame is found from it */
+    if (column < 0) return; /* a vector register, for example: no rule finds a frame from it */
     row->how[column] = (uint8_t)how;
     row->value[column] = value;
 }
@@ -246,7 +246,7 @@ static int64_t factored(uint64_t value, int64_t factor) { return (int64_t)(value
 
 static void set_cfa(struct cfi_row *row, uint64_t number, int64_t offset) {
     int column = arch_column(number);
-    /* A CFA in a register that is not followed makes the row useless until the CFA is set anew. */
+    /* A CFA in an untracked register makes the row useless until the CFA is set anew. */
     row->cfa_how = column < 0 ? CFI_UNDEFINED : CFI_REGISTER;
     row->cfa_column = column < 0 ? 0 : (uint8_t)column;
     row->cfa_value = offset;
@@ -389,7 +389,7 @@ static bool find(struct cfi_window *window, struct cfi_window *cie_window, uintp
     if (!at || !parse_fde(window, cie_window, at, &fde)) return false;
     if (pc < fde.start || pc >= fde.end) return false;
 
-    struct machine machine; /* `remembered` is not cleared: it is large, and written before it is read */
+    struct machine machine; /* `remembered` stays uninitialized: it is large, and written before it is read */
     machine.image = window->image;
     machine.fde = &fde;
     machine.depth = 0;

@@ -1,6 +1,6 @@
 /*
- * DWARF call frame information as .eh_frame holds it: from a pc to the rules that find its caller, and from the rules
- * to the caller's registers.  Formats: DWARF 5 section 6.4, and the Linux Standard Base's chapter on .eh_frame and
+ * DWARF call frame information in .eh_frame: from a pc to the rules that find its caller, and from the rules to the
+ * caller's registers.  Formats: DWARF 5 section 6.4, and the Linux Standard Base's chapter on .eh_frame and
  * .eh_frame_hdr.  The bytes are not trusted: every read stays inside `low`..`high`, every stack read inside the stack,
  * every loop is bounded.
  */
@@ -13,7 +13,7 @@
 
 #include "unwind/registers.h"
 
-/* One module's unwind information, where it is or was mapped: another thread may unmap it at any time. */
+/* One module's unwind information, at its mapped address: another thread may unmap it at any time. */
 struct cfi_image {
     const uint8_t *header;     /* .eh_frame_hdr */
     const uint8_t *low, *high; /* the readable segment around it; nothing outside is read */
@@ -46,13 +46,13 @@ struct cfi_stack {
     uintptr_t low, high;
 };
 
-/* The kernel's copy of a part of an image.  The parts are aligned, so that none needs more pages than the bytes
- * asked for. */
+/* The kernel's copy of a part of an image.  The parts are aligned, so that no part needs more pages than the requested
+ * bytes. */
 enum { CFI_WINDOW = 256 };
 struct cfi_window {
     const struct cfi_image *image;
     const uint8_t *low, *high; /* of the image; equal: nothing is copied yet */
-    bool gone;                 /* a part was no longer mapped when it was to be copied */
+    bool gone;                 /* a part was no longer mapped at its copy */
     uint8_t bytes[CFI_WINDOW];
 };
 static inline void cfi_open(struct cfi_window *window, const struct cfi_image *image) {
@@ -61,8 +61,8 @@ static inline void cfi_open(struct cfi_window *window, const struct cfi_image *i
     window->gone = false;
 }
 
-/* Reads that never pass `end`.  The first that would, or that finds nothing mapped, sets `bad`; from then on all
- * read 0. */
+/* Reads never pass `end`.  The first read that would, or that finds nothing mapped, sets `bad`; from then on all reads
+ * return 0. */
 struct cfi_cursor {
     const uint8_t *at, *end; /* inside the window's image; never dereferenced */
     bool bad;
@@ -73,7 +73,7 @@ int64_t cfi_signed(struct cfi_cursor *cursor, size_t count);
 uint64_t cfi_uleb(struct cfi_cursor *cursor);
 int64_t cfi_sleb(struct cfi_cursor *cursor);
 
-/* The rules at `pc`.  CFI_NONE: none, or none that can be trusted.  CFI_GONE: the module is being unmapped. */
+/* The rules at `pc`.  CFI_NONE: none, or broken ones.  CFI_GONE: another thread is unmapping the module. */
 enum cfi_search { CFI_FOUND, CFI_NONE, CFI_GONE };
 enum cfi_search cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row);
 

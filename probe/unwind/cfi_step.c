@@ -228,7 +228,7 @@ static bool find_column(const struct cfi_image *image, const struct cfi_row *row
     case CFI_REGISTER: *word = get(old, (int)value); return true;
     case CFI_EXPRESSION: return evaluate(image, value, stack, old, &cfa, &address) && read_stack(stack, address, word);
     case CFI_VAL_EXPRESSION: return evaluate(image, value, stack, old, &cfa, word);
-    default: /* same or undefined; a caller's sp is the CFA where nothing else is said */
+    default: /* same or undefined; a caller's sp is the CFA by default */
         *word = column == COLUMN_SP ? cfa : get(old, column);
         return true;
     }

@@ -85,7 +85,7 @@ static inline uintptr_t rule_saved(struct rule rule, unsigned i, uintptr_t cfa, 
     return word ? *(const uintptr_t *)(cfa - 8 * word) : unsaved;
 }
 
-/* Where rule_step reads, unless `all`, for a frame of this CFA: the return address, and the saved fp or NULL. */
+/* The words that rule_step reads, unless `all`, for a frame of this CFA: return address, and saved fp or NULL. */
 static inline void rule_reads(struct rule rule, uintptr_t cfa, const uintptr_t *reads[2]) {
     unsigned word = rule.head >> RULE_OWN_SHIFT & 15;
     reads[0] = (const uintptr_t *)(cfa - 8);
@@ -93,8 +93,8 @@ static inline void rule_reads(struct rule rule, uintptr_t cfa, const uintptr_t *
 }
 
 /* False, with `r` unchanged: the rule leads backwards or out of [low, high).  Words that an epilogue has popped are
- * still below sp, where a signal leaves them alone: hence `low`, not r->sp.  Unless `all`, r->saved is not kept up,
- * since no packed rule needs it. */
+ * still below sp, where a signal does not overwrite them: hence `low`, not r->sp.  Unless `all`, r->saved is not
+ * updated, since no packed rule needs it. */
 static inline bool rule_step(struct rule rule, bool all, uintptr_t low, uintptr_t high, struct unwind_registers *r) {
     uintptr_t cfa = rule_cfa(rule, r), deepest = 8 * (rule.head >> RULE_DEEPEST_SHIFT & 15);
     if (cfa % ARCH_STACK_ALIGNMENT || cfa > high || cfa <= r->sp || cfa - low < deepest) return false;

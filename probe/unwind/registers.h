@@ -1,17 +1,17 @@
-/* The registers a walk begins with, and how they are captured on each machine. */
+/* The registers that a walk begins with, and their capture on each machine. */
 #ifndef OFFHEAP_REGISTERS_H
 #define OFFHEAP_REGISTERS_H
 
 #include <stdint.h>
 
-/* The registers a caller's frame is found from.  saved[]: x86-64 rbx, r12-r15, r10 (known only
- * below a signal frame); aarch64 x19-x28, x30. */
+/* The registers that rules find a caller's frame from.  saved[]: x86-64 rbx, r12-r15, r10 (known
+ * only below a signal frame); aarch64 x19-x28, x30. */
 struct unwind_registers {
     uintptr_t pc;
     uintptr_t sp;
     uintptr_t fp;
     uintptr_t saved[11];
-    uintptr_t site; /* not a register: the hook's return address, by which stack_memo.c tells its callers apart */
+    uintptr_t site; /* not a register: the hook's return address, which tells stack_memo.c the hook's caller */
 };
 
 /* unwind_here(struct unwind_registers *): captures the registers of the function that uses it.

@@ -1,11 +1,11 @@
 /*
- * pthread_getattr_np knows where a stack ends, but it reallocs under the thread's lock: called from inside its own
- * realloc, it waits for itself.  So the end comes from what lies at the top of every stack: the thread control block
- * (pthread_create carves it out of the stack's upper end), or for the main thread the data that the kernel put there at
- * exec.
+ * pthread_getattr_np knows the end of a stack, but it reallocs under the thread's lock: called from inside its own
+ * realloc, it waits for itself.  So the end comes from the data at the top of every stack: the thread control block
+ * (pthread_create carves it out of the stack's upper end), or for the main thread the data that the kernel puts there
+ * at exec.
  *
- * A stack pointer below such an anchor need not be on the same stack.  So every page between the two is tried once, by
- * a system call that answers EFAULT instead of a fault.  A foreign stack has a hole or a guard page in between.
+ * A stack pointer below such an anchor need not be on the same stack.  So this tries every page between the two once,
+ * by a system call that returns EFAULT instead of a fault.  A foreign stack has a hole or a guard page in between.
  */
 #define _GNU_SOURCE
 #include "unwind/stack_bounds.h"
@@ -23,7 +23,7 @@ enum { PAGE = 4096, WORD = sizeof(uintptr_t) };
 /* Java threads usually have 1 MiB, main threads 8 MiB; a heap below its thread's stack is farther away. */
 #define DEEPEST ((uintptr_t)256 << 20)
 
-/* [low, high) was found readable.  high == 0: not yet. */
+/* [low, high) is known to be readable.  high == 0: nothing is known yet. */
 static _Thread_local struct {
     volatile uintptr_t low, high;
 } known __attribute__((tls_model("initial-exec")));
@@ -61,14 +61,14 @@ bool stack_bounds(uintptr_t sp, uintptr_t *high) {
     }
     uintptr_t thread = arch_thread_pointer() & -(uintptr_t)WORD;
     uintptr_t exec = (uintptr_t)getauxval(AT_RANDOM) & -(uintptr_t)WORD;
-    /* The main thread's control block lies below its stack, as ld.so's own memory does. */
+    /* The main thread's control block lies below its stack, like ld.so's memory. */
     uintptr_t anchor = sp < thread && (sp >= exec || thread < exec) ? thread : exec;
     if (sp >= anchor || anchor - sp > DEEPEST) return false;
 
     uintptr_t low = sp & -(uintptr_t)PAGE;
     uintptr_t tried = top == anchor && known.low < anchor ? known.low : anchor;
     if (tried <= low || !readable_pages(low, tried)) return false;
-    /* A signal handler may come in between; it must see a pair that belongs together. */
+    /* A signal handler may run in between; it must see a matching pair. */
     known.high = 0;
     known.low = low;
     known.high = anchor;

@@ -12,9 +12,9 @@
 #include "unwind/stack_bounds.h"
 
 /*
- * pc -> rule, one way, 16 Ki entries.  Any number of threads read and write it without a lock: `check` is the key mixed
- * with the rule's own bits, so an entry that is half overwritten, or that belongs to another pc, does not match and
- * counts as a miss.  The generation is part of the key: after a dlclose no old entry matches.
+ * pc -> rule, direct-mapped, 16 Ki entries.  Any number of threads read and write it without a lock: `check` is the key
+ * mixed with the rule's own bits, so an entry that is half overwritten, or that belongs to another pc, does not match
+ * and counts as a miss.  The generation is part of the key: after a dlclose no old entry matches.
  */
 enum { CACHE_BITS = 14 };
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
@@ -46,7 +46,7 @@ static inline bool cached(uintptr_t at, uint64_t key, struct rule *rule) {
 #if defined(__aarch64__)
     rule->saves = atomic_load_explicit(&entry->saves, memory_order_relaxed);
 #endif
-    /* Acquire: modules[] as it was when the rule, which names one of them, was kept. */
+    /* Acquire: the module that the rule names must be visible in modules[]. */
     return (atomic_load_explicit(&entry->check, memory_order_acquire) ^ mixed(*rule)) == key;
 }
 
@@ -59,7 +59,7 @@ static void keep(uintptr_t at, uint64_t key, struct rule rule) {
     atomic_store_explicit(&entry->check, key ^ mixed(rule), memory_order_release);
 }
 
-/* A frame whose rule was not cached. */
+/* A frame without a cached rule. */
 struct miss {
     const struct module *module; /* NULL: none */
     struct cfi_row row;
@@ -71,7 +71,7 @@ struct miss {
 static bool find_signal_frame(uintptr_t pc, struct cfi_row *row) {
     uint64_t code[2];
     uintptr_t word = pc & -(uintptr_t)8;
-    for (uintptr_t i = 0; i < 2; i++) /* both: where the kernel makes no copies, system_read trusts its caller */
+    for (uintptr_t i = 0; i < 2; i++) /* both words: if the kernel makes no copies, system_read trusts its caller */
         if (!word_readable(word + 8 * i) || !system_read(word + 8 * i, &code[i], 8)) return false;
     if ((pc % 8 ? code[0] >> 32 | code[1] << 32 : code[0]) != ARCH_SIGNAL_RETURN) return false;
     *row = (struct cfi_row){.cfa_how = CFI_REGISTER, .cfa_column = COLUMN_SP, .signal_frame = true};
@@ -91,7 +91,7 @@ static struct cfi_image image_of(const struct module *module) {
     return (struct cfi_image){module->eh_frame_hdr, module->readable_low, module->readable_high, module->stays};
 }
 
-/* Out of line: rows are large, and the usual walk should not pay for their stack space. */
+/* Out of line: rows are large, and the usual walk does not need their stack space. */
 static __attribute__((noinline)) bool find_rule(uintptr_t at, uint64_t key, struct rule *rule, struct miss *miss) {
     miss->stepwise = false;
     miss->module = NULL;
@@ -154,12 +154,12 @@ struct walk {
     size_t max;
     uintptr_t low, high;
     enum unwind_end end;
-    bool again;                 /* a frame needs registers that were not kept up */
+    bool again;                 /* a frame needs registers that the walk does not update */
     struct unwind_trace *trace; /* or NULL */
 };
 
-/* A frame was stepped over.  The word that fp was read from counts only if a frame is then found from fp: most code
- * keeps other data in that register, which changes all the time. */
+/* Call it after a step.  The word that fp comes from counts only if a later rule finds a frame from fp: most code keeps
+ * other data in that register, which changes all the time. */
 static inline void trace_step(struct unwind_trace *trace, struct rule rule, uintptr_t cfa) {
     const uintptr_t *reads[2];
     rule_reads(rule, cfa, reads);
@@ -171,8 +171,8 @@ static inline void trace_step(struct unwind_trace *trace, struct rule rule, uint
     if (reads[1]) trace->fp = reads[1];
 }
 
-/* `all`: keep up every register.  Few rules ask for more than pc, sp and fp, and the usual walk is
- * half as long without. */
+/* `all`: update every register.  Few rules need more than pc, sp and fp, and the usual walk takes
+ * half the time without. */
 static inline __attribute__((always_inline)) size_t walk_stack(struct walk *walk, struct unwind_registers *registers,
                                                                const bool all) {
     struct unwind_registers here = *registers;

@@ -7,17 +7,17 @@
 
 #include "unwind/registers.h"
 
-/* A word of the stack that a walk has read; see unwind_traced(). */
+/* A word of the stack that a walk reads; see unwind_traced(). */
 struct unwind_read {
     const uintptr_t *at;
     uintptr_t word;
 };
 struct unwind_trace {
-    uint32_t generation; /* modules_generation as the walk began */
+    uint32_t generation; /* modules_generation at the start of the walk */
     uint32_t room;
     uint32_t count; /* room + 1: the walk read more, or needed more than packed rules */
     struct unwind_read *reads;
-    const uintptr_t *fp; /* where the walk read the fp that it ended with, unless that is in `reads` */
+    const uintptr_t *fp; /* where the walk read its last fp, unless that is in `reads` */
 };
 
 static inline void unwind_write_down(struct unwind_trace *trace, const uintptr_t *at) {
@@ -34,19 +34,19 @@ enum unwind_end {
 
 /*
  * Walks outward from `registers` and writes encoded frames (recording.h), innermost first.  The first frame is
- * registers->pc itself, taken as a return address; frames of our own library at the inner end are walked but not
- * written.  A pc that a signal interrupted is written as pc + 1, so that every native frame is looked up at address -
- * 1.  `registers` is left at the frame where the walk ended.  For UNWIND_NO_MODULE that frame is not written; its pc,
- * sp and fp are those to hand to AsyncGetCallTrace.  Only the thread's own stack is walked: on a signal's alternate
- * stack, or a coroutine's, no frame is written and the end is UNWIND_LOST.
+ * registers->pc itself, as a return address; the walk does not write frames of this library at the inner end.  It
+ * writes a pc that a signal interrupted as pc + 1, so that readers look up every native frame at address - 1.
+ * Afterwards `registers` are those of the frame where the walk ended.  For UNWIND_NO_MODULE the walk does not write
+ * that frame; AsyncGetCallTrace needs its pc, sp and fp.  The walk covers only the thread's own stack: on a signal's
+ * alternate stack, or a coroutine's, it writes no frame and the end is UNWIND_LOST.
  *
  * Signal-safe; keeps errno; takes about 1 KiB of stack, 3 KiB when it meets a rule for the first time, 5 KiB when it
  * meets a module.  Returns the number of frames written.
  */
 size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end);
 
-/* The same, and writes down every word that it read.  A walk by the same thread, in the same generation, from the
- * same pc, sp and fp, finds the same frames if it reads the same words. */
+/* The same, and writes down every word that the walk reads.  A walk by the same thread, in the same generation, from
+ * the same pc, sp and fp, finds the same frames if it reads the same words. */
 size_t unwind_traced(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end,
                      struct unwind_trace *trace);
 
