@@ -3,9 +3,9 @@
     python probe/build.py                       build what changed into src/offheap/_lib
     python probe/build.py --machine aarch64 -o build/aarch64/liboffheap.so
 
-Used by the packaging hook, by an editable install (which rebuilds when the C changed) and by the
-tests, so that all of them run the same library.  `compile_native` is also how tests and examples
-get native code built on a machine without a C compiler.
+The packaging hook, an editable install (which rebuilds when the C has changed) and the tests use
+it, so that all run the same library.  Tests and examples call `compile_native` to build native
+code on a machine without a C compiler.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ TIME_LIMIT_SECONDS = 600
 FLAGS = (
     "-std=c17",
     "-O2",
-    # Recording one block goes through a dozen small functions of as many files: 10 ns are calls.
+    # Recording one block calls a dozen small functions in as many files: the calls take 10 ns.
     "-flto",
-    # .symtab stays, so that a crash report names our functions; lines would double the size.
+    # .symtab stays, so that a crash report names the probe's functions; lines would double the size.
     "-g0",
     "-shared",
-    # HotSpot unloads a library whose Agent_OnAttach fails, while another thread may be in an event of it.
+    # HotSpot unloads a library whose Agent_OnAttach fails, while another thread may run one of its events.
     "-Wl,-z,nodelete",
     "-fPIC",
     "-fvisibility=hidden",
-    # Profilers and debuggers must be able to walk through the probe, and so must its own unwinder.
+    # Profilers, debuggers and the probe's own unwinder must be able to walk through the probe.
     "-fno-omit-frame-pointer",
-    # But for the hooks' fast paths, which call nothing.
+    # Except through the hooks' fast paths, which call nothing.
     "-momit-leaf-frame-pointer",
     "-fasynchronous-unwind-tables",
     # The default model of a shared library calls __tls_get_addr, which allocates: inside malloc.
     "-ftls-model=initial-exec",
     "-fno-plt",
-    # zig turns UBSan traps on for C; a trap in someone's production JVM is the one thing not to have.
+    # zig turns UBSan traps on for C; a trap would end a production JVM.
     "-fno-sanitize=undefined",
     "-fstack-protector-strong",
     "-Wall",
@@ -70,7 +70,7 @@ FLAGS = (
 
 
 class BuildError(Exception):
-    """The compiler is missing, or said no; the message is for a person."""
+    """The compiler is missing or fails; the message is for a person."""
 
 
 def sources() -> list[Path]:
@@ -78,13 +78,13 @@ def sources() -> list[Path]:
 
 
 def _files() -> list[str]:
-    """Sources and headers below probe/, those of the tests excepted."""
+    """Sources and headers below probe/, except those of the tests."""
     found = (path.relative_to(PROBE) for path in PROBE.rglob("*.[ch]"))
     return sorted(path.as_posix() for path in found if path.parts[0] != "tests")
 
 
 def fingerprint(machine: str) -> str:
-    """A hash of everything the library is made of: sources, headers and this file's flags."""
+    """A hash of all inputs of the library: sources, headers and this file's flags."""
     digest = hashlib.sha256(f"{machine} {_version()}".encode())
     for name in [*_files(), Path(__file__).name]:
         digest.update(name.encode() + b"\0" + (PROBE / name).read_bytes())
@@ -92,7 +92,7 @@ def fingerprint(machine: str) -> str:
 
 
 def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[str] = FLAGS) -> Path | None:
-    """Builds the library and the stamp that tells what it was built from; None while there is no C file."""
+    """Builds the library and the stamp that identifies its inputs; None while there is no C file."""
     machine = machine or platform.machine()
     if machine not in MACHINES:
         raise BuildError(f"the probe runs on {' and '.join(MACHINES)}, not on {machine}")
@@ -100,7 +100,7 @@ def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[st
         return None
     output.parent.mkdir(parents=True, exist_ok=True)
     made_from = fingerprint(machine)
-    # Beside its final place, then renamed: a JVM that has the old library mapped keeps the old inode.
+    # Builds beside the final place, then renames: a JVM that maps the old library keeps the old inode.
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".build-") as folder:
         library = Path(folder) / output.name
         version = f'-DPROBE_VERSION="{_version()}"'
@@ -115,7 +115,7 @@ def build(output: Path = LIBRARY, machine: str | None = None, flags: Sequence[st
 def build_if_changed(
     output: Path = LIBRARY, machine: str | None = None, flags: Sequence[str] = FLAGS
 ) -> Path | None:
-    """Builds only if a source is not the one the library was made from; safe to call from many processes."""
+    """Builds only if an input has changed since the last build; safe to call from many processes."""
     machine = machine or platform.machine()
     if _is_current(output, machine):
         return output
@@ -128,7 +128,7 @@ def build_if_changed(
 def compile_native(
     arguments: Sequence[str], *, machine: str | None = None, language: str = "c", glibc: str = GLIBC
 ) -> None:
-    """Runs `zig cc` (language "c++": `zig c++`) for Linux with glibc; raises BuildError with what it printed.
+    """Runs `zig cc` (language "c++": `zig c++`) for Linux with glibc; raises BuildError with zig's output.
 
     `machine` is x86_64 or aarch64, this machine's by default; `glibc` the oldest version to run on.
     """
@@ -158,7 +158,7 @@ def compile_native(
 
 @contextlib.contextmanager
 def _zig_caches() -> Iterator[dict[str, str]]:
-    """The environment for zig, with cache folders that exist: it hangs when it cannot make them."""
+    """The environment for zig, with existing cache folders: zig hangs when it cannot make them."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     with contextlib.ExitStack() as stack:
         cache = home / "offheap" / "zig"

@@ -6,10 +6,10 @@
 
 enum {
     DEFAULT_INTERVAL = 512 * 1024,
-    DEFAULT_BUDGET = 10000,    /* millionths, where no interval is stated */
+    DEFAULT_BUDGET = 10000,    /* millionths, unless an interval is stated */
     SAMPLED_BLOCKS = 1 << 16,  /* 32 GiB of live small blocks at 512 KiB */
     LEAST_INTERVAL = 32 << 10, /* of a budget alone; a power of two below the default */
-    BUDGET_BLOCKS = 1 << 17,   /* 4 GiB at that; when they are all used, the intervals rise */
+    BUDGET_BLOCKS = 1 << 17,   /* 4 GiB at LEAST_INTERVAL; when all are in use, the intervals rise */
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
@@ -40,7 +40,7 @@ static int64_t parse_number(const char *text, size_t length) {
     return value > UINT64_C(1) << 50 >> shift ? -1 : (int64_t)(value << shift);
 }
 
-/* "1%", "0.25%" in millionths, up to 100 %; -1 on anything else, and on nothing at all. */
+/* "1%", "0.25%" in millionths, up to 100 %; -1 on anything else, also on an empty text. */
 static int64_t parse_percent(const char *text, size_t length) {
     int64_t value = 0;
     size_t i = 0;
@@ -72,7 +72,7 @@ static bool copy_path(char *to, size_t room, const char *text, size_t length) {
     return true;
 }
 
-/* Three numbers with points between. */
+/* Three numbers separated by points. */
 static bool parse_recorder(uint64_t *numbers, const char *text, size_t length) {
     for (int i = 0; i < 3; i++) {
         const char *point = memchr(text, '.', length);
@@ -145,7 +145,7 @@ int options_parse(struct options *options, const char *text) {
     options->least = finer ? LEAST_INTERVAL : options->interval;
     if (options->memory == 0) {
         options->memory = exact ? EXACT_MEMORY : SAMPLED_MEMORY;
-        /* What was stated is there beside; a stack has up to 64 frames, see section_sizes.c. */
+        /* Stated capacities get additional memory; a stack has up to 64 frames, see section_sizes.c. */
         options->memory += options->blocks * 32 + options->stacks * 1024;
     }
     options->grows = options->blocks == 0;

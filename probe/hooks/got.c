@@ -36,7 +36,7 @@
 
 enum { SLOTS_MAX = 32768, IMAGES_MAX = 4096, HOOKS_MAX = 64 };
 
-/* Slots that hold our hook, with their former values.  The loader's list lock guards them. */
+/* Slots that hold a hook, with their former values.  The loader's list lock guards the table. */
 static struct patched {
     void **slot;
     void *old, *hook;
@@ -87,7 +87,7 @@ static bool is_listed(const struct pass *pass, const struct elf_image *image) {
     return false;
 }
 
-/* Raw system calls, because mprotect and mmap may be hooked, by us or by others. */
+/* Raw system calls, because mprotect and mmap may be hooked, by the probe or by others. */
 static bool protect(uintptr_t page, size_t length, int protection) {
     return syscall(SYS_mprotect, page, length, protection) == 0;
 }
@@ -185,7 +185,7 @@ static bool restore_all(const struct elf_image *first, void *context) {
     return true;
 }
 
-/* Step 2.  Calls the loader's own functions, never our hooks of the same name. */
+/* Step 2.  Calls the loader's own functions, never the hooks of the same name. */
 static bool await_relocations(void) {
     void *(*open)(const char *, int) = (void *(*)(const char *, int))elf_next_symbol(patched, "dlopen");
     int (*close)(void *) = (int (*)(void *))elf_next_symbol(patched, "dlclose");

@@ -61,10 +61,10 @@ static int answer(JavaVM *vm, const char *text) {
 }
 
 /* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording) or "trim"; called once per request.
- * 
- * HotSpot keeps 120 bytes or more, for good, of each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
- * Arguments::add_loaded_agent), and nothing of other loads: it closes the handle that it opened for them.  The first
- * record is necessary: it keeps this library loaded, and then JDK 21 does not warn of it on stderr again. */
+ *
+ * HotSpot leaks 120 bytes or more for each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
+ * Arguments::add_loaded_agent), and nothing for other loads, whose handle it closes.  The first record is necessary: it
+ * keeps this library loaded, so that JDK 21 does not warn about it on stderr again. */
 EXPORT jint Agent_OnAttach(JavaVM *vm, char *text, void *reserved) {
     static _Atomic bool known;
     (void)reserved;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Each function writes offheap_module.image, so the live file must stay mapped meanwhile. */
+/* Each function writes offheap_module.image, so the live file must stay mapped during the call. */
 
 /* Call it when a recording starts and its modules have rows: copies the memory of modules whose file is deleted. */
 void image_files_start(void);
