@@ -43,7 +43,7 @@ enum {
     /* Entering and leaving the probe, and the check whether a look is due. */
     ENTER_NS = 20,
     OCTAVE = 8,        /* interval codes (sampler_mean) */
-    RISE = 3 * OCTAVE, /* most in a look: a burst may be over at the next one */
+    RISE = 3 * OCTAVE, /* most in a look, a factor of 8: a burst may be over at the next look */
     FALL = OCTAVE,     /* most in a period */
 };
 
