@@ -31,8 +31,8 @@ BENCHMARK = Benchmark("cost.recorder_cost", "measurements/recorder.md")
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15
-# Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.  A program that lags behind its
-# rate prints nothing.
+# Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.  A program that lags behind
+# its rate prints nothing.
 LEAK, BLOCK = "10000", "65536"
 CHURNS = {"1 GB a second": "1e9", "20 GB a second": "2e10"}
 
