@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from harness.command_line import offheap
 from harness.hostile.process import measured
+from harness.paths import ROOT
 from harness.recordings.stored import fill, live, process, series
 from offheap.errors import UserError
 from offheap.recording import allowance, load
@@ -287,12 +288,13 @@ import re, resource, sys
 from pathlib import Path
 from offheap.errors import UserError
 from offheap.recording.storage.writer import writer
-from test_store import fill
+from harness.paths import ROOT
+from harness.recordings.stored import fill
 
 target = writer(Path(sys.argv[1]))
 fill(target)
 size = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
-resource.setrlimit(resource.RLIMIT_AS, (size + (10 << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (size + (40 << 20),) * 2)
 try:
     target.finish()
 except UserError as error:
@@ -301,7 +303,7 @@ except UserError as error:
     recording = tmp_path / "a.offheap"
     ran = subprocess.run(
         [sys.executable, "-c", script, recording],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )

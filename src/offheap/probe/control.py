@@ -60,7 +60,7 @@ class LoadedProbe:
     """The probe in a process.
 
     libraries  paths as the process sees them; more than one only if it has loaded several copies
-    live_file  path of its live file as seen from here, None while the probe is idle
+    live_file  path of its live file as seen from here, None while nothing is recorded
     preloaded  whether the recording in progress began with the process (LD_PRELOAD)
     """
 

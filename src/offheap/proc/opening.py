@@ -156,7 +156,7 @@ def regular(
     most    bytes: a longer file is refused
     owners  users: a file of any other user is refused
     follow  whether the last part of the path may be a symbolic link
-    OSError when there is no file, TimeoutError when its file system does not answer.
+    OSError when the file is missing, TimeoutError when its file system does not answer.
     """
 
     def open_it() -> RegularFile:
