@@ -67,7 +67,7 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 86 minu
 	$(BIN)/python -m benchmarks.cost.recorder_cost $(BENCH_ARGS)
 
 .PHONY: bench-full
-bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: two hours, tables of their own
+bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: three hours, tables of their own
 	$(BIN)/python -m benchmarks.cost.application --full --write
 	$(BIN)/python -m benchmarks.cost.footprint --hour --write
 

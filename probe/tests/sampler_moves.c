@@ -70,7 +70,7 @@ static int check(const struct sums *sums) {
         double count = (sums->samples[i] - sums->expected[i]) / sqrt(sums->variance[i] + 1);
         printf("%8zu bytes: %.0f blocks, estimated %.0f, z %.2f; %.0f samples, expected %.1f, z %.2f\n", sizes[i],
                sums->blocks[i], sums->weights[i], z, sums->samples[i], sums->expected[i], count);
-        /* Of the two smallest sizes few are sampled, with weights too unequal for a normal distribution. */
+        /* Few blocks of the two smallest sizes are sampled, with weights too unequal for a normal distribution. */
         failed |= (i % MOVING > 1 && fabs(z) > 5) || (known(sums, i) && fabs(count) > 5);
     }
     for (int code = 0; code < 256; code++) codes += sums->codes_seen[code] > 0;
