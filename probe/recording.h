@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define OFFHEAP_MAGIC "OFFHEAP\n" /* eight bytes, no terminator */
-#define OFFHEAP_VERSION 2u        /* a reader refuses a greater one; 2: segments */
+#define OFFHEAP_VERSION 3u        /* a reader refuses a greater one; 2: segments; 3: Java objects */
 #define OFFHEAP_HEADER_BYTES 4096u
 
 /* Written last by start-up (INITIAL -> RECORDING), so a reader never sees half a header. */
@@ -59,7 +59,7 @@ enum offheap_section_id {
     OFFHEAP_FRAMES,     /* u64     frames, innermost first; "A frame" below */
     OFFHEAP_STACKS,     /* offheap_stack; row 0 is "no stack" */
     OFFHEAP_COUNTERS,   /* offheap_counters; row = stack * counter_shards + shard */
-    OFFHEAP_KEYS,       /* u64     live blocks: address, or 0; bit 0 set while written */
+    OFFHEAP_KEYS,       /* u64     live blocks: address, or 0; bit 0 set while written; "A Java object" below */
     OFFHEAP_VALUES,     /* offheap_value; same slot as its key */
     OFFHEAP_RANGES,     /* offheap_range; live mappings */
     OFFHEAP_PROPERTIES, /* offheap_property */
@@ -90,6 +90,7 @@ enum offheap_loss {
     OFFHEAP_TRUNCATED,      /* stacks cut at the depth limit */
     OFFHEAP_JAVA_JOINED,    /* not a loss: samples whose native and Java frames were joined */
     OFFHEAP_JAVA_INEXACT,   /* joined samples with a compiled method whose inlined methods are not known */
+    OFFHEAP_LOST_OBJECTS,   /* sampled Java objects that found no place among the followed ones */
     OFFHEAP_LOSSES = 16
 };
 
@@ -104,6 +105,15 @@ enum offheap_coverage {
     OFFHEAP_CHAINED = 1 << 6,         /* another allocator than libc's serves malloc */
     OFFHEAP_WAS_IDLE = 1 << 7,        /* a preloaded probe that was idle: threads keep their earlier countdown */
     OFFHEAP_SHORT_OF_MEMORY = 1 << 8, /* tables are smaller than requested, or could not grow */
+};
+
+/* Does the recording follow Java objects?  If not, why. */
+enum offheap_java_heap {
+    OFFHEAP_JAVA_HEAP_NOT_REQUESTED = 0,
+    OFFHEAP_JAVA_HEAP_REQUESTED = 1, /* no JVM has come yet */
+    OFFHEAP_JAVA_HEAP_FOLLOWED = 2,
+    OFFHEAP_JAVA_HEAP_TAKEN = 3,       /* another agent holds the capability, which only one may have */
+    OFFHEAP_JAVA_HEAP_UNAVAILABLE = 4, /* this JVM has no such event (JDK 8, OpenJ9) */
 };
 
 /* A further part of the live table: `capacity` keys, then `capacity` values. */
@@ -156,7 +166,18 @@ struct offheap_header {
     uint64_t memory_bound;        /* 2896  bytes that the probe may take, the growth of the live table included */
     uint64_t segments;            /* 2904  segments of the live table in use, without the first; stored last */
     struct offheap_segment segment[OFFHEAP_SEGMENTS]; /* 2912 */
-    uint64_t reserved[124];       /* 3104 */
+    uint32_t java_heap;           /* 3104  enum offheap_java_heap; the next eight are 0 unless objects are followed */
+    uint32_t java_code;           /* 3108  interval code of the next Java objects */
+    uint64_t java_spent_ns;       /* 3112  CPU that samples of Java objects took; not a part of spent_ns */
+    uint64_t java_collections;    /* 3120  garbage collections, or their pauses, since the start */
+    uint32_t java_collected;      /* 3128  tick: begin of the last collection, or pause of one, whose dead objects the
+                                           table has lost */
+    uint32_t java_followed;       /* 3132  objects that are followed now */
+    uint32_t java_most;           /* 3136  objects that can be followed */
+    uint32_t java_thinned;        /* 3140  times that followed objects were thinned */
+    uint64_t java_swept_ns;       /* 3144  CLOCK_MONOTONIC: objects that were dead to the collector then are not in the
+                                           table any more */
+    uint64_t reserved[118];       /* 3152 */
 };
 /* clang-format on */
 
@@ -174,12 +195,14 @@ struct offheap_header {
  *   | 3     | the hooked function, enum offheap_hook                 |  HOOK
  *   | 4     | why Java frames are missing: minus AsyncGetCallTrace's |  GAP
  *   |       | num_frames, or 255: the unwinder lost its way          |
+ *   | 5     | class signature, a STRINGS offset: Ljava/lang/String;  |  CLASS
  *   +-------+--------------------------------------------------------+
  *
  * Native addresses are return addresses: look up address - 1.  A bci is a
  * 24-bit two's complement number: -3 a native method, -4 an unknown place in a compiled
  * method or in a method inlined there; other negatives unknown.
- * Innermost first: the HOOK frame, native frames, then Java frames.
+ * Innermost first: the HOOK frame, native frames, then Java frames.  The stack of a Java object has a CLASS frame, the
+ * object's class, instead of the HOOK frame, and no native frames inside its Java frames.
  */
 #define OFFHEAP_FRAME_KIND_SHIFT 60
 enum offheap_frame_kind {
@@ -188,6 +211,7 @@ enum offheap_frame_kind {
     OFFHEAP_FRAME_JAVA = 2,
     OFFHEAP_FRAME_HOOK = 3,
     OFFHEAP_FRAME_GAP = 4,
+    OFFHEAP_FRAME_CLASS = 5,
 };
 #define OFFHEAP_FRAME_MODULE_SHIFT 40
 #define OFFHEAP_FRAME_ADDRESS_MASK ((UINT64_C(1) << 40) - 1)
@@ -267,7 +291,7 @@ struct offheap_thread { /* 64 bytes; one row per distinct name */
     char name[60];
 };
 
-enum offheap_stack_kind { OFFHEAP_MALLOC = 1, OFFHEAP_MMAP = 2 };
+enum offheap_stack_kind { OFFHEAP_MALLOC = 1, OFFHEAP_MMAP = 2, OFFHEAP_JAVA = 3 };
 enum offheap_stack_flags { OFFHEAP_STACK_TRUNCATED = 1, OFFHEAP_STACK_INCOMPLETE = 2 };
 
 struct offheap_stack { /* 24 bytes */
@@ -308,6 +332,22 @@ struct offheap_value { /* 16 bytes */
 #define OFFHEAP_VALUE_SIZE_MASK ((UINT64_C(1) << 40) - 1)
 #define OFFHEAP_VALUE_INTERVAL_SHIFT 40
 #define OFFHEAP_VALUE_THREAD_SHIFT 48
+
+/*
+ * A Java object: a row of KEYS and VALUES like a block, under a key that is no address:
+ *
+ *   63 62 61                      40 39                          0
+ *   +-+--+--------------------------+-----------------------------+
+ *   |0|1 | number                   | 0                           |
+ *   +-+--+--------------------------+-----------------------------+
+ *
+ * Its interval code is OFFHEAP_JAVA_CODE or greater; each has twice the mean of the one before.  When followed objects
+ * are thinned, the ones that stay get a greater code: as if they had been sampled under it.
+ */
+#define OFFHEAP_OBJECT_KEY (UINT64_C(1) << 62)
+#define OFFHEAP_OBJECT_SHIFT 40
+#define OFFHEAP_OBJECT_NUMBER_MASK ((UINT32_C(1) << 22) - 1)
+#define OFFHEAP_JAVA_CODE 224u
 
 struct offheap_range { /* 40 bytes; start == 0: free slot; start is stored last */
     uint64_t start;

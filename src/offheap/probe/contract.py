@@ -11,7 +11,7 @@ from enum import IntEnum, IntFlag
 import numpy as np
 
 MAGIC = b"OFFHEAP\n"
-VERSION = 2
+VERSION = 3
 HEADER_BYTES = 4096
 FILE_SUFFIX = ".live"
 
@@ -66,6 +66,7 @@ class Loss(IntEnum):
     TRUNCATED = 11
     JAVA_JOINED = 12
     JAVA_INEXACT = 13
+    LOST_OBJECTS = 14
 
 
 LOSSES = 16
@@ -84,12 +85,23 @@ class Coverage(IntFlag):
     SHORT_OF_MEMORY = 1 << 8
 
 
+class JavaHeap(IntEnum):
+    """header.java_heap."""
+
+    NOT_REQUESTED = 0
+    REQUESTED = 1
+    FOLLOWED = 2
+    TAKEN = 3
+    UNAVAILABLE = 4
+
+
 class FrameKind(IntEnum):
     ADDRESS = 0
     NATIVE = 1
     JAVA = 2
     HOOK = 3
     GAP = 4
+    CLASS = 5
 
 
 FRAME_KIND_SHIFT = 60
@@ -142,6 +154,7 @@ class MethodState(IntEnum):
 class StackKind(IntEnum):
     MALLOC = 1
     MMAP = 2
+    JAVA = 3
 
 
 class StackFlag(IntFlag):
@@ -152,6 +165,12 @@ class StackFlag(IntFlag):
 VALUE_SIZE_MASK = (1 << 40) - 1
 VALUE_INTERVAL_SHIFT = 40
 VALUE_THREAD_SHIFT = 48
+
+# Keys of Java objects, and the least of their interval codes: each has twice the mean of the one before.
+OBJECT_KEY = 1 << 62
+OBJECT_SHIFT = 40
+OBJECT_NUMBER_MASK = (1 << 22) - 1
+JAVA_CODE = 224
 
 # Fixed points of struct offheap_counters.
 COUNTER_BLOCKS_UNIT = 1 / 65536
@@ -202,7 +221,16 @@ HEADER = np.dtype(
         ("memory_bound", "<u8"),
         ("segments", "<u8"),
         ("segment", SEGMENT, (SEGMENTS,)),
-        ("reserved", "<u8", (124,)),
+        ("java_heap", "<u4"),
+        ("java_code", "<u4"),
+        ("java_spent_ns", "<u8"),
+        ("java_collections", "<u8"),
+        ("java_collected", "<u4"),
+        ("java_followed", "<u4"),
+        ("java_most", "<u4"),
+        ("java_thinned", "<u4"),
+        ("java_swept_ns", "<u8"),
+        ("reserved", "<u8", (118,)),
     ]
 )
 

@@ -13,9 +13,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MALLOC, MMAP = 1, 2  # kinds of stacks: enum offheap_stack_kind in recording.h
+MALLOC, MMAP, JAVA = 1, 2, 3  # kinds of stacks: enum offheap_stack_kind in recording.h
 
-Kind = Literal["native", "java", "jvm", "kernel", "unknown"]
+# class: no function but the class of a Java object, which is innermost in the object's stack.
+Kind = Literal["native", "java", "jvm", "kernel", "class", "unknown"]
 
 
 # No dataclass: a recording has tens of thousands, and a tuple is made and hashed in less than half the time.
@@ -71,6 +72,36 @@ class Budget:
         return self.spent_seconds / self.cpu_seconds if self.cpu_seconds > 0 else 0.0
 
 
+JavaHeapState = Literal["requested", "followed", "taken", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHeap:
+    """How a recording follows Java objects.
+
+    state           requested: no JVM came; taken: another agent holds the capability, which only one may have;
+                    unavailable: the JVM has no such event.  All that follows is 0 unless it is "followed"
+    interval_bytes  mean bytes between samples, of the next objects
+    followed, most  objects that are followed at the end, and that can be
+    thinned         times that followed objects were thinned at random, because there were `most`
+    collections     garbage collections, or their pauses, that the probe saw
+    collected       seconds since the start: begin of the last collection, or pause of one, whose dead objects
+                    are not in the live set any more
+    swept           seconds since the start: objects that were dead to the collector then are not in the live set
+    spent_seconds   CPU that samples of Java objects took; not a part of Budget.spent_seconds
+    """
+
+    state: JavaHeapState
+    interval_bytes: int = 0
+    followed: int = 0
+    most: int = 0
+    thinned: int = 0
+    collections: int = 0
+    collected: float = 0.0
+    swept: float = 0.0
+    spent_seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class RecorderCost:
     """The cost of the recorder's own process; sampling's cost in the recorded process is in Budget."""
@@ -107,6 +138,7 @@ class Info:
     live_time: float = 0.0
     budget: Budget | None = None  # None: the interval was fixed
     recorder: RecorderCost | None = None  # None: not known, or a live file
+    java_heap: JavaHeap | None = None  # None: Java objects were not requested
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
     after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
@@ -212,7 +244,7 @@ class Recording:
     frames: list[Frame]  # distinct
     stack_frames: NDArray[np.int32]  # indices into frames, stack after stack, innermost first
     stack_offsets: NDArray[np.int64]  # stack s owns stack_frames[offsets[s]:offsets[s+1]]
-    stack_kinds: NDArray[np.uint8]  # MALLOC or MMAP
+    stack_kinds: NDArray[np.uint8]  # MALLOC, MMAP or JAVA
     threads: list[str]  # by LIVE["thread"]
     modules: list[Module]
     live: NDArray[np.void]  # LIVE, at the end (or now, while it records)
@@ -220,6 +252,9 @@ class Recording:
     process: NDArray[np.void]  # PROCESS, by time
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
     collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
+    # The Java objects, as a recording of their own: its stacks, threads and collections are this one's, its `live`,
+    # `series` and `process` are of kind JAVA alone, and this one's are without them.  None: nothing was followed.
+    java: Recording | None = None
 
     def stack(self, number: int) -> list[Frame]:
         """The frames of a stack, innermost first, outermost last."""
