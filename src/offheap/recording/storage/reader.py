@@ -31,6 +31,7 @@ from offheap.recording.model import (
     Collections,
     Frame,
     Info,
+    JavaHeap,
     Kind,
     Module,
     RecorderCost,
@@ -45,6 +46,7 @@ from offheap.recording.storage.parquet_tables import ParquetTables, damaged
 # Keys of meta.json that older recordings lack.
 _LATER = {
     "recorder",
+    "java_heap",
     "live_time",
     "budget",
     "memory_limit",
@@ -249,7 +251,7 @@ def _values(of: type[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
             continue
         value = meta[name]
         text = str(hint)
-        if hint in (Budget | None, RecorderCost | None):
+        if hint in (Budget | None, JavaHeap | None, RecorderCost | None):
             valid, value = _object(get_args(hint)[0], value)
         elif text.startswith("typing.Literal"):
             valid = value in get_args(hint)
