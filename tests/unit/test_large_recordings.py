@@ -62,9 +62,22 @@ def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
     return target.path
 
 
-# Runs in an interpreter of its own.  Peak memory is VmHWM, because a child inherits ru_maxrss.
+# Runs in an interpreter of its own.  Peak memory is VmHWM, because a child inherits ru_maxrss.  The baseline, before
+# and after, is the time of fixed work of the same kind: machines differ, and so does what runs beside a test.
 READING = """
 import resource, sys
+def used():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+def baseline():
+    began = used()
+    names = {}
+    for number in range(1_000_000):
+        names.setdefault(f"method{number % 9973}", []).append(number)
+    sorted(names.items(), key=lambda item: len(item[1]))
+    return used() - began
+before = baseline()
+began = used()
 from offheap.cli.main import main
 from offheap.recording import load
 arguments = sys.argv[1:]
@@ -72,10 +85,10 @@ if arguments[0] == "load":
     assert len(load(arguments[1]).live) == 10**6
 else:
     assert main(arguments) == 0
-used = resource.getrusage(resource.RUSAGE_SELF)
+seconds = used() - began
 with open("/proc/self/status") as status:
     peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
-print(used.ru_utime + used.ru_stime, int(peak) / 1024, file=sys.stderr)
+print(2 * seconds / (before + baseline()), int(peak) / 1024, seconds, file=sys.stderr)
 """
 
 
@@ -91,10 +104,10 @@ def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, mega
         timeout=120,
     )
     assert outcome.returncode == 0, outcome.stderr
-    seconds, peak = map(float, outcome.stderr.split())
+    ratio, peak, _ = map(float, outcome.stderr.split())
     assert peak < megabytes
-    # The promise is 3 s on a quiet machine; in CPU seconds, with a margin of half for a busy one.
-    assert seconds < (4.5 if "--all" not in command else 9.0), "writing 60 MB of JSON is not promised"
+    # The promise is 3 s, some 14 times the baseline where that was written; and half as much for a busy machine.
+    assert ratio < (20 if "--all" not in command else 40), "writing 60 MB of JSON is not promised"
 
 
 def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
@@ -103,5 +116,5 @@ def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
         [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode == 0, outcome.stderr
-    # The promise is 2 s on a quiet machine; in CPU seconds, with a margin of half for a busy one.
-    assert float(outcome.stderr.split()[0]) < 3
+    # The promise is 2 s, some nine times the baseline where that was written; and half as much for a busy machine.
+    assert float(outcome.stderr.split()[0]) < 14
