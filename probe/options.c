@@ -14,6 +14,8 @@ enum {
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
     SAMPLED_MEMORY = 64 << 20, /* 1.9 million blocks */
+    JAVA_OBJECTS = 1 << 14,
+    MOST_JAVA_INTERVAL = 1 << 30, /* JVMTI has a jint for it */
 };
 static const uint64_t EXACT_MEMORY = UINT64_C(320) << 20; /* 12 million blocks */
 
@@ -92,6 +94,7 @@ static bool parse_word(struct options *options, const char *word, size_t length)
     if (!equals) {
         if (word_is(word, length, "exact")) return options->interval = 0, true;
         if (word_is(word, length, "follow")) return options->follow = true;
+        if (word_is(word, length, "java")) return options->java = true;
         if (word_is(word, length, "force")) return options->force = true;
         if (word_is(word, length, "keep")) return options->keep = true;
         return false;
@@ -116,6 +119,9 @@ static bool parse_word(struct options *options, const char *word, size_t length)
     else if (word_is(word, name, "blocks")) options->blocks = (uint64_t)number;
     else if (word_is(word, name, "stacks")) options->stacks = (uint64_t)number;
     else if (word_is(word, name, "seed")) options->seed = (uint64_t)number;
+    else if (word_is(word, name, "java-interval") && number > 0 && number <= MOST_JAVA_INTERVAL)
+        options->java_interval = (uint64_t)number;
+    else if (word_is(word, name, "java-objects") && number > 0) options->java_objects = (uint64_t)number;
     else if (word_is(word, name, "search")) options->search = (uint64_t)number;
     else return false;
     return true;
@@ -148,6 +154,8 @@ int options_parse(struct options *options, const char *text) {
         /* Stated capacities get additional memory; a stack has up to 64 frames, see section_sizes.c. */
         options->memory += options->blocks * 32 + options->stacks * 1024;
     }
+    if (options->java_objects == 0) options->java_objects = JAVA_OBJECTS;
+    options->java_objects = power_of_two(options->java_objects, 1 << 8, 1 << 20);
     options->grows = options->blocks == 0;
     if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;

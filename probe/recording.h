@@ -311,7 +311,8 @@ struct offheap_stack { /* 24 bytes */
  */
 struct offheap_counters { /* 64 bytes, one cache line */
     uint64_t samples;
-    uint64_t blocks;          /* sum of 1/p, in 1/65536; not written in an exact recording, where it equals samples */
+    uint64_t
+        blocks; /* sum of 1/p, in 1/65536; not written for the blocks of an exact recording, where it equals samples */
     uint64_t bytes;           /* sum of s/p */
     uint64_t blocks_variance; /* sum of (1-p)/p^2 */
     uint64_t bytes_variance;  /* sum of s^2 (1-p)/p^2, in KiB^2 */

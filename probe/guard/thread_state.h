@@ -39,10 +39,14 @@ struct thread_state {
 
     /* sampling/budget.c */
     uint8_t frees; /* frees until one is timed */
+
+    /* java_heap/object_interval.c */
+    uint8_t object_recording; /* the recording, modulo 256, that `object_code` belongs to */
+    uint8_t object_code;      /* interval code under which HotSpot drew the thread's countdown */
 };
 
 /* The calling thread's state.  initial-exec: the fast path needs one fs-relative load.  Global-dynamic costs 1.5 ns
- * a call, and its first use in a thread allocates.  For a library loaded by dlopen these 56 bytes come from glibc's
+ * a call, and its first use in a thread allocates.  For a library loaded by dlopen these 64 bytes come from glibc's
  * static TLS surplus. */
 extern _Thread_local struct thread_state self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

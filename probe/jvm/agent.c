@@ -58,7 +58,16 @@ static struct {
 } agent = {.changing = PTHREAD_MUTEX_INITIALIZER, .using_vm = PTHREAD_MUTEX_INITIALIZER};
 
 static void nothing(void) {}
-static const struct agent_duties none = {nothing, nothing, nothing};
+static void nothing_of_vm(JavaVM *vm) { (void)vm; }
+static void nothing_of_env(JNIEnv *env) { (void)env; }
+static const struct agent_duties none = {
+    .modules_changed = nothing,
+    .tick = nothing,
+    .vm_met = nothing_of_vm,
+    .vm_tick = nothing_of_env,
+    .vm_left = nothing_of_env,
+    .vm_died = nothing,
+};
 static _Atomic(const struct agent_duties *) duties = &none;
 
 void agent_serve(const struct agent_duties *wanted) { atomic_store(&duties, wanted); }
@@ -129,6 +138,7 @@ static void vm_dying(JNIEnv *env) {
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 1;
     bool alone = pthread_mutex_timedlock(&agent.using_vm, &limit) == 0;
+    if (alone) atomic_load(&duties)->vm_tick(env);
     if (alone) methods_name(events_jvmti(), env);
     atomic_store(&agent.phase, VM_DEAD);
     if (alone) pthread_mutex_unlock(&agent.using_vm);
@@ -159,11 +169,18 @@ static void introduce(JNIEnv *env) {
         guard_leave();
     }
     properties_of_java(env);
+    pthread_mutex_lock(&agent.using_vm);
+    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) atomic_load(&duties)->vm_met(agent.vm);
+    pthread_mutex_unlock(&agent.using_vm);
 }
 
-static void name_methods(JNIEnv *env) {
+/* The regular work that needs a living VM. */
+static void serve_vm(JNIEnv *env) {
     pthread_mutex_lock(&agent.using_vm);
-    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) methods_name(events_jvmti(), env);
+    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) {
+        methods_name(events_jvmti(), env);
+        atomic_load(&duties)->vm_tick(env);
+    }
     pthread_mutex_unlock(&agent.using_vm);
 }
 
@@ -185,10 +202,13 @@ static void follow_modules(unsigned long long *known) {
 /* The end of a recording, on the agent thread and not in agent_stop, because this thread is certainly attached. */
 static void leave_vm(JNIEnv *env) {
     java_end();
-    name_methods(env);
+    serve_vm(env);
     pthread_mutex_lock(&agent.changing);
     pthread_mutex_lock(&agent.using_vm);
-    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) events_off();
+    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) {
+        atomic_load(&duties)->vm_left(env);
+        events_off();
+    }
     agent.names = agent.walks = false;
     pthread_mutex_unlock(&agent.using_vm);
     pthread_mutex_unlock(&agent.changing);
@@ -220,7 +240,7 @@ static void *run(void *unused) {
             introduced = agent.recording;
             introduce(env);
         }
-        if (env) name_methods(env);
+        if (env) serve_vm(env);
         follow_modules(&modules);
         atomic_load(&duties)->tick();
 

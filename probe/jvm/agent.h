@@ -10,6 +10,9 @@
 struct agent_duties {
     void (*modules_changed)(void); /* modules have been loaded or unloaded */
     void (*tick)(void);            /* each second */
+    void (*vm_met)(JavaVM *vm);    /* the recording has described the VM */
+    void (*vm_tick)(JNIEnv *env);  /* each second while the VM lives, and once before it dies */
+    void (*vm_left)(JNIEnv *env);  /* the recording ends, and the VM lives on */
     void (*vm_died)(void);         /* the VM is gone; called on the thread that ends it */
 };
 /* `duties` must stay valid.  Call it before agent_start. */

@@ -13,7 +13,7 @@ typedef int32_t jint;
 typedef int64_t jlong;
 typedef uint8_t jboolean;
 typedef void *jobject;
-typedef jobject jclass, jthread, jstring;
+typedef jobject jclass, jthread, jstring, jweak;
 typedef void *jmethodID, *jfieldID;
 typedef union {
     jobject l;
@@ -58,6 +58,9 @@ static inline jint jni_push_local_frame(JNIEnv *env, jint capacity) {
 static inline jobject jni_pop_local_frame(JNIEnv *env, jobject result) {
     return TABLE_ENTRY(env, 20, jobject (*)(JNIEnv *, jobject))(env, result);
 }
+static inline jboolean jni_same_object(JNIEnv *env, jobject one, jobject other) {
+    return TABLE_ENTRY(env, 24, jboolean (*)(JNIEnv *, jobject, jobject))(env, one, other);
+}
 static inline void jni_delete_local_ref(JNIEnv *env, jobject reference) {
     TABLE_ENTRY(env, 23, void (*)(JNIEnv *, jobject))(env, reference);
 }
@@ -84,6 +87,12 @@ static inline const char *jni_string_chars(JNIEnv *env, jstring string) {
 static inline void jni_release_chars(JNIEnv *env, jstring string, const char *chars) {
     TABLE_ENTRY(env, 170, void (*)(JNIEnv *, jstring, const char *))(env, string, chars);
 }
+static inline jweak jni_new_weak(JNIEnv *env, jobject object) {
+    return TABLE_ENTRY(env, 226, jweak (*)(JNIEnv *, jobject))(env, object);
+}
+static inline void jni_delete_weak(JNIEnv *env, jweak reference) {
+    TABLE_ENTRY(env, 227, void (*)(JNIEnv *, jweak))(env, reference);
+}
 static inline jboolean jni_exception_check(JNIEnv *env) { return TABLE_ENTRY(env, 228, jboolean (*)(JNIEnv *))(env); }
 
 /* -- JVMTI ---------------------------------------------------------------------------------- */
@@ -96,6 +105,9 @@ enum jvmti_event {
     JVMTI_THREAD_START = 52,
     JVMTI_CLASS_LOAD = 55,
     JVMTI_CLASS_PREPARE = 56,
+    JVMTI_COLLECTION_START = 81,
+    JVMTI_COLLECTION_FINISH = 82,
+    JVMTI_SAMPLED_OBJECT = 86,
 };
 
 /* Callbacks are in the order of the event numbers, from 50. */
@@ -106,13 +118,20 @@ typedef struct {
     table_entry thread_end, class_file_load_hook;
     void (*class_load)(jvmtiEnv *, JNIEnv *, jthread, jclass);
     void (*class_prepare)(jvmtiEnv *, JNIEnv *, jthread, jclass);
-    table_entry rest[32];
+    table_entry from_57[24];
+    void (*collection_start)(jvmtiEnv *);
+    void (*collection_finish)(jvmtiEnv *);
+    table_entry from_83[3];
+    void (*sampled_object)(jvmtiEnv *, JNIEnv *, jthread, jobject, jclass, jlong);
+    table_entry from_87[2];
 } jvmtiEventCallbacks;
 
 typedef struct {
     uint32_t bits[4];
 } jvmtiCapabilities;
 enum { JVMTI_CAN_GET_SOURCE_FILE_NAME = 1u << 11, JVMTI_CAN_GET_LINE_NUMBERS = 1u << 12 }; /* of bits[0] */
+#define JVMTI_CAN_TELL_COLLECTIONS (UINT32_C(1) << 31)                                     /* of bits[0] */
+enum { JVMTI_CAN_SAMPLE_OBJECTS = 1u << 11 }; /* of bits[1]; one agent at a time may have it */
 
 typedef struct {
     char *name;
@@ -120,6 +139,11 @@ typedef struct {
     jboolean is_daemon;
     jobject thread_group, context_class_loader;
 } jvmtiThreadInfo;
+
+typedef struct {
+    jmethodID method;
+    jlong location; /* a bci; -1 in a native method */
+} jvmtiFrameInfo;
 
 typedef struct {
     jlong start_location;
@@ -162,6 +186,10 @@ static inline jint jvmti_line_table(jvmtiEnv *env, jmethodID method, jint *count
 static inline jint jvmti_loaded_classes(jvmtiEnv *env, jint *count, jclass **classes) {
     return TABLE_ENTRY(env, 77, jint (*)(jvmtiEnv *, jint *, jclass **))(env, count, classes);
 }
+static inline jint jvmti_stack(jvmtiEnv *env, jint most, jvmtiFrameInfo *frames, jint *count) {
+    return TABLE_ENTRY(env, 103, jint (*)(jvmtiEnv *, jthread, jint, jint, jvmtiFrameInfo *, jint *))(
+        env, NULL, 0, most, frames, count);
+}
 static inline jint jvmti_set_callbacks(jvmtiEnv *env, const jvmtiEventCallbacks *callbacks) {
     return TABLE_ENTRY(env, 121, jint (*)(jvmtiEnv *, const jvmtiEventCallbacks *, jint))(env, callbacks,
                                                                                           (jint)sizeof *callbacks);
@@ -169,6 +197,9 @@ static inline jint jvmti_set_callbacks(jvmtiEnv *env, const jvmtiEventCallbacks 
 static inline jint jvmti_dispose(jvmtiEnv *env) { return TABLE_ENTRY(env, 126, jint (*)(jvmtiEnv *))(env); }
 static inline jint jvmti_phase(jvmtiEnv *env, jint *phase) {
     return TABLE_ENTRY(env, 132, jint (*)(jvmtiEnv *, jint *))(env, phase);
+}
+static inline jint jvmti_sampling_interval(jvmtiEnv *env, jint mean_bytes) {
+    return TABLE_ENTRY(env, 155, jint (*)(jvmtiEnv *, jint))(env, mean_bytes);
 }
 static inline jint jvmti_add_capabilities(jvmtiEnv *env, const jvmtiCapabilities *capabilities) {
     return TABLE_ENTRY(env, 141, jint (*)(jvmtiEnv *, const jvmtiCapabilities *))(env, capabilities);

@@ -35,3 +35,4 @@ uint64_t system_coarse_ns(void) { return nanoseconds(CLOCK_MONOTONIC_COARSE); }
 uint64_t system_monotonic_ns(void) { return nanoseconds(CLOCK_MONOTONIC); }
 uint64_t system_realtime_ns(void) { return nanoseconds(CLOCK_REALTIME); }
 uint64_t system_cpu_ns(void) { return nanoseconds(CLOCK_PROCESS_CPUTIME_ID); }
+uint64_t system_thread_cpu_ns(void) { return nanoseconds(CLOCK_THREAD_CPUTIME_ID); }

@@ -37,5 +37,7 @@ void system_futex_wake(_Atomic uint32_t *word);
 
 /* CPU time of the whole process; a system call, which looks at every thread. */
 uint64_t system_cpu_ns(void);
+/* CPU time of the calling thread; a system call. */
+uint64_t system_thread_cpu_ns(void);
 
 #endif

@@ -20,6 +20,7 @@ enum {
     /* A process gets at least the budget of this part of a CPU.  Otherwise a process that hardly computes has the
      * fewest samples, and saves only CPU that nobody notices. */
     IDLE_PART = 10,
+    DEFAULT_PPM = 10000, /* for Java objects in a recording whose native interval is fixed */
     /* The recorder beside the process shares the budget (recording/capture/pace.py): its part is this much of the
      * budget of one CPU. */
     RECORDER_PERCENT = 50,
@@ -75,7 +76,7 @@ void budget_describe(struct offheap_header *header, const struct options *option
     if (!options->budget) return;
     header->budget_ppm = options->budget;
     uint32_t start = 1;
-    for (unsigned code = 2; code < 256; code++) {
+    for (unsigned code = 2; code < OFFHEAP_JAVA_CODE; code++) {
         uint64_t mean = sampler_mean(options->least, code);
         if (mean > MOST_BYTES) break;
         header->intervals[code] = mean;
@@ -242,7 +243,7 @@ static uint8_t finest(unsigned size_class) { return UINT64_C(1) << size_class < 
 
 static uint8_t bounded(int code, uint8_t least) {
     if (code < least) code = least;
-    while (code > 255 || (code > least && live->intervals[code] == 0)) code--;
+    while (code >= (int)OFFHEAP_JAVA_CODE || (code > least && live->intervals[code] == 0)) code--;
     return (uint8_t)code;
 }
 
@@ -282,12 +283,19 @@ static double probe_part(double used, double passed) {
     return rest < used ? rest : used;
 }
 
+double budget_grant(uint64_t used, uint64_t passed) {
+    if (used < passed / IDLE_PART) used = passed / IDLE_PART;
+    double share = 1e-6 * (double)(live->budget_ppm ? live->budget_ppm : DEFAULT_PPM);
+    return AIM * probe_part((double)used, (double)passed) * share;
+}
+
 static void look(uint64_t now) {
     uint64_t passed = account(now);
     if (!passed) return;
-    uint64_t cpu = live->cpu_ns, used = cpu - budget.cpu;
-    if (used < passed / IDLE_PART) used = passed / IDLE_PART;
-    double granted = AIM * probe_part((double)used, (double)passed) * 1e-6 * (double)live->budget_ppm;
+    uint64_t cpu = live->cpu_ns;
+    double granted = budget_grant(cpu - budget.cpu, passed);
+    if (__atomic_load_n(&live->java_heap, __ATOMIC_RELAXED) == OFFHEAP_JAVA_HEAP_FOLLOWED)
+        granted *= (100 - BUDGET_OBJECTS_PERCENT) / 100.0;
     average_frees();
     uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
     uint64_t credited = unusual < budget.credit ? unusual : budget.credit;

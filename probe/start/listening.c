@@ -7,6 +7,7 @@
 #include "hooks/dl_hooks.h"
 #include "hooks/got.h"
 #include "hooks/hooks.h"
+#include "java_heap/java_heap.h"
 #include "jvm/agent.h"
 #include "jvm/bell.h"
 #include "jvm/jvm_start.h"
@@ -63,6 +64,9 @@ static const struct dl_listener listener = {
 static const struct agent_duties duties = {
     .modules_changed = listening_modules_changed,
     .tick = tick,
+    .vm_met = java_heap_begin,
+    .vm_tick = java_heap_tick,
+    .vm_left = java_heap_end,
     .vm_died = probe_end,
 };
 

@@ -27,6 +27,7 @@
 #include "hooks/got.h"
 #include "hooks/hooks.h"
 #include "hooks/next_allocator.h"
+#include "java_heap/java_heap.h"
 #include "jvm/agent.h"
 #include "jvm/method_names.h"
 #include "jvm/properties.h"
@@ -98,6 +99,7 @@ static int start(const struct options *options, enum offheap_entry entry) {
     cover(entry);
     describe_process();
     budget_start();
+    java_heap_request(options);
     sampler_start(options->least, (uint8_t)live->interval_code, options->seed);
     __atomic_store_n(&live->state, OFFHEAP_RECORDING, __ATOMIC_RELEASE);
     bool patched = hooks_preloaded() || got_patch(hooks_to_patch(exact)) >= 0;

@@ -32,6 +32,9 @@ static inline uint64_t frame_hook(enum offheap_hook hook) { return frame_of_kind
 /* `why`: minus AsyncGetCallTrace's num_frames, or OFFHEAP_GAP_UNWINDER. */
 static inline uint64_t frame_gap(uint32_t why) { return frame_of_kind(OFFHEAP_FRAME_GAP) | why; }
 
+/* `signature`: of the class, an offset in STRINGS. */
+static inline uint64_t frame_class(uint32_t signature) { return frame_of_kind(OFFHEAP_FRAME_CLASS) | signature; }
+
 static inline enum offheap_frame_kind frame_kind(uint64_t frame) {
     return (enum offheap_frame_kind)(frame >> OFFHEAP_FRAME_KIND_SHIFT);
 }

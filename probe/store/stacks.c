@@ -80,18 +80,27 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
     return mine;
 }
 
-void stack_count(uint32_t stack, size_t size, double weight) {
+static struct offheap_counters *counters_of(uint32_t stack) {
     uint32_t shards = live->counter_shards;
     /* The TLS blocks of threads lie a stack apart: their addresses spread the threads over the shards. */
     uint32_t shard = shards == 1 ? 0 : (uint32_t)((uintptr_t)&self >> 12) * 2654435761u >> 30;
     shard &= shards - 1; /* a power of two */
-    struct offheap_counters *counters =
-        LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard;
-    __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
-    if (live->mode == OFFHEAP_EXACT) {
-        __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED); /* an addition takes 6 to 10 ns */
+    return LIVE_ROWS(struct offheap_counters, OFFHEAP_COUNTERS) + (uint64_t)stack * shards + shard;
+}
+
+void stack_count(uint32_t stack, size_t size, double weight) {
+    if (live->mode != OFFHEAP_EXACT) {
+        stack_count_sampled(stack, size, weight);
         return;
     }
+    struct offheap_counters *counters = counters_of(stack);
+    __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counters->bytes, size, __ATOMIC_RELAXED); /* an addition takes 6 to 10 ns */
+}
+
+void stack_count_sampled(uint32_t stack, size_t size, double weight) {
+    struct offheap_counters *counters = counters_of(stack);
+    __atomic_fetch_add(&counters->samples, 1, __ATOMIC_RELAXED);
     double bytes = weight * (double)size;
     /* With w = 1/p: (1 - p) / p^2 = w (w - 1). */
     double blocks_variance = weight * (weight - 1);

@@ -19,6 +19,9 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
  * exact recording does not use. */
 void stack_count(uint32_t stack, size_t size, double weight);
 
+/* The same, where not every object is recorded although every block is: `weight` counts in an exact recording too. */
+void stack_count_sampled(uint32_t stack, size_t size, double weight);
+
 /* Samples taken so far, or `enough` if there are as many. */
 uint64_t stacks_samples(uint64_t enough);
 

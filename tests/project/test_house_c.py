@@ -13,7 +13,7 @@ from harness.paths import PROBE
 
 TABLE = PROBE.parent / "docs" / "architecture.md"
 TOP = ""  # the room of the files beside build.py
-ROW = re.compile(r"^\| `probe/([a-z]*)/?`[^|]*\|[^|]+\| ([^|]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `probe/([a-z_]*)/?`[^|]*\|[^|]+\| ([^|]+) \|$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -22,7 +22,7 @@ def rooms() -> dict[str, set[str]]:
     section = TABLE.read_text().partition("## The rooms of the probe\n")[2].partition("\n## ")[0]
     known = {}
     for room, may_know in ROW.findall(section):
-        names = set(re.findall(r"`probe/([a-z]*)/?`", may_know))
+        names = set(re.findall(r"`probe/([a-z_]*)/?`", may_know))
         known[room] = {*names, room}
     return known
 

@@ -62,8 +62,8 @@ def write_large(path: Path, count: int, blocks: int, seed: int = 1) -> Path:
     return target.path
 
 
-# Runs in an interpreter of its own.  Peak memory is VmHWM, because a child inherits ru_maxrss.  The baseline, before
-# and after, is the time of fixed work of the same kind: machines differ, and so does what runs beside a test.
+# Runs in an interpreter of its own.  Peak memory is VmHWM, because a child inherits ru_maxrss.  The baseline,
+# before and after, is the time of fixed work of the same kind: machines differ, and so does what runs beside.
 READING = """
 import resource, sys
 def used():
@@ -106,7 +106,7 @@ def test_a_million_blocks_on_ten_thousand_stacks(large: Path, command: str, mega
     assert outcome.returncode == 0, outcome.stderr
     ratio, peak, _ = map(float, outcome.stderr.split())
     assert peak < megabytes
-    # The promise is 3 s, some 14 times the baseline where that was written; and half as much for a busy machine.
+    # The promise is 3 s, some 14 times the baseline where that was written; and half more for a busy one.
     assert ratio < (20 if "--all" not in command else 40), "writing 60 MB of JSON is not promised"
 
 
@@ -116,5 +116,5 @@ def test_a_diff_of_twenty_thousand_stacks_each(tmp_path: Path) -> None:
         [sys.executable, "-c", READING, "diff", *map(str, paths)], capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode == 0, outcome.stderr
-    # The promise is 2 s, some nine times the baseline where that was written; and half as much for a busy machine.
+    # The promise is 2 s, some nine times the baseline where that was written; and half more for a busy one.
     assert float(outcome.stderr.split()[0]) < 14

@@ -79,15 +79,16 @@ JavaHeapState = Literal["requested", "followed", "taken", "unavailable"]
 class JavaHeap:
     """How a recording follows Java objects.
 
-    state           requested: no JVM came; taken: another agent holds the capability, which only one may have;
-                    unavailable: the JVM has no such event.  All that follows is 0 unless it is "followed"
+    state           requested: no JVM came; taken: another agent holds the capability, which only one may
+                    have; unavailable: the JVM has no such event.  The rest is 0 unless it is "followed"
     interval_bytes  mean bytes between samples, of the next objects
     followed, most  objects that are followed at the end, and that can be
     thinned         times that followed objects were thinned at random, because there were `most`
     collections     garbage collections, or their pauses, that the probe saw
     collected       seconds since the start: begin of the last collection, or pause of one, whose dead objects
                     are not in the live set any more
-    swept           seconds since the start: objects that were dead to the collector then are not in the live set
+    swept           seconds since the start: objects that were dead to the collector then are not in the
+                    live set
     spent_seconds   CPU that samples of Java objects took; not a part of Budget.spent_seconds
     """
 
@@ -252,8 +253,9 @@ class Recording:
     process: NDArray[np.void]  # PROCESS, by time
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
     collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
-    # The Java objects, as a recording of their own: its stacks, threads and collections are this one's, its `live`,
-    # `series` and `process` are of kind JAVA alone, and this one's are without them.  None: nothing was followed.
+    # The Java objects, as a recording of their own: its stacks, threads and collections are this one's; its
+    # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.  None: nothing
+    # was followed.
     java: Recording | None = None
 
     def stack(self, number: int) -> list[Frame]:

@@ -1,0 +1,117 @@
+"""A JVM that holds as many Java objects as a test says, and what a live file knows of them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness import public_folders
+from harness.jvms.waiting_jvm import WaitingJVM, read_line, waiting_jvm
+from harness.paths import JAVA
+from offheap.probe.contract import (
+    FRAME_KIND_SHIFT,
+    FRAME_METHOD_MASK,
+    FRAME_METHOD_SHIFT,
+    FrameKind,
+    JavaHeap,
+    StackKind,
+)
+from offheap.probe.live_files.live_file import LiveFile
+
+SMALL_BYTES, LARGE_BYTES = 216, 65_536  # of a byte[], the header included
+COLLECTORS = {
+    "serial": ("-XX:+UseSerialGC",),
+    "parallel": ("-XX:-UseSerialGC", "-XX:+UseParallelGC"),
+    "g1": ("-XX:-UseSerialGC", "-XX:+UseG1GC"),
+    "z": ("-XX:-UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:+UseZGC"),
+    "shenandoah": ("-XX:-UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:+UseShenandoahGC"),
+}
+
+
+class HeldObjects:
+    """The program; `do("small 1000")` returns when it has done that."""
+
+    def __init__(self, jvm: WaitingJVM) -> None:
+        self.pid = jvm.pid
+        self._jvm = jvm
+
+    def do(self, *commands: str) -> None:
+        for command in commands:
+            assert self._jvm.process.stdin
+            self._jvm.process.stdin.write(f"{command}\n".encode())
+            self._jvm.process.stdin.flush()
+            assert read_line(self._jvm.process, 120.0) == b"done\n", self._jvm.stderr()
+
+
+@functools.cache
+def compile_held_objects(jdk: Path) -> Path:
+    folder = public_folders.make("held-objects")
+    command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder)]
+    subprocess.run([*command, str(JAVA / "HeldObjects.java")], check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@contextlib.contextmanager
+def held_objects(java: Path, jdk: Path, collector: str, options: Sequence[str] = ()) -> Iterator[HeldObjects]:
+    flags = (*COLLECTORS[collector], "-Xmx512m", *options)
+    with waiting_jvm(java, compile_held_objects(jdk), *flags, main="HeldObjects") as jvm:
+        yield HeldObjects(jvm)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The objects of a method in the live file: their estimated bytes, and the standard error of these."""
+
+    rows: int
+    bytes: float
+    error: float
+    classes: frozenset[str]  # signatures
+    codes: frozenset[float]  # probabilities
+
+
+def followed(live_file: Path, method: str) -> Followed:
+    """What a live file knows of objects that a method of the program allocated."""
+    with LiveFile(live_file) as source:
+        live, stacks = source.live(), source.stacks(0, final=True)
+        live = live[stacks.rows["kind"][live["stack"]] == StackKind.JAVA]
+        ends = np.cumsum(stacks.depths)
+        chosen, classes = np.zeros(len(live), np.bool_), set()
+        for stack in np.unique(live["stack"]).tolist():
+            frames = stacks.frames[ends[stack] - stacks.depths[stack] : ends[stack]].tolist()
+            java = [frame for frame in frames if frame >> FRAME_KIND_SHIFT == FrameKind.JAVA]
+            if not java:
+                continue
+            slots = np.array([frame >> FRAME_METHOD_SHIFT & FRAME_METHOD_MASK for frame in java], np.int64)
+            if method in [source.string(int(row["name"])) for row in source.methods(slots)]:
+                assert frames[0] >> FRAME_KIND_SHIFT == FrameKind.CLASS
+                classes.add(source.string(frames[0] & 0xFFFFFFFF))
+                chosen |= live["stack"] == stack
+    live = live[chosen]
+    size, p = live["size"].astype(np.float64), live["probability"]
+    return Followed(
+        rows=len(live),
+        bytes=float((size / p).sum()),
+        error=float(np.sqrt((size**2 * (1 - p) / p**2).sum())),
+        classes=frozenset(classes),
+        codes=frozenset(p.tolist()),
+    )
+
+
+def swept(live_file: Path, seconds: float = 30.0) -> None:
+    """Waits until the probe has taken out what was dead when this was called."""
+    deadline, now = time.monotonic() + seconds, time.monotonic_ns()
+    while True:
+        with LiveFile(live_file) as source:
+            raw = source._raw_header()
+        assert raw["java_heap"] == JavaHeap.FOLLOWED
+        if raw["java_swept_ns"] > now:
+            return
+        assert time.monotonic() < deadline, "the probe swept no more"
+        time.sleep(0.05)

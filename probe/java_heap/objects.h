@@ -1,0 +1,34 @@
+/*
+ * The followed objects: a slot each, with a weak reference and the object's row.  The live file has the rows too, but
+ * no references.  Allocating threads fill slots; only the agent thread empties them.
+ *
+ *   free -> reserved -> followed -> (dead, or thinned out) -> free
+ */
+#ifndef OFFHEAP_OBJECTS_H
+#define OFFHEAP_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jvm/jvmti.h"
+
+/* Room for `most` objects, a power of two, or for fewer where memory is short.  False: there is no room. */
+bool objects_start(uint64_t most);
+/* Call when no thread is in the next two. */
+void objects_stop(JNIEnv *env);
+
+/* Follows an object; between guard_enter and guard_leave.  False: there is no slot, or no room in the live table. */
+bool objects_follow(JNIEnv *env, jobject object, size_t size, uint8_t code, uint32_t stack);
+
+/* The rest is for the agent thread, with the live file mapped. */
+
+/* Takes out the dead. */
+void objects_sweep(JNIEnv *env);
+/* Are so many slots in use that the objects must be thinned? */
+bool objects_crowded(void);
+/* Takes objects out at random until at most half of the slots are in use; those that stay get this code at least, as if
+ * they had been sampled under it.  Returns the code; `seed` moves on. */
+uint8_t objects_thin(JNIEnv *env, uint64_t *seed);
+
+#endif

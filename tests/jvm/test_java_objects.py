@@ -1,0 +1,120 @@
+"""The probe follows Java objects on real JVMs: as many as live, and no longer than they live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import needs
+from harness.jvms.held_objects import (
+    COLLECTORS,
+    LARGE_BYTES,
+    SMALL_BYTES,
+    HeldObjects,
+    followed,
+    held_objects,
+    swept,
+)
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.plugins.rotation import one_a_row
+from offheap.jvm.attach import AttachedVM
+from offheap.probe import control
+from offheap.probe.contract import JavaHeap
+from offheap.probe.live_files.live_file import LiveFile
+
+pytestmark = [needs.tracing, pytest.mark.usefixtures("probe_library")]
+
+# Standard errors that an estimate may be off: chance exceeds it once in 15,000 tests.
+FAR = 4.0
+
+
+def attach(program: HeldObjects, words: str) -> Path:
+    started = control.start(program.pid, words)
+    assert started.live_file
+    deadline = time.monotonic() + 20
+    while state(started.live_file) in (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
+    program.do("churn 16")
+    return started.live_file
+
+
+def state(live_file: Path) -> JavaHeap:
+    with LiveFile(live_file) as source:
+        return JavaHeap(int(source._raw_header()["java_heap"]))
+
+
+@pytest.fixture
+def leave() -> Callable[[HeldObjects, Path], None]:
+    def detach(program: HeldObjects, live_file: Path) -> None:
+        control.detach(program.pid)
+        live_file.unlink(missing_ok=True)
+
+    return detach
+
+
+@pytest.mark.parametrize(("version", "collector"), one_a_row(JRE_VERSIONS, COLLECTORS))
+def test_objects_are_counted_while_they_live(
+    version: int,
+    collector: str,
+    jre: Callable[[int], Path],
+    jdk: Path,
+    leave: Callable[[HeldObjects, Path], None],
+) -> None:
+    with held_objects(jre(version), jdk, collector) as program:
+        live_file = attach(program, "java,java-interval=16k")
+        program.do("small 50000", "large 300", "churn 64", "gc")
+        swept(live_file)
+        small, large = followed(live_file, "small"), followed(live_file, "large")
+        assert small.classes == large.classes == {"[B"}
+        assert abs(small.bytes - 50_000 * SMALL_BYTES) < FAR * small.error
+        # Nearly every array that is as large as four intervals is a sample.
+        assert abs(large.bytes - 300 * LARGE_BYTES) < FAR * large.error
+        assert 280 < large.rows <= 300
+        assert followed(live_file, "churn").rows <= 1  # the program's last one
+        program.do("drop", "gc")
+        swept(live_file)
+        assert followed(live_file, "small").rows == followed(live_file, "large").rows == 0
+        leave(program, live_file)
+        AttachedVM(program.pid).jcmd("GC.run")
+        program.do("small 1000")
+
+
+def test_thinned_objects_count_for_the_others(
+    jre: Callable[[int], Path], jdk: Path, leave: Callable[[HeldObjects, Path], None]
+) -> None:
+    with held_objects(jre(17), jdk, "g1") as program:
+        live_file = attach(program, "java,java-interval=4k,java-objects=256")
+        for _ in range(12):
+            program.do("small 5000")
+            swept(live_file)
+        program.do("gc")
+        swept(live_file)
+        with LiveFile(live_file) as source:
+            header = source._raw_header()
+        assert header["java_thinned"] >= 2
+        assert header["java_most"] == 256
+        assert header["java_followed"] <= 192
+        small = followed(live_file, "small")
+        assert small.rows > 30
+        lost = int(header["losses"][14])
+        # What found no slot is lost, and counted: it makes the estimate smaller by that much.
+        assert abs(small.bytes - 60_000 * SMALL_BYTES) < FAR * small.error + lost * 64 * 1024
+        leave(program, live_file)
+
+
+def test_detached_and_attached_again(
+    jre: Callable[[int], Path], jdk: Path, leave: Callable[[HeldObjects, Path], None]
+) -> None:
+    with held_objects(jre(21), jdk, "g1") as program:
+        for _ in range(3):
+            live_file = attach(program, "java,java-interval=16k")
+            assert state(live_file) == JavaHeap.FOLLOWED
+            program.do("small 20000", "churn 16")
+            assert followed(live_file, "small").rows > 100
+            leave(program, live_file)
+            program.do("drop", "small 1000", "gc")
