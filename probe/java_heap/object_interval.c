@@ -22,9 +22,10 @@ enum {
     /* HotSpot's own part of an event, which no clock here sees: its handles, its transitions, the slow path. */
     EVENT_NS = 1000,
     MOST_RISE = 3, /* codes in a second: a burst may be over soon */
-    /* The interval falls where sampling would stay below the grant even with twice the samples. */
-    FALLS_BELOW = 3,
 };
+
+/* The interval falls if sampling stays below the grant even with twice the samples, which half the interval causes. */
+static const double FALLS_BELOW = 2.2;
 
 static struct {
     _Atomic uint8_t code;
@@ -106,7 +107,7 @@ void object_interval_move(jvmtiEnv *jvmti) {
     interval.moved = now;
     interval.cpu = cpu;
     if (interval.fixed) return;
-    double granted = budget_grant(used, passed) * BUDGET_OBJECTS_PERCENT / 100;
+    double granted = budget_of_objects(used, passed);
     int code = atomic_load(&interval.code), rise = 0;
     for (; spent > granted && rise < MOST_RISE; rise++) spent /= 2;
     if (rise == 0 && spent * FALLS_BELOW < granted) rise = -1;

@@ -276,26 +276,38 @@ static void move(double granted, double passing_over, uint64_t passed) {
     if (lowest < live->least_code) __atomic_store_n(&live->least_code, lowest, __ATOMIC_RELAXED);
 }
 
-/* The budget is a share of the process's CPU time, or of one CPU if the process uses less.  The probe's part is the
- * rest without the recorder's part, and at most the share of the process's CPU time.  CPU in ns, of `passed` ns. */
-static double probe_part(double used, double passed) {
-    double rest = (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
-    return rest < used ? rest : used;
+static double share(void) { return 1e-6 * (double)(live->budget_ppm ? live->budget_ppm : DEFAULT_PPM); }
+
+/* The budget is a share of the process's CPU time, or of one CPU if the process uses less.  This is the rest without the
+ * recorder's part.  CPU in ns, of `passed` ns. */
+static double rest(double used, double passed) {
+    return (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
 }
 
-double budget_grant(uint64_t used, uint64_t passed) {
+/* The probe's part is at most the share of the process's CPU time.  Java objects have half of it, where a recording
+ * follows them. */
+static double probe_part(double used, double passed, bool objects) {
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
-    double share = 1e-6 * (double)(live->budget_ppm ? live->budget_ppm : DEFAULT_PPM);
-    return AIM * probe_part((double)used, (double)passed) * share;
+    double all = rest(used, passed);
+    if (used < all) all = used;
+    return AIM * share() * (objects ? all / 2 : all);
+}
+
+/* All that remains.  A Java sample costs ten times as much as one of malloc: by the share of a process that hardly
+ * computes, there would be a dozen samples a second. */
+double budget_of_objects(uint64_t used, uint64_t passed) {
+    return AIM * share() * rest((double)used, (double)passed) - probe_part((double)used, (double)passed, true);
+}
+
+static bool follows_objects(void) {
+    return __atomic_load_n(&live->java_heap, __ATOMIC_RELAXED) == OFFHEAP_JAVA_HEAP_FOLLOWED;
 }
 
 static void look(uint64_t now) {
     uint64_t passed = account(now);
     if (!passed) return;
     uint64_t cpu = live->cpu_ns;
-    double granted = budget_grant(cpu - budget.cpu, passed);
-    if (__atomic_load_n(&live->java_heap, __ATOMIC_RELAXED) == OFFHEAP_JAVA_HEAP_FOLLOWED)
-        granted *= (100 - BUDGET_OBJECTS_PERCENT) / 100.0;
+    double granted = probe_part((double)(cpu - budget.cpu), (double)passed, follows_objects());
     average_frees();
     uint64_t unusual = atomic_exchange_explicit(&budget.unusual, 0, memory_order_relaxed);
     uint64_t credited = unusual < budget.credit ? unusual : budget.credit;

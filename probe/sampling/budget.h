@@ -38,11 +38,9 @@ void budget_spend_on_free(uint64_t began, bool found);
 /* Moves the intervals when a look is due.  Call it after any work that is not on the fast path. */
 void budget_look(void);
 
-/* The part of sampling's CPU for Java objects, where a recording follows them. */
-enum { BUDGET_OBJECTS_PERCENT = 50 };
-/* CPU in ns that all samples may take of the last `passed` ns, in which the process used `used` ns.  If the recording
- * has no budget, the default one counts. */
-double budget_grant(uint64_t used, uint64_t passed);
+/* CPU in ns that samples of Java objects may take of the last `passed` ns, in which the process used `used` ns.  If the
+ * recording has no budget, the default one counts. */
+double budget_of_objects(uint64_t used, uint64_t passed);
 
 /* Call it at the end, while the live file is mapped: brings its figures up to date. */
 void budget_settle(void);
