@@ -78,6 +78,17 @@ static const jvmtiEventCallbacks callbacks = {
 static const enum jvmti_event events[] = {JVMTI_COLLECTION_START, JVMTI_COLLECTION_FINISH, JVMTI_SAMPLED_OBJECT};
 enum { EVENTS = sizeof events / sizeof *events };
 
+/* Generational ZGC keeps what a weak reference leads to until it collects the old generation (JDK-8375615): garbage
+ * that it would otherwise free at once.  So the followed objects may take only this part of the heap there.  JDK 21 to
+ * 23 have both kinds of ZGC, and a flag that tells which. */
+static uint64_t most_bytes(void) {
+    enum { PART = 32 };
+    const bool *z = java_flag("UseZGC"), *generational = java_flag("ZGenerational");
+    const uint64_t *heap_bytes = java_flag("MaxHeapSize");
+    bool young = java_flag("ZYoungCompactionLimit") != NULL && (!generational || *generational);
+    return z && *z && young && heap_bytes ? *heap_bytes / PART : UINT64_MAX;
+}
+
 static uint32_t follow(JavaVM *vm) {
     jvmtiEnv *jvmti = NULL;
     if (!java_known() || vm_get_env(vm, &jvmti, JVMTI_VERSION_11) != JNI_OK || !jvmti)
@@ -87,7 +98,8 @@ static uint32_t follow(JavaVM *vm) {
     if (jvmti_add_capabilities(jvmti, &wanted) == JNI_OK) {
         state = OFFHEAP_JAVA_HEAP_UNAVAILABLE;
         object_interval_start(&heap.options);
-        if (jvmti_set_callbacks(jvmti, &callbacks) == JNI_OK && objects_start(heap.options.java_objects)) {
+        if (jvmti_set_callbacks(jvmti, &callbacks) == JNI_OK &&
+            objects_start(heap.options.java_objects, most_bytes())) {
             heap.jvmti = jvmti;
             heap.seen = 0;
             atomic_store(&heap.ended, 0);
@@ -135,7 +147,7 @@ void java_heap_tick(JNIEnv *env) {
         object_interval_rise(heap.jvmti, objects_thin(env, &heap.seed));
         __atomic_fetch_add(&live->java_thinned, 1, __ATOMIC_RELAXED);
     }
-    object_interval_move(heap.jvmti);
+    object_interval_move(heap.jvmti, objects_sparse());
     guard_leave();
 }
 

@@ -99,14 +99,18 @@ void object_interval_rise(jvmtiEnv *jvmti, uint8_t code) {
     set(jvmti, now > code ? now : code);
 }
 
-void object_interval_move(jvmtiEnv *jvmti) {
+void object_interval_move(jvmtiEnv *jvmti, bool sparse) {
     uint64_t now = system_monotonic_ns(), passed = now - interval.moved;
     if (passed < PERIOD_NS) return;
     uint64_t cpu = system_cpu_ns(), used = cpu - interval.cpu;
     double spent = (double)atomic_exchange(&interval.spent, 0);
     interval.moved = now;
     interval.cpu = cpu;
-    if (interval.fixed) return;
+    if (sparse && interval.floor > OFFHEAP_JAVA_CODE) interval.floor--;
+    if (interval.fixed) {
+        set(jvmti, interval.floor);
+        return;
+    }
     double granted = budget_of_objects(used, passed);
     int code = atomic_load(&interval.code), rise = 0;
     for (; spent > granted && rise < MOST_RISE; rise++) spent /= 2;

@@ -9,6 +9,7 @@
 #ifndef OFFHEAP_OBJECT_INTERVAL_H
 #define OFFHEAP_OBJECT_INTERVAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,9 +30,9 @@ double object_probability(size_t size, uint8_t code);
 
 /* The CPU time in ns of a sample, which began when the thread had used `began`. */
 void object_interval_spend(uint64_t began);
-/* Moves the mean when a second has passed.  For the agent thread. */
-void object_interval_move(jvmtiEnv *jvmti);
-/* No code below `code` from now on. */
+/* Moves the mean when a second has passed; `sparse`: there is room for more objects.  For the agent thread. */
+void object_interval_move(jvmtiEnv *jvmti, bool sparse);
+/* No code below `code` as long as there is no room. */
 void object_interval_rise(jvmtiEnv *jvmti, uint8_t code);
 
 #endif

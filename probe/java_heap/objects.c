@@ -31,11 +31,16 @@ static struct {
     pthread_mutex_t changing; /* held for a few instructions: `free` and `free_count` */
     _Atomic uint32_t free_count;
     _Atomic uint32_t numbers; /* of keys */
+    uint64_t most_bytes;
+    _Atomic uint64_t bytes; /* of the objects */
 } objects = {.changing = PTHREAD_MUTEX_INITIALIZER};
+
+/* A part of the slots and of the bytes: below it, half the interval does not crowd them soon. */
+enum { SPARSE_PART = 4 };
 
 static size_t bytes_for(uint64_t most) { return most * (sizeof(struct slot) + sizeof *objects.free); }
 
-bool objects_start(uint64_t most) {
+bool objects_start(uint64_t most, uint64_t most_bytes) {
     while (!memory_grant(bytes_for(most))) {
         most /= 2;
         if (most < FEWEST) return false;
@@ -46,6 +51,8 @@ bool objects_start(uint64_t most) {
     objects.slots = pages;
     objects.free = (uint32_t *)(objects.slots + most);
     objects.most = (uint32_t)most;
+    objects.most_bytes = most_bytes;
+    atomic_store(&objects.bytes, 0);
     for (uint32_t i = 0; i < objects.most; i++) objects.free[i] = objects.most - 1 - i;
     atomic_store(&objects.free_count, objects.most);
     __atomic_store_n(&live->java_most, objects.most, __ATOMIC_RELAXED);
@@ -120,14 +127,18 @@ bool objects_follow(JNIEnv *env, jobject object, size_t size, uint8_t code, uint
         release(number);
         return false;
     }
+    atomic_fetch_add_explicit(&objects.bytes, bytes, memory_order_relaxed);
     atomic_store_explicit(&slot->reference, reference, memory_order_release);
     return true;
 }
+
+static size_t size_of(const struct slot *slot) { return slot->value.block & OFFHEAP_VALUE_SIZE_MASK; }
 
 static void forget(JNIEnv *env, uint32_t number, jweak reference) {
     struct slot *slot = &objects.slots[number];
     struct offheap_value value;
     table_remove(address_of(slot->key), &value);
+    atomic_fetch_sub_explicit(&objects.bytes, size_of(slot), memory_order_relaxed);
     atomic_store_explicit(&slot->reference, NULL, memory_order_relaxed);
     jni_delete_weak(env, reference);
     release(number);
@@ -141,10 +152,16 @@ void objects_sweep(JNIEnv *env) {
     count_followed();
 }
 
-bool objects_crowded(void) { return atomic_load(&objects.free_count) < objects.most / 4; }
+bool objects_crowded(void) {
+    return atomic_load(&objects.free_count) < objects.most / 4 || atomic_load(&objects.bytes) > objects.most_bytes;
+}
 
-static size_t size_of(const struct slot *slot) { return slot->value.block & OFFHEAP_VALUE_SIZE_MASK; }
 static uint8_t code_of(const struct slot *slot) { return (uint8_t)(slot->value.block >> OFFHEAP_VALUE_INTERVAL_SHIFT); }
+
+bool objects_sparse(void) {
+    return objects.most - atomic_load(&objects.free_count) < objects.most / SPARSE_PART &&
+           atomic_load(&objects.bytes) < objects.most_bytes / SPARSE_PART;
+}
 
 /* The probability that an object stays if all codes rise to `code`. */
 static double stays(const struct slot *slot, uint8_t code) {
@@ -153,16 +170,19 @@ static double stays(const struct slot *slot, uint8_t code) {
     return object_probability(size_of(slot), code) / object_probability(size_of(slot), before);
 }
 
-/* The least code under which about half of the slots are in use. */
+/* The least code under which the objects take at most half of the room. */
 static uint8_t choose(void) {
     unsigned code = OFFHEAP_JAVA_CODE;
     while (code < 255 && live->intervals[code + 1]) {
         code++;
-        double expected = 0;
-        for (uint32_t i = 0; i < objects.most; i++)
-            if (atomic_load_explicit(&objects.slots[i].reference, memory_order_acquire))
-                expected += stays(&objects.slots[i], (uint8_t)code);
-        if (expected <= objects.most / 2) break;
+        double count = 0, bytes = 0;
+        for (uint32_t i = 0; i < objects.most; i++) {
+            const struct slot *slot = &objects.slots[i];
+            if (!atomic_load_explicit(&slot->reference, memory_order_acquire)) continue;
+            count += stays(slot, (uint8_t)code);
+            bytes += stays(slot, (uint8_t)code) * (double)size_of(slot);
+        }
+        if (count <= objects.most / 2 && bytes <= (double)objects.most_bytes / 2) break;
     }
     return (uint8_t)code;
 }

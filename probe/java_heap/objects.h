@@ -13,8 +13,9 @@
 
 #include "jvm/jvmti.h"
 
-/* Room for `most` objects, a power of two, or for fewer where memory is short.  False: there is no room. */
-bool objects_start(uint64_t most);
+/* Room for `most` objects, a power of two, or for fewer where memory is short; they are thinned if they take more than
+ * `most_bytes` together.  False: there is no room. */
+bool objects_start(uint64_t most, uint64_t most_bytes);
 /* Call when no thread is in the next two. */
 void objects_stop(JNIEnv *env);
 
@@ -25,9 +26,11 @@ bool objects_follow(JNIEnv *env, jobject object, size_t size, uint8_t code, uint
 
 /* Takes out the dead. */
 void objects_sweep(JNIEnv *env);
-/* Are so many slots in use that the objects must be thinned? */
+/* Are so many slots in use, or are the objects so large, that they must be thinned? */
 bool objects_crowded(void);
-/* Takes objects out at random until at most half of the slots are in use; those that stay get this code at least, as if
+/* Is there room for twice the present objects, twice over? */
+bool objects_sparse(void);
+/* Takes objects out at random until they take at most half of the room; those that stay get this code at least, as if
  * they had been sampled under it.  Returns the code; `seed` moves on. */
 uint8_t objects_thin(JNIEnv *env, uint64_t *seed);
 

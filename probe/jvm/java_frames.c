@@ -73,6 +73,8 @@ bool java_discover(void) {
     return true;
 }
 
+const void *java_flag(const char *name) { return java.image ? vm_flag(java.image, name) : NULL; }
+
 JavaVM *java_created_vm(void) {
     JavaVM *vm = NULL;
     jint count = 0;

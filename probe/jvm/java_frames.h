@@ -18,6 +18,9 @@ bool java_discover(void);
  * then. */
 JavaVM *java_created_vm(void);
 
+/* The value of a flag of the VM, as vm_flag() of vm_layout.h; after java_discover. */
+const void *java_flag(const char *name);
+
 /* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, show the address of a JavaThread.
  * False when this JVM has no AsyncGetCallTrace. */
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread);

@@ -81,6 +81,22 @@ static bool int_constant(const struct link_map *image, const char *name, int *va
     return number != NULL;
 }
 
+const void *vm_flag(const struct link_map *libjvm, const char *name) {
+    struct struct_table table;
+    const uintptr_t *flags, *count;
+    size_t name_at, value_at, stride;
+    if (!find_table(libjvm, &table) || !static_field(&table, "JVMFlag", "flags", &flags) ||
+        !static_field(&table, "JVMFlag", "numFlags", &count) || !field_offset(&table, "JVMFlag", "_name", &name_at) ||
+        !field_offset(&table, "JVMFlag", "_addr", &value_at) || !type_size(libjvm, "JVMFlag", &stride))
+        return NULL;
+    const char *flag = (const char *)*flags;
+    for (size_t i = 0; i < *count; i++, flag += stride) {
+        const char *its = *(const char *const *)(flag + name_at);
+        if (its && strcmp(its, name) == 0) return *(const void *const *)(flag + value_at);
+    }
+    return NULL;
+}
+
 bool vm_layout_read(const struct link_map *libjvm, struct vm_layout *layout) {
     struct struct_table table;
     size_t anchor;

@@ -52,6 +52,10 @@ struct vm_scope_layout {
     bool no_zero_bytes;                     /* JDK 20: numbers have no zero bytes */
 };
 
+/* A flag of the VM by its name, such as UseZGC: the address of its value, whose type is the flag's.  NULL: this VM has
+ * none of that name, or no table of its flags. */
+const void *vm_flag(const struct link_map *libjvm, const char *name);
+
 /* False if a field is missing: the JVM is another vendor's, or newer. */
 bool vm_scope_layout_read(const struct link_map *libjvm, struct vm_scope_layout *layout);
 bool vm_code_layout_read(const struct link_map *libjvm, struct vm_code_layout *layout);
