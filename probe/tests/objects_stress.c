@@ -33,9 +33,9 @@ void live_cover(uint64_t add, uint64_t remove) { (void)add, (void)remove; }
 void growth_turn(void) {}
 uint16_t thread_row(void) { return 1; }
 uint32_t live_tick(void) { return 7; }
-/* The mean of the first code is SIZE: p = 0.63, and half of that or so an octave higher. */
+/* The mean of the first code is SIZE / 8: p is nearly 1 there and two octaves higher, then it halves by each. */
 double object_probability(size_t size, uint8_t code) {
-    double x = (double)size / SIZE;
+    double x = 8.0 * (double)size / SIZE;
     for (unsigned i = OFFHEAP_JAVA_CODE; i < code; i++) x /= 2;
     double term = x, sum = x;
     for (int i = 2; i < 30; i++) {
@@ -184,7 +184,8 @@ static void thinning(uint64_t seed) {
 }
 
 int main(void) {
-    for (unsigned i = OFFHEAP_JAVA_CODE; i < 256; i++) header.intervals[i] = (uint64_t)SIZE << (i - OFFHEAP_JAVA_CODE);
+    for (unsigned i = OFFHEAP_JAVA_CODE; i < 256; i++)
+        header.intervals[i] = (uint64_t)(SIZE / 8) << (i - OFFHEAP_JAVA_CODE);
     if (!table_start(keys, values, CAPACITY, CAPACITY, false) || !objects_start(SLOTS, UINT64_MAX)) return 1;
     many_threads();
     for (uint64_t seed = 1; seed <= 20; seed++) thinning(seed);
