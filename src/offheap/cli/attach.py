@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from offheap.cli import sampling_options
-from offheap.cli.run import add_keep_arguments
+from offheap.cli.run import add_keep_arguments, say_not_followed
 from offheap.cli.say import say
 from offheap.errors import UserError
 from offheap.launch.ending import Ending, interruptible
@@ -120,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
             "ended": outcome.ended,
             "cut_short": cut_short,
             "probe_left": ending.stuck,
+            "java_heap": outcome.java_heap.state if outcome.java_heap else None,
         }
         print(json.dumps(result, indent=2))
         return int(ending.stuck)
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
         "exited": "the process exited",
         "killed": "the process was killed",
     }[outcome.ended]
+    say_not_followed(outcome)
     print(f"recorded PID {pid} for {format_duration(outcome.seconds)}; {left}")
     shown = printable(str(output))
     print(f"recording: {shown}\nnext: offheap leaks {shown}")

@@ -63,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
     words = sampling_options.words(args)
     if args.attach:
         sampling_options.allow_reading(words)
-    if (args.exact or args.interval is not None or args.budget is not None) and not args.attach:
-        raise UserError("--interval, --budget and --exact need --attach", "add --attach, or leave them out")
+    if sampling_options.stated(args) and not args.attach:
+        raise UserError(
+            "--interval, --budget, --exact and --java-heap need --attach", "add --attach, or leave them out"
+        )
     if not args.output.is_dir():
         raise UserError(f"{args.output} is not a folder", "make it, or give another one with -o")
     from offheap.report.text.output import check

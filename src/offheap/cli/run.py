@@ -16,6 +16,7 @@ from offheap.quantities import parse_duration, parse_positive_duration
 
 if TYPE_CHECKING:
     from offheap.launch.launch import Launched
+    from offheap.recording.capture.recorder import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +39,18 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("no command is given", "write it after --: offheap run -- java -jar app.jar")
     launched = record(args, command)
     for outcome in launched.outcomes:
+        say_not_followed(outcome)
         say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
     return launched.status or (2 if launched.problems else 0)
+
+
+def say_not_followed(outcome: Outcome) -> None:
+    """Says why Java objects that were requested were not followed."""
+    from offheap.recording.capture.info import NOT_FOLLOWED
+
+    words = NOT_FOLLOWED.get(outcome.java_heap.state) if outcome.java_heap else None
+    if words:
+        say(words)
 
 
 def add_recording_options(parser: argparse._ActionsContainer) -> None:
@@ -87,7 +98,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
     words = (
         sampling_options.words(args)
         if sampling is None
-        else ",".join([sampling, *sampling_options.memory(args)])
+        else ",".join([sampling, *sampling_options.beside(args)])
     )
     sampling_options.allow_reading(words)
     if not args.force:

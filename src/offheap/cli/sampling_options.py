@@ -1,4 +1,4 @@
-"""`--interval`, `--budget`, `--exact`, `--memory` and `--force`: the same in every command that records."""
+"""What is sampled, and at what cost: the same options in every command that records."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "of one CPU where it uses less (default 1%%); intervals adapt to it",
     )
     parser.add_argument(
+        "--java-heap",
+        action="store_true",
+        help=f"{condition}sample Java allocations, too, and follow each object until the collector frees it; "
+        "shares the budget: native memory and Java objects have half of the sampling each "
+        "(HotSpot, JDK 11 and later)",
+    )
+    parser.add_argument(
+        "--java-heap-interval",
+        type=parse_size,
+        metavar="SIZE",
+        help=f"{condition}--java-heap with fixed mean bytes between samples of Java objects",
+    )
+    parser.add_argument(
         "--memory",
         type=parse_size,
         metavar="SIZE",
@@ -47,11 +60,23 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
 
 def words(args: argparse.Namespace) -> str:
     """The probe's options (probe/options.h) for all of them."""
-    return ",".join([_sampling(args), *memory(args)])
+    return ",".join([_sampling(args), *beside(args)])
 
 
-def memory(args: argparse.Namespace) -> list[str]:
-    """Those of `--memory` and `--force`."""
+def beside(args: argparse.Namespace) -> list[str]:
+    """Those of all but the sampling of native memory."""
+    return _java_heap(args) + _memory(args)
+
+
+def _java_heap(args: argparse.Namespace) -> list[str]:
+    if args.java_heap_interval == 0:
+        raise UserError("--java-heap-interval must be greater than 0", "give a size such as 512KiB")
+    if args.java_heap_interval is not None:
+        return ["java", f"java-interval={args.java_heap_interval}"]
+    return ["java"] if args.java_heap else []
+
+
+def _memory(args: argparse.Namespace) -> list[str]:
     if args.memory == 0:
         raise UserError("--memory must be greater than 0", "leave it out, or give a size such as 64MiB")
     return ([] if args.memory is None else [f"memory={args.memory}"]) + (["force"] if args.force else [])
@@ -79,8 +104,21 @@ def _sampling(args: argparse.Namespace) -> str:
     return ",".join(interval + budget) or options.DEFAULT
 
 
+def stated(args: argparse.Namespace) -> bool:
+    """Whether any option says what is sampled."""
+    from offheap.probe.sampling import Sampling
+
+    return asked(args) != Sampling()
+
+
 def asked(args: argparse.Namespace) -> Sampling:
     """The sampling that the user requests."""
     from offheap.probe.sampling import Sampling
 
-    return Sampling(None if args.exact else args.interval, args.budget, args.exact)
+    return Sampling(
+        None if args.exact else args.interval,
+        args.budget,
+        args.exact,
+        args.java_heap or args.java_heap_interval is not None,
+        args.java_heap_interval,
+    )

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.recording.java_objects import apart
 from offheap.recording.model import (
     LIVE,
     PROCESS,
     SERIES,
     UNNAMED,
     Chain,
+    Collections,
     Frame,
     Info,
     Module,
@@ -56,8 +58,10 @@ def assemble(
     live: Rows,
     series: Rows,
     process: Rows,
+    owners: OwnersOverTime | None = None,
+    collections: Collections | None = None,
 ) -> Recording:
-    """Expands inlined chains, makes frames distinct, and gives every stack number its place.
+    """Expands inlined chains, makes frames distinct, gives every stack number its place, and splits off the Java objects.
 
     A frame without a chain was not named in time; a stack that live or series mention
     and that is not there has no frames.  ValueError when numbers are out of all bounds.
@@ -80,7 +84,7 @@ def assemble(
     kinds = np.zeros(count, np.uint8)
     kinds[stacks.numbers] = stacks.kinds
     live["thread"][live["thread"] >= max(1, len(threads))] = 0
-    return Recording(
+    whole = Recording(
         info=info,
         frames=frames,
         stack_frames=expanded,
@@ -91,7 +95,10 @@ def assemble(
         live=live.astype(LIVE, copy=False),
         series=series.astype(SERIES, copy=False),
         process=process.astype(PROCESS, copy=False),
+        owners=owners or OwnersOverTime.none(),
+        collections=collections,
     )
+    return apart(whole)
 
 
 def looks(owners: Named, gauges: Named) -> OwnersOverTime:

@@ -15,13 +15,21 @@ from offheap.probe import contract
 from offheap.probe.contract import Coverage, Loss, Section, State
 from offheap.probe.live_files import limits
 from offheap.probe.live_files.modified_utf8 import decode
-from offheap.recording.model import Budget
+from offheap.recording.model import Budget, JavaHeap, JavaHeapState
 
 Rows = NDArray[Any]
 
 # Bounds on what a damaged or hostile file can make a reader do.
 _MOST_BYTES = 16 << 30
 _MOST_APPENDED = 1 << 30
+
+_JAVA_VERSION = 3  # from which on a live file may have Java objects
+_JAVA_HEAP: dict[int, JavaHeapState] = {
+    contract.JavaHeap.REQUESTED: "requested",
+    contract.JavaHeap.FOLLOWED: "followed",
+    contract.JavaHeap.TAKEN: "taken",
+    contract.JavaHeap.UNAVAILABLE: "unavailable",
+}
 
 
 @dataclass(frozen=True)
@@ -49,10 +57,11 @@ class Header:
     budget: Budget | None
     looked_monotonic: float  # under a budget: the last time the interval may have changed
     inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
+    java_heap: JavaHeap | None  # None: Java objects were not requested
 
     @property
     def interval_bytes(self) -> int:
-        """Mean bytes between samples, 0 when every block is recorded.
+        """Mean bytes between samples of native memory, 0 when every block is recorded.
 
         Under a budget it is the mean for a path that allocates at an even rate: its blocks escape with
         probability exp(-integral of bytes/interval), so the mean is harmonic.
@@ -60,7 +69,7 @@ class Header:
         if self.mode is contract.Mode.EXACT:
             return 0
         if self.budget is None:
-            return int(self.intervals[1:].max())
+            return int(self.intervals[1 : contract.JAVA_CODE].max())
         least, last = self.budget.least_interval_bytes, self.budget.last_interval_bytes
         end = max(self.stop_monotonic or self.heartbeat, self.looked_monotonic)
         inverse = self.inverse_seconds + (end - self.looked_monotonic) / last
@@ -125,10 +134,11 @@ def _check(path: Path, row: Any, length: int) -> None:
         raise damaged(path, f"it has {int(row['counter_shards'])} counter shards")
     if row["budget_ppm"]:
         codes = int(row["least_code"]), int(row["interval_code"]), int(row["greatest_code"])
-        if not all(0 < code < 256 and row["intervals"][code] for code in codes):
+        if not all(0 < code < contract.JAVA_CODE and row["intervals"][code] for code in codes):
             raise damaged(path, f"it has no interval {codes[0]}, {codes[1]} or {codes[2]}")
         if not (0 <= row["inverse_seconds"] < math.inf and row["budget_ppm"] <= 10**6):
             raise damaged(path, "its budget cannot be")
+    _check_java(path, row)
     appended = (
         Section.STRINGS,
         Section.LINES,
@@ -163,6 +173,22 @@ def _check(path: Path, row: Any, length: int) -> None:
             raise damaged(path, "a segment of its live table lies outside of it")
 
 
+def _check_java(path: Path, row: Any) -> None:
+    """Checks what the header says of Java objects; before version 3 these bytes mean nothing."""
+    if int(row["version"]) < _JAVA_VERSION or not row["java_heap"]:
+        return
+    if int(row["java_heap"]) not in _JAVA_HEAP:
+        raise damaged(path, f"it has no state {int(row['java_heap'])} of the Java heap")
+    if int(row["java_heap"]) != contract.JavaHeap.FOLLOWED:
+        return
+    code = int(row["java_code"])
+    if not contract.JAVA_CODE <= code < len(row["intervals"]) or not row["intervals"][code]:
+        raise damaged(path, f"it has no interval {code} of Java objects")
+    for name in ("java_followed", "java_most"):
+        if int(row[name]) > contract.OBJECT_NUMBER_MASK + 1:
+            raise damaged(path, f"it follows {int(row[name])} Java objects")
+
+
 def _segments(row: Any) -> tuple[tuple[int, int], ...]:
     rows = row["segment"][: int(row["segments"])]
     return tuple((int(segment["offset"]), int(segment["capacity"])) for segment in rows)
@@ -193,6 +219,7 @@ def _header(row: Any) -> Header:
         budget=_budget(row),
         looked_monotonic=int(row["looked_ns"]) * 1e-9,
         inverse_seconds=float(row["inverse_seconds"]),
+        java_heap=_java_heap(row),
     )
 
 
@@ -207,4 +234,23 @@ def _budget(row: Any) -> Budget | None:
         least_interval_bytes=int(intervals[row["least_code"]]),
         greatest_interval_bytes=int(intervals[row["greatest_code"]]),
         last_interval_bytes=int(intervals[row["interval_code"]]),
+    )
+
+
+def _java_heap(row: Any) -> JavaHeap | None:
+    if int(row["version"]) < _JAVA_VERSION or not row["java_heap"]:
+        return None
+    state = _JAVA_HEAP[int(row["java_heap"])]
+    if state != "followed":
+        return JavaHeap(state)
+    return JavaHeap(
+        state,
+        interval_bytes=int(row["intervals"][row["java_code"]]),
+        followed=int(row["java_followed"]),
+        most=int(row["java_most"]),
+        thinned=int(row["java_thinned"]),
+        collections=int(row["java_collections"]),
+        collected=int(row["java_collected"]) * int(row["tick_ns"]) * 1e-9,
+        swept=max(0, int(row["java_swept_ns"]) - int(row["start_monotonic_ns"])) * 1e-9,
+        spent_seconds=int(row["java_spent_ns"]) * 1e-9,
     )

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.probe import contract
-from offheap.probe.contract import Section, State
+from offheap.probe.contract import Section, StackKind, State
 from offheap.probe.live_files import header as live_header
 from offheap.probe.live_files import limits
 from offheap.probe.live_files.header import Header, damaged, truncated
-from offheap.probe.live_files.live_set import concatenate, live_blocks, live_ranges
+from offheap.probe.live_files.live_set import concatenate, interval_codes, live_blocks, live_ranges
 from offheap.probe.live_files.modified_utf8 import decode
 from offheap.proc import opening
 from offheap.proc.opening import RegularFile
@@ -116,7 +116,7 @@ class LiveFile:
                 keys, values = self._at_rest(keys_at, values_at, first, count)
                 if len(keys):
                     allowance.take(len(keys), limits.LIVE_ROW_BYTES, "live blocks")
-                    parts.append(live_blocks(values, header.intervals, tick))
+                    parts.append(self._blocks(keys, values))
         for first, count in _chunks(int(header.sections[Section.RANGES]["capacity"])):
             before = self._rows(Section.RANGES, first, count)
             taken = np.flatnonzero(before["start"])
@@ -132,8 +132,17 @@ class LiveFile:
         live["stack"][live["stack"] >= header.sections[Section.STACKS]["capacity"]] = 0
         return live
 
-    def counters(self, stacks: int) -> Rows:
-        """(stacks,) of contract.COUNTERS' sums as floats, see `sums` below."""
+    def kinds(self, stacks: int) -> NDArray[np.uint8]:
+        """The kinds of the stacks [0, `stacks`); 0 for one that has no row yet."""
+        kinds = np.zeros(stacks, np.uint8)
+        there = min(stacks, self.used(Section.STACKS))
+        for first, count in _chunks(there):
+            kinds[first : first + count] = self._rows(Section.STACKS, first, count)["kind"]
+        return kinds
+
+    def counters(self, kinds: NDArray[np.uint8]) -> Rows:
+        """contract.COUNTERS' sums as floats, of as many stacks as there are `kinds`: their kinds."""
+        stacks = len(kinds)
         shards = self.header.counter_shards
         capacity = int(self.header.sections[Section.COUNTERS]["capacity"])
         there = min(stacks, capacity // shards)
@@ -147,7 +156,9 @@ class LiveFile:
                 sums[name][first : first + count] = rows[name].sum(axis=1, dtype=np.float64)
         sums["blocks"] *= contract.COUNTER_BLOCKS_UNIT
         if self.header.mode == contract.Mode.EXACT:
-            sums["blocks"] = sums["samples"]
+            # Every native block is counted; Java objects are sampled all the same.
+            native = kinds != StackKind.JAVA
+            sums["blocks"][native] = sums["samples"][native]
         sums["bytes_variance"] *= contract.COUNTER_BYTES_VARIANCE_UNIT
         return sums
 
@@ -258,6 +269,19 @@ class LiveFile:
         key = contract.KEY.itemsize
         more = [(offset, offset + capacity * key, capacity) for offset, capacity in self.header.segments]
         return [*reversed(more), first]
+
+    def _blocks(self, keys: NDArray[np.uint64], values: Rows) -> Rows:
+        """model.LIVE of rows of the live table.  Without the Java objects whose stack was lost, and counted as that."""
+        objects = (keys & np.uint64(contract.OBJECT_KEY)) != 0
+        if objects.any():
+            codes = interval_codes(values[objects])
+            if not self.header.intervals[codes].all():
+                self.refresh()  # the probe states an interval before the first object that has it
+            if not (self.header.intervals[codes].all() and (codes >= contract.JAVA_CODE).all()):
+                raise damaged(self.path, "a Java object has no interval")
+            stacks = self.header.sections[Section.STACKS]["capacity"]
+            values = values[~objects | ((values["stack"] > 0) & (values["stack"] < stacks))]
+        return live_blocks(values, self.header.intervals, self.header.tick_seconds)
 
     def _at_rest(
         self, keys_at: int, values_at: int, first: int, count: int

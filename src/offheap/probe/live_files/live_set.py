@@ -27,6 +27,11 @@ def inclusion_probability(
     return probability
 
 
+def interval_codes(values: Rows) -> NDArray[np.intp]:
+    """The interval codes of contract.VALUE rows."""
+    return ((values["block"] >> np.uint64(contract.VALUE_INTERVAL_SHIFT)) & np.uint64(0xFF)).astype(np.intp)
+
+
 def live_blocks(values: Rows, intervals: NDArray[np.uint64], tick_seconds: float) -> Rows:
     """model.LIVE of contract.VALUE rows."""
     block = values["block"]
@@ -35,8 +40,7 @@ def live_blocks(values: Rows, intervals: NDArray[np.uint64], tick_seconds: float
     live["thread"] = block >> np.uint64(contract.VALUE_THREAD_SHIFT)
     live["size"] = block & np.uint64(contract.VALUE_SIZE_MASK)
     live["birth"] = values["birth"] * tick_seconds
-    codes = ((block >> np.uint64(contract.VALUE_INTERVAL_SHIFT)) & np.uint64(0xFF)).astype(np.intp)
-    live["probability"] = inclusion_probability(live["size"], codes, intervals)
+    live["probability"] = inclusion_probability(live["size"], interval_codes(values), intervals)
     return live
 
 

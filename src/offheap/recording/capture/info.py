@@ -11,7 +11,7 @@ from typing import Literal
 from offheap.probe.contract import Coverage, Entry, Mode, State
 from offheap.probe.live_files.header import Header
 from offheap.recording.masking import masked
-from offheap.recording.model import Info
+from offheap.recording.model import Info, JavaHeapState
 
 Ended = Literal["recording", "detached", "exited", "killed"]
 
@@ -27,6 +27,13 @@ COVERAGE: dict[Coverage, str] = {
     "of each thread's first allocations are not recorded",
     Coverage.SHORT_OF_MEMORY: "the memory limit of its container left room for small tables only",
     Coverage.CHAINED: "malloc is not libc's: the other allocator's own overhead is not recorded",
+}
+
+# Why Java objects that were requested are not followed.
+NOT_FOLLOWED: dict[JavaHeapState, str] = {
+    "taken": "Java objects were not followed: another agent holds the JVM's allocation sampler",
+    "unavailable": "Java objects were not followed: this JVM has no allocation sampler "
+    "(JDK 11 and later HotSpot have one)",
 }
 
 _SEPARATOR = "\x1f"  # between the arguments, probe/jvm/properties.c
@@ -116,17 +123,24 @@ def describe(
         joined=header.joined,
         coverage=(
             *(COVERAGE[bit] for bit in Coverage if bit in header.coverage and bit in COVERAGE),
+            *_java_heap(header),
             *problems,
         ),
         probe_version=header.probe_version,
         live_time=live_time,
         budget=header.budget,
+        java_heap=header.java_heap,
         memory_limit=memory_limit,
         process_age=_age(header),
         after_collection=after_collection,
         arguments_kept=keep_arguments,
     )
     return described if keep_arguments else masked(described)
+
+
+def _java_heap(header: Header) -> tuple[str, ...]:
+    words = NOT_FOLLOWED.get(header.java_heap.state) if header.java_heap else None
+    return (words,) if words else ()
 
 
 def _age(header: Header) -> float:

@@ -17,9 +17,10 @@ from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
 from offheap.recording.build_recording import NumberedStacks, assemble
 from offheap.recording.capture.info import describe, elapsed
-from offheap.recording.capture.snapshots import Snapshots
+from offheap.recording.capture.snapshots import Snapshot, Snapshots
+from offheap.recording.java_objects import native, process_row
 from offheap.recording.live_update import LiveUpdate
-from offheap.recording.model import Chain, OwnersOverTime, Recording
+from offheap.recording.model import Chain, Info, OwnersOverTime, Recording
 from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage import reader
 from offheap.recording.storage.layout import META
@@ -51,7 +52,8 @@ class FollowedLiveFile:
         self._chains: dict[int, Chain] = {}
         self._over = False
         self._time = 0.0
-        self._last: LiveUpdate | None = None
+        self._info: Info | None = None  # of the last update, and its rows
+        self._snapshot: Snapshot | None = None
 
     def close(self) -> None:
         self._naming.close()
@@ -84,16 +86,20 @@ class FollowedLiveFile:
             command_line=self._command_line,
             problems=self._naming.problems(),
         )
-        self._last = LiveUpdate(info, False, self._over, snapshot.live, snapshot.series, snapshot.process)
-        return self._last
+        self._info, self._snapshot = info, snapshot
+        live, series = (native(rows, snapshot.kinds) for rows in (snapshot.live, snapshot.series))
+        return LiveUpdate(info, False, self._over, live, series, snapshot.process)
 
     def recording(self) -> Recording:
-        """All that the last update knew, with the rows of that update only as its series."""
-        assert self._last is not None, "update first"
-        last = self._last
+        """All that the last update knew.
+
+        Its series are the rows of that update only; those of Java objects are all stacks', as of that update.
+        """
+        assert self._info is not None and self._snapshot is not None, "update first"
+        last = self._snapshot
         self._stacks = [_joined(self._stacks)]
         recording = assemble(
-            last.info,
+            self._info,
             self._stacks[0],
             self._chains.items(),
             self._file.threads(),
@@ -102,7 +108,10 @@ class FollowedLiveFile:
             last.series,
             last.process,
         )
-        return replace(recording, owners=self._owners())
+        java = recording.java and replace(
+            recording.java, series=last.java, process=process_row(last.process, last.java)
+        )
+        return replace(recording, owners=self._owners(), java=java)
 
     def _count(self, gauges: Mapping[str, float]) -> None:
         self._counted.append((self._time, gauges))

@@ -18,7 +18,7 @@ from offheap.recording.capture.info import Ended, describe, elapsed, ended
 from offheap.recording.capture.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.capture.process_exit import ProcessExit
 from offheap.recording.capture.snapshots import Snapshot, Snapshots
-from offheap.recording.model import RecorderCost
+from offheap.recording.model import JavaHeap, RecorderCost
 from offheap.recording.names.naming import Naming, symbolizer
 from offheap.recording.storage.layout import COUNTED
 from offheap.recording.storage.writer import RecordingWriter, writer
@@ -62,6 +62,7 @@ class Progress:
 class Outcome:
     """A finished recording.
 
+    java_heap          None: Java objects were not requested
     ended              "recording": the time was up or we were asked to stop, the process goes on
     live_file_removed  the process is gone or was detached, so that the live file is no more use
     """
@@ -74,6 +75,7 @@ class Outcome:
     live_bytes: float
     live_blocks: float
     java_version: str
+    java_heap: JavaHeap | None
     live_file_removed: bool
 
 
@@ -324,6 +326,7 @@ class _Recorder:
             live_bytes=float(row["live_bytes"]),
             live_blocks=float(row["live_blocks"]),
             java_version=properties.get("java.version", ""),
+            java_heap=header.java_heap,
             live_file_removed=removed,
         )
 

@@ -16,6 +16,7 @@ from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.live_files.live_set import sums_by_stack
 from offheap.recording.build_recording import NumberedStacks
+from offheap.recording.java_objects import of_java, process_row
 from offheap.recording.model import PROCESS, SERIES, Chain
 from offheap.recording.names.naming import Naming
 
@@ -29,13 +30,15 @@ class Snapshot:
     time: float  # seconds since the start of the recording
     live: Rows  # model.LIVE, all of it
     series: Rows  # model.SERIES of the stacks that changed
-    process: Rows  # model.PROCESS, one row
+    process: Rows  # model.PROCESS, one row, of native memory
+    java: Rows  # model.SERIES of all stacks of Java objects, changed or not
     stacks: NumberedStacks  # the new ones
     new: dict[int, int]  # frame number -> raw frame
     chains: dict[int, Chain]  # by frame number
     raws: dict[int, int]  # the raw frames of `chains`
     mapped_bytes: float  # of the live bytes, those of mappings
     naming_seconds: float  # of CPU, spent on symbols and method names
+    kinds: NDArray[np.uint8]  # by number, of all stacks that `live` and `series` refer to
 
 
 @dataclass
@@ -48,7 +51,6 @@ class Snapshots:
     stack_count: int = 0
     _numbers: dict[int, int] = field(default_factory=dict)
     _unnamed: dict[int, int] = field(default_factory=dict)  # raw frame -> number
-    _mapping: list[NDArray[np.bool_]] = field(default_factory=list)  # stack after stack: of mmap?
     _latest: Rows = field(default_factory=lambda: np.zeros(0, SERIES))
     _size: recorded_process.Size = field(default_factory=lambda: recorded_process.Size(0, 0))
 
@@ -65,7 +67,11 @@ class Snapshots:
         live["stack"][live["stack"] >= self.live_file.used(Section.STACKS)] = 0
         known = len(self._numbers)
         stacks = self._new_stacks(final)
-        series = self._changed(time, live)
+        kinds = self._kinds(live)
+        if len(kinds) > self.stack_count:
+            # Without its stack an object is told from a block by nothing: the next snapshot has both.
+            live = live[~of_java(live, kinds) | (live["stack"] < self.stack_count)]
+        series = self._changed(time, live, kinds)
         raws = dict(self._unnamed)
         new = {number: raw for raw, number in itertools.islice(self._numbers.items(), known, None)}
         began = process_time()
@@ -79,19 +85,21 @@ class Snapshots:
             self._size = recorded_process.size(pid) or self._size
         row = np.zeros(1, PROCESS)
         row["time"], row["rss_bytes"], row["threads"] = time, self._size.rss_bytes, self._size.threads
-        for name in ("live_bytes", "live_blocks", "allocated_bytes"):
-            row[name] = self._latest[name].sum()
+        java = self._latest[kinds == StackKind.JAVA]
+        java["time"] = time
         return Snapshot(
             time=time,
             live=live,
             series=series,
-            process=row,
+            process=process_row(row, self._latest[kinds != StackKind.JAVA]),
+            java=java,
             stacks=stacks,
             new=new,
             chains={raws[raw]: chain for raw, chain in chains.items()},
             raws={raws[raw]: raw for raw in chains},
-            mapped_bytes=self._mapped_bytes(),
+            mapped_bytes=float(self._latest["live_bytes"][kinds == StackKind.MMAP].sum()),
             naming_seconds=naming_seconds,
+            kinds=kinds,
         )
 
     def _named_now(self, raws: Iterable[int], final: bool) -> Iterable[int]:
@@ -111,7 +119,6 @@ class Snapshots:
                 number = self._numbers[raw] = len(self._numbers)
                 self._unnamed[raw] = number
             numbers[i] = number
-        self._mapping.append(new.rows["kind"] == StackKind.MMAP)
         first, count = self.stack_count, len(new.rows)
         self.stack_count += count
         return NumberedStacks(
@@ -121,25 +128,20 @@ class Snapshots:
             frames=numbers[inverse],
         )
 
-    def _mapped_bytes(self) -> float:
-        mapping = np.concatenate(self._mapping)
-        self._mapping = [mapping]
-        # A block may be newer than the row of its stack; the next snapshot has both.
-        known = self._latest["live_bytes"][: len(mapping)]
-        return float(known[mapping[: len(known)]].sum())
-
-    def _changed(self, time: float, live: Rows) -> Rows:
+    def _kinds(self, live: Rows) -> NDArray[np.uint8]:
+        """The kinds of all stacks that have values, or had some."""
         # A block may name a stack that is newer than the list of stacks just read.
-        count = max(self.stack_count, 1)
-        if len(live):
-            count = max(count, int(live["stack"].max()) + 1)
-        count = max(count, len(self._latest))
+        newest = int(live["stack"].max()) if len(live) else 0
+        return self.live_file.kinds(max(self.stack_count, newest + 1, len(self._latest)))
+
+    def _changed(self, time: float, live: Rows, kinds: NDArray[np.uint8]) -> Rows:
+        count = len(kinds)
         now = np.zeros(count, SERIES)
         now["stack"] = np.arange(count)
         sums = sums_by_stack(live, count)
         now["live_blocks"], now["live_bytes"] = sums.blocks, sums.bytes
         now["live_blocks_variance"], now["live_bytes_variance"] = sums.blocks_variance, sums.bytes_variance
-        counters = self.live_file.counters(count)
+        counters = self.live_file.counters(kinds)
         now["samples"] = counters["samples"]
         now["allocated_blocks"], now["allocated_bytes"] = counters["blocks"], counters["bytes"]
         now["allocated_blocks_variance"] = counters["blocks_variance"]

@@ -16,11 +16,13 @@ from offheap.probe.live_files.header import damaged
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc.mapped_elf import MappedModule
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
-from offheap.recording.names.java_names import INEXACT, bytecode_index, method_name
+from offheap.recording.names.java_names import INEXACT, bytecode_index, class_name, method_name
 
 _PROBE = "liboffheap.so"
 # The stack has the compiled method; its debug records lack the inlined method that made the call.
 _INLINED = Frame("inlined Java methods missing: no debug record at the call", "unknown")
+
+_UNNAMED_CLASS = Frame("unknown class", "class")
 
 _MOST_NAMES = 6  # of modules in a sentence
 
@@ -88,6 +90,8 @@ class Naming:
                 chains.update((raw, (_hook(raw),)) for raw in members)
             elif kind == FrameKind.GAP:
                 chains.update((raw, (_gap(raw),)) for raw in members)
+            elif kind == FrameKind.CLASS:
+                chains.update(self._classes(members))
             else:
                 mask = contract.FRAME_RAW_ADDRESS_MASK
                 chains.update((raw, (Frame(f"{raw & mask:#x}", "unknown"),)) for raw in members)
@@ -175,6 +179,14 @@ class Naming:
             elif final or state not in (MethodState.FREE, MethodState.SEEN):
                 chains[raw] = (UNNAMED,)
         return {raw: chains[raw] for raw in raws if raw in chains}
+
+    def _classes(self, raws: list[int]) -> dict[int, Chain]:
+        self._file.refresh()  # so that the signatures count as used
+        return {raw: (self._class(raw & contract.FRAME_RAW_ADDRESS_MASK),) for raw in raws}
+
+    def _class(self, signature: int) -> Frame:
+        name = class_name(self._file.string(signature))
+        return Frame(name, "class", name.rstrip("[]")) if name else _UNNAMED_CLASS
 
     def _java_frame(self, raw: int, row: Any, lines: Any) -> Frame:
         name = method_name(

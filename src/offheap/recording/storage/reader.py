@@ -111,9 +111,15 @@ def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None 
         if len(process) and float(process["time"][-1]) > info.duration_seconds:
             # Killed between writing the row and writing meta.json.
             info = dataclasses.replace(info, duration_seconds=float(process["time"][-1]))
-        recording = assemble(info, stacks, chains.items(), threads, modules, live, series, process)
-        return dataclasses.replace(
-            recording,
+        return assemble(
+            info,
+            stacks,
+            chains.items(),
+            threads,
+            modules,
+            live,
+            series,
+            process,
             owners=looks(_named(tables, "owners"), _named(tables, "gauges")),
             collections=_collections(tables),
         )
