@@ -33,6 +33,11 @@ def hook(name: str) -> int:
     return FrameKind.HOOK << 60 | contract.HOOKS.index(name)
 
 
+def java_class(signature: int) -> int:
+    """`signature`: its offset in STRINGS."""
+    return FrameKind.CLASS << 60 | signature
+
+
 def gap(reason: int) -> int:
     return FrameKind.GAP << 60 | reason
 
@@ -114,7 +119,9 @@ class LiveFileWriter:
             counters.append((0, 0, 0, 0, 0, (0, 0, 0)))
         at = stack * self.counter_shards + samples % self.counter_shards
         old = counters[at]
-        estimated = 0 if self.mode is Mode.EXACT else int(blocks * 65536)  # as the probe leaves it
+        # As the probe leaves it: where each block is a sample, nothing is estimated.
+        exact = self.mode is Mode.EXACT and self.rows[Section.STACKS][stack][3] != StackKind.JAVA
+        estimated = 0 if exact else int(blocks * 65536)
         counters[at] = (old[0] + samples, old[1] + estimated, old[2] + int(size), *old[3:])
 
     def block(self, address: int, size: int, stack: int, birth: int = 0, thread: int = 0) -> None:
@@ -131,6 +138,23 @@ class LiveFileWriter:
         )
         values["stack"], values["birth"] = stacks, births
         self.keys = np.concatenate((self.keys, np.asarray(addresses, "u8")))
+        self.values = np.concatenate((self.values, values))
+
+    def follow_objects(self, interval: int = INTERVAL, **fields: int) -> None:
+        """Java objects are followed, and sampled under this interval first; `fields` of the header, without `java_`."""
+        codes = range(contract.JAVA_CODE, 256)
+        self.intervals |= {code: interval << code - contract.JAVA_CODE for code in codes}
+        self.header |= {"java_heap": contract.JavaHeap.FOLLOWED, "java_code": contract.JAVA_CODE}
+        self.header |= {f"java_{name}": value for name, value in fields.items()}
+
+    def objects(self, sizes: Any, stacks: Any, births: Any, code: int = contract.JAVA_CODE) -> None:
+        """Followed Java objects of thread 0; births in ticks."""
+        numbers = np.arange(len(sizes), dtype=np.uint64) + np.uint64(len(self.keys))
+        keys = np.uint64(contract.OBJECT_KEY) | numbers << np.uint64(contract.OBJECT_SHIFT)
+        values = np.zeros(len(sizes), contract.VALUE)
+        values["block"] = np.asarray(sizes, "u8") | np.uint64(code << contract.VALUE_INTERVAL_SHIFT)
+        values["stack"], values["birth"] = stacks, births
+        self.keys = np.concatenate((self.keys, keys))
         self.values = np.concatenate((self.values, values))
 
     def range(self, start: int, end: int, stack: int, birth: int = 0, length: int = 0) -> None:
