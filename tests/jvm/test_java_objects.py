@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from harness import needs
-from harness.jvms.held_objects import (
+from harness.jvms.java_homes import JRE_VERSIONS
+from harness.jvms.objects_on_demand import (
     COLLECTORS,
     LARGE_BYTES,
     SMALL_BYTES,
-    HeldObjects,
+    ObjectsOnDemand,
     followed,
-    held_objects,
+    objects_on_demand,
     swept,
 )
-from harness.jvms.java_homes import JRE_VERSIONS
 from harness.plugins.rotation import one_a_row
 from offheap.jvm.attach import AttachedVM
 from offheap.probe import control
@@ -31,7 +31,7 @@ pytestmark = [needs.tracing, pytest.mark.usefixtures("probe_library")]
 FAR = 4.0
 
 
-def attach(program: HeldObjects, words: str) -> Path:
+def attach(program: ObjectsOnDemand, words: str) -> Path:
     started = control.start(program.pid, words)
     assert started.live_file
     deadline = time.monotonic() + 20
@@ -49,8 +49,8 @@ def state(live_file: Path) -> JavaHeap:
 
 
 @pytest.fixture
-def leave() -> Callable[[HeldObjects, Path], None]:
-    def detach(program: HeldObjects, live_file: Path) -> None:
+def leave() -> Callable[[ObjectsOnDemand, Path], None]:
+    def detach(program: ObjectsOnDemand, live_file: Path) -> None:
         control.detach(program.pid)
         live_file.unlink(missing_ok=True)
 
@@ -63,9 +63,9 @@ def test_objects_are_counted_while_they_live(
     collector: str,
     jre: Callable[[int], Path],
     jdk: Path,
-    leave: Callable[[HeldObjects, Path], None],
+    leave: Callable[[ObjectsOnDemand, Path], None],
 ) -> None:
-    with held_objects(jre(version), jdk, collector) as program:
+    with objects_on_demand(jre(version), jdk, collector) as program:
         live_file = attach(program, "java,java-interval=16k")
         program.do("small 50000", "large 300", "churn 64", "gc")
         swept(live_file)
@@ -85,9 +85,9 @@ def test_objects_are_counted_while_they_live(
 
 
 def test_thinned_objects_count_for_the_others(
-    jre: Callable[[int], Path], jdk: Path, leave: Callable[[HeldObjects, Path], None]
+    jre: Callable[[int], Path], jdk: Path, leave: Callable[[ObjectsOnDemand, Path], None]
 ) -> None:
-    with held_objects(jre(17), jdk, "g1") as program:
+    with objects_on_demand(jre(17), jdk, "g1") as program:
         live_file = attach(program, "java,java-interval=4k,java-objects=256")
         for _ in range(12):
             program.do("small 5000")
@@ -108,9 +108,9 @@ def test_thinned_objects_count_for_the_others(
 
 
 def test_detached_and_attached_again(
-    jre: Callable[[int], Path], jdk: Path, leave: Callable[[HeldObjects, Path], None]
+    jre: Callable[[int], Path], jdk: Path, leave: Callable[[ObjectsOnDemand, Path], None]
 ) -> None:
-    with held_objects(jre(21), jdk, "g1") as program:
+    with objects_on_demand(jre(21), jdk, "g1") as program:
         for _ in range(3):
             live_file = attach(program, "java,java-interval=16k")
             assert state(live_file) == JavaHeap.FOLLOWED

@@ -35,7 +35,7 @@ COLLECTORS = {
 }
 
 
-class HeldObjects:
+class ObjectsOnDemand:
     """The program; `do("small 1000")` returns when it has done that."""
 
     def __init__(self, jvm: WaitingJVM) -> None:
@@ -51,18 +51,22 @@ class HeldObjects:
 
 
 @functools.cache
-def compile_held_objects(jdk: Path) -> Path:
-    folder = public_folders.make("held-objects")
+def compile_objects_on_demand(jdk: Path) -> Path:
+    folder = public_folders.make("objects-on-demand")
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder)]
-    subprocess.run([*command, str(JAVA / "HeldObjects.java")], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*command, str(JAVA / "ObjectsOnDemand.java")], check=True, capture_output=True, timeout=120
+    )
     return folder
 
 
 @contextlib.contextmanager
-def held_objects(java: Path, jdk: Path, collector: str, options: Sequence[str] = ()) -> Iterator[HeldObjects]:
+def objects_on_demand(
+    java: Path, jdk: Path, collector: str, options: Sequence[str] = ()
+) -> Iterator[ObjectsOnDemand]:
     flags = (*COLLECTORS[collector], "-Xmx512m", *options)
-    with waiting_jvm(java, compile_held_objects(jdk), *flags, main="HeldObjects") as jvm:
-        yield HeldObjects(jvm)
+    with waiting_jvm(java, compile_objects_on_demand(jdk), *flags, main="ObjectsOnDemand") as jvm:
+        yield ObjectsOnDemand(jvm)
 
 
 @dataclass(frozen=True)

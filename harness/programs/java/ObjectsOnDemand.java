@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** Holds as many Java objects as its standard input says, and drops them: "small N", "large N", "drop", "churn MIB", "gc". */
-public class HeldObjects {
+public class ObjectsOnDemand {
     static final int SMALL = 200, LARGE = 65_520; // lengths of the arrays; with the header 216 and 65,536 bytes
     static final List<byte[]> held = new ArrayList<>(1 << 20);
     static volatile Object sink;
