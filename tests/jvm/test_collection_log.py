@@ -79,8 +79,14 @@ def test_a_collection_is_seen_when_it_ran(
         log.poll()
         rows = log.take()
         after = time.monotonic()
+        heaps = log.take_heaps()
+        assert log.take_heaps() == []
     whole = [row for row in rows if row[0] == kind]
     assert whole, rows
+    # An idle JVM of a few classes.
+    (at, used) = heaps[-1]
+    assert whole[-1][2] <= at <= after
+    assert 100_000 < used < 32 << 20
     for _, began, ended, count in whole:
         assert before - 0.1 <= began <= ended <= after - 0.3
         assert count >= 1

@@ -164,7 +164,9 @@ def test_objects_beside_exact_blocks_are_estimates(tmp_path: Path) -> None:
     assert recording.info.mode == "exact"
     assert recording.live["probability"].tolist() == [1.0, 1.0]
     assert recording.series["allocated_blocks"].tolist() == [2]
-    allocated = dict(zip(recording.java.series["stack"], recording.java.series["allocated_blocks"], strict=True))
+    allocated = dict(
+        zip(recording.java.series["stack"], recording.java.series["allocated_blocks"], strict=True)
+    )
     assert allocated == {2: 8000.5, 3: 40}
     assert recording.java.info.mode == "sampled"
 
@@ -199,7 +201,11 @@ def test_the_process_over_time_is_the_sum_of_its_stacks(tmp_path: Path) -> None:
     [
         ("[[I", "int[][]", "int"),
         ("[Ljava/util/Map$Entry;", "java.util.Map$Entry[]", "java.util.Map$Entry"),
-        ("Lcom/example/Main$$Lambda.0x00007f1234567890;", "com.example.Main$$Lambda", "com.example.Main$$Lambda"),
+        (
+            "Lcom/example/Main$$Lambda.0x00007f1234567890;",
+            "com.example.Main$$Lambda",
+            "com.example.Main$$Lambda",
+        ),
         ("Lcom/example/Main$$Lambda$14/566891196;", "com.example.Main$$Lambda", "com.example.Main$$Lambda"),
         ("Lcom/example/Größe;", "com.example.Größe", "com.example.Größe"),
         ("", "unknown class", ""),

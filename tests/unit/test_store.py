@@ -106,6 +106,13 @@ def test_collections(recording: Path) -> None:
     assert load(recording).collections is None
 
 
+def test_heap_in_use_after_collections(recording: Path) -> None:
+    heap = load(recording).heap
+    assert (heap.times.tolist(), heap.bytes.tolist()) == ([1.2, 2.2], [4096.0, 8192.0])
+    shutil.rmtree(recording / "heap")  # an older recording
+    assert len(load(recording).heap.times) == 0
+
+
 def test_one_part_a_table_after_finish(recording: Path) -> None:
     for table in APPENDED:
         assert len(os.listdir(recording / table)) == 1, table
@@ -312,6 +319,8 @@ def test_part_of_something_else(recording: Path, table: str) -> None:
         ("frames", "'weird' AS kind, * EXCLUDE kind"),
         ("collections", "'weird' AS kind, * EXCLUDE kind"),
         ("collections", "'nan'::DOUBLE AS ended, * EXCLUDE ended"),
+        ("heap", "'nan'::DOUBLE AS time, * EXCLUDE time"),
+        ("heap", "-1.0::DOUBLE AS bytes, * EXCLUDE bytes"),
     ],
 )
 def test_hostile_values(recording: Path, tmp_path: Path, table: str, change: str) -> None:

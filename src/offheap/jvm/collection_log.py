@@ -8,6 +8,9 @@ young       the young generation alone
 concurrent  the whole heap, while the program runs: each pause of a cycle is counted.  A block whose object
             dies after the begin of the cycle waits for the next one.
 full        the whole heap, while the program is stopped
+
+The same file tells the heap in use at the end of a collection: survivors and the old generation, or all of
+a heap without generations.  That is read at the first poll that finds all collectors at rest.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from offheap.jvm import hsperfdata
+from offheap.jvm import gauges, hsperfdata
 from offheap.proc import maps, status
 
 _RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors yet
 _TRIES = 20  # after which the program counts as one that publishes none
 _MOST_ROWS = 8  # of one kind, kept between two calls of `take`: a JVM may collect a hundred times a second
+_MOST_HEAPS = 64  # readings of the heap, kept likewise
 _CLOCK_SECONDS = 0.1  # by which the JVM's clock and this process's may differ
 _COLLECTOR = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 # Shenandoah counts each cycle as the "partial" one; in generational mode also the young ones.
@@ -57,6 +61,9 @@ class CollectionLog:
         self._due = 0.0
         self._polled = time.monotonic()
         self._rows: list[Row] = []
+        self._spaces: list[int] = []  # offsets in the file
+        self._collected = False  # since the heap was read
+        self._heaps: list[tuple[float, int]] = []
         self.known_since: float | None = None
 
     def poll(self) -> None:
@@ -72,6 +79,8 @@ class CollectionLog:
             try:
                 for collector in self._collectors:
                     self._look(collector, now)
+                if self._collected:
+                    self._read_heap(now)
             except (OSError, struct.error):
                 self.close()
                 self._tries = _TRIES
@@ -91,6 +100,11 @@ class CollectionLog:
                 taken[oldest] = (kind, began, ended, more + count)
         self._rows = []
         return taken[::-1]
+
+    def take_heaps(self) -> list[tuple[float, int]]:
+        """When the heap was read after collections, and its bytes in use, since the last call."""
+        taken, self._heaps = self._heaps, []
+        return taken
 
     def close(self) -> None:
         if self._source:
@@ -115,6 +129,7 @@ class CollectionLog:
         frequency = performance.values.get("sun.os.hrt.frequency")
         began = performance.values.get("sun.rt.createVmBeginTime")
         self._collectors, self._order = collectors, performance.order
+        self._spaces = [performance.places[name] for name in gauges.spaces(performance)]
         self._frequency = frequency if isinstance(frequency, int) else 0
         self._vm_began = began / 1000 if isinstance(began, int) else 0.0
         self.known_since = time.monotonic()
@@ -133,6 +148,17 @@ class CollectionLog:
             ended = now
         self._rows.append((collector.kind, began, ended, max(count - collector.count, 1)))
         collector.count = count
+        self._collected = True
+
+    def _read_heap(self, now: float) -> None:
+        """HotSpot writes the spaces before it notes the end of a collection."""
+        if any(self._long(each.exit_at) < self._long(each.entry_at) for each in self._collectors):
+            return
+        used = sum(self._long(place) for place in self._spaces)
+        self._collected = False
+        if used > 0:
+            # Of very many between two takings the newest.
+            self._heaps = [*self._heaps[1 - _MOST_HEAPS :], (now, used)]
 
     def _when(self, ticks: int, now: float, wall: float) -> float | None:
         """Converts to time.monotonic(), which shows `now` when the wall clock shows `wall`.

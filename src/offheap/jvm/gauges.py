@@ -16,10 +16,21 @@ _USED = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.used", re.ASCII)
 _COLLECTIONS = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)
 
 
+def spaces(performance: PerfData) -> list[str]:
+    """The counters whose sum is the heap in use after a collection: all spaces but eden."""
+    return [
+        name
+        for name, value in performance.values.items()
+        if isinstance(value, int)
+        and _USED.fullmatch(name)
+        and performance.text(name.removesuffix("used") + "name") != "eden"
+    ]
+
+
 def read(performance: PerfData) -> dict[str, float]:
     """Gauges as docs/recording-format.md names them, without those that this JVM does not publish."""
     found: dict[str, float] = {}
-    spaces, collections, old = 0, 0, 0
+    collections, old = 0, 0
     for name, value in performance.values.items():
         if not isinstance(value, int):
             continue
@@ -27,9 +38,8 @@ def read(performance: PerfData) -> dict[str, float]:
             collections += value
             old += value if match[1] != "0" else 0
             found.update({"collections": collections, "old-collections": old})
-        elif _USED.fullmatch(name) and performance.text(name.removesuffix("used") + "name") != "eden":
-            spaces += value
-            found["heap-after-collection"] = spaces
+    if survivors := spaces(performance):
+        found["heap-after-collection"] = sum(int(performance.values[name]) for name in survivors)
     since = _since_young_collection(performance)
     if since is not None:
         found["since-young-collection"] = since

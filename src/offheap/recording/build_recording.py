@@ -18,6 +18,7 @@ from offheap.recording.model import (
     Chain,
     Collections,
     Frame,
+    HeapInUse,
     Info,
     Module,
     OwnersOverTime,
@@ -60,6 +61,7 @@ def assemble(
     process: Rows,
     owners: OwnersOverTime | None = None,
     collections: Collections | None = None,
+    heap: HeapInUse | None = None,
 ) -> Recording:
     """Expands inlined chains, makes frames distinct, gives every stack number its place, and splits off the Java objects.
 
@@ -97,6 +99,7 @@ def assemble(
         process=process.astype(PROCESS, copy=False),
         owners=owners or OwnersOverTime.none(),
         collections=collections,
+        heap=heap or HeapInUse.none(),
     )
     return apart(whole)
 

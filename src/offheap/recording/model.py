@@ -238,6 +238,22 @@ class Collections:
 
 
 @dataclass(frozen=True)
+class HeapInUse:
+    """The Java heap in use after collections, as the JVM counts it; without eden, which a collection empties.
+
+    times  seconds since the start, ascending: soon after a collection ended, 0.2 s later at most
+    """
+
+    times: NDArray[np.float64]
+    bytes: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> HeapInUse:
+        """Nobody counted, or no collection ran."""
+        return cls(np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True)
 class Recording:
     """A recording in memory.  Stack numbers index `stack_offsets`, `stack_kinds`; 0 is "no stack"."""
 
@@ -253,6 +269,7 @@ class Recording:
     process: NDArray[np.void]  # PROCESS, by time
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
     collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
+    heap: HeapInUse = field(default_factory=HeapInUse.none)
     # The Java objects, as a recording of their own: its stacks, threads and collections are this one's; its
     # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.  None: nothing
     # was followed.

@@ -41,6 +41,8 @@ class CollectionLog(Protocol):
 
     def take(self) -> list[tuple[str, float, float, int]]: ...
 
+    def take_heaps(self) -> list[tuple[float, int]]: ...
+
     def close(self) -> None: ...
 
 
@@ -267,6 +269,7 @@ class _Recorder:
         self._target.append_collections(
             [(kind, begun - start, ended - start, count) for kind, begun, ended, count in rows]
         )
+        self._target.append_heap([(time - start, used) for time, used in self._log.take_heaps()])
 
     def _look(self) -> None:
         began, used = time.monotonic(), time.process_time()

@@ -31,6 +31,7 @@ APPENDED: dict[str, dict[str, str]] = {
     },
     "owners": {"time": "DOUBLE", "owner": "VARCHAR", "bytes": "DOUBLE"},
     "gauges": {"time": "DOUBLE", "gauge": "VARCHAR", "value": "DOUBLE"},
+    "heap": {"time": "DOUBLE", "bytes": "DOUBLE"},
     "collections": {"time": "DOUBLE", "ended": "DOUBLE", "kind": "VARCHAR", "count": "UINTEGER"},
     "stacks": {
         "stack": "UINTEGER",

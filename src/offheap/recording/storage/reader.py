@@ -30,6 +30,7 @@ from offheap.recording.model import (
     CollectionKind,
     Collections,
     Frame,
+    HeapInUse,
     Info,
     JavaHeap,
     Kind,
@@ -122,6 +123,7 @@ def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None 
             process,
             owners=looks(_named(tables, "owners"), _named(tables, "gauges")),
             collections=_collections(tables),
+            heap=_heap(tables),
         )
     except MemoryError:
         raise too_large(path) from None
@@ -155,6 +157,14 @@ def _collections(tables: Tables) -> Collections | None:
         ended=ended[ran],
         counts=counts[ran],
     )
+
+
+def _heap(tables: Tables) -> HeapInUse:
+    data = tables.read("heap", order="time")
+    times, used = (data[name].astype(np.float64) for name in ("time", "bytes"))
+    if not (np.isfinite(times).all() and np.isfinite(used).all() and (used >= 0).all()):
+        raise ValueError("a heap in use at no time, or of no size")
+    return HeapInUse(times, used)
 
 
 def _chains(tables: Tables) -> dict[int, Chain]:

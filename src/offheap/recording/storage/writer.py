@@ -69,6 +69,14 @@ class RecordingWriter:
                 },
             )
 
+    def append_heap(self, rows: Sequence[tuple[float, float]]) -> None:
+        """Times after collections, and the bytes of the Java heap in use then."""
+        if rows:
+            times, used = zip(*rows, strict=True)
+            self._journal.append(
+                "heap", {"time": np.array(times, np.float64), "bytes": np.array(used, np.float64)}
+            )
+
     def append_stacks(self, stacks: NumberedStacks) -> None:
         if len(stacks.numbers):
             self._journal.append("members", {"frame": stacks.frames})
