@@ -141,7 +141,7 @@ class LiveFileWriter:
         self.values = np.concatenate((self.values, values))
 
     def follow_objects(self, interval: int = INTERVAL, **fields: int) -> None:
-        """Java objects are followed, and sampled under this interval first; `fields` of the header, without `java_`."""
+        """Java objects are followed, under this interval at first; `fields` of the header without `java_`."""
         codes = range(contract.JAVA_CODE, 256)
         self.intervals |= {code: interval << code - contract.JAVA_CODE for code in codes}
         self.header |= {"java_heap": contract.JavaHeap.FOLLOWED, "java_code": contract.JAVA_CODE}

@@ -163,6 +163,22 @@ def test_what_is_sampled_is_read_from_the_live_file(probe_library: Path, tmp_pat
         (Sampling(None, 0.01), Sampling(32768, 0.01), True),
         (Sampling(None, 0.01), Sampling(32768, 0.02), False),
         (Sampling(None, 0.01), Sampling(32768), False),
+        (Sampling(), Sampling(32768, 0.01, java_heap=True, java_interval=65536), True),
+        (Sampling(java_heap=True), Sampling(32768, 0.01), False),
+        (Sampling(java_heap=True), Sampling(exact=True), False),
+        (Sampling(java_heap=True), Sampling(exact=True, java_heap=True, java_interval=65536), True),
+        (Sampling(java_heap=True), Sampling(32768, 0.01, java_heap=True), True),  # no sampler: it says so
+        (Sampling(exact=True, java_heap=True), Sampling(32768, 0.01, java_heap=True), False),
+        (
+            Sampling(java_heap=True, java_interval=4096),
+            Sampling(4096, java_heap=True, java_interval=65536),
+            False,
+        ),
+        (
+            Sampling(java_heap=True, java_interval=4096),
+            Sampling(65536, java_heap=True, java_interval=4096),
+            True,
+        ),
     ],
 )
 def test_which_options_fit(asked: Sampling, now: Sampling, fits: bool) -> None:
@@ -173,3 +189,7 @@ def test_options_are_shown_as_they_are_given() -> None:
     assert str(Sampling(512 << 10, 0.005)) == "--budget 0.5% --interval 512KiB"
     assert str(Sampling(1000)) == "--interval 1000"
     assert str(Sampling(exact=True)) == "--exact"
+    assert str(Sampling(exact=True, java_heap=True)) == "--exact --java-heap"
+    assert str(Sampling(None, 0.01, java_heap=True, java_interval=4096)) == (
+        "--budget 1% --java-heap-interval 4KiB"
+    )

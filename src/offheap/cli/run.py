@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("no command is given", "write it after --: offheap run -- java -jar app.jar")
     launched = record(args, command)
     for outcome in launched.outcomes:
-        say_not_followed(outcome)
         say(f"recorded {outcome.output}; now run: offheap leaks {outcome.output}")
     return launched.status or (2 if launched.problems else 0)
 
@@ -132,6 +131,8 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             keep_arguments=args.keep_arguments,
         ),
     )
+    for outcome in launched.outcomes:
+        say_not_followed(outcome)
     if not launched.outcomes and not launched.problems:
         raise UserError(
             f"nothing was recorded: {command[0]} never loaded the probe",

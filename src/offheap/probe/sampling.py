@@ -1,4 +1,4 @@
-"""The sampling as requested and as it runs: the choices of `--interval`, `--budget`, `--exact`, `--java-heap`."""
+"""The sampling as requested and as it runs: `--interval`, `--budget`, `--exact` and `--java-heap`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sampling:
         if None not in (self.java_interval, now.java_interval) and self.java_interval != now.java_interval:
             return False
         if self.exact or now.exact:
-            return self.exact and now.exact or (self.interval, self.budget, self.exact) == (None, None, False)
+            return self.exact == now.exact or (self.interval, self.budget, self.exact) == (None, None, False)
         if self.budget is not None and self.budget != now.budget:
             return False
         # An interval without a budget is fixed.

@@ -63,9 +63,9 @@ def assemble(
     collections: Collections | None = None,
     heap: HeapInUse | None = None,
 ) -> Recording:
-    """Expands inlined chains, makes frames distinct, gives every stack number its place, and splits off the Java objects.
+    """Expands inlined chains, makes frames distinct, gives every stack number its place.
 
-    A frame without a chain was not named in time; a stack that live or series mention
+    Java objects are set apart.  A frame without a chain was not named in time; a stack that live or series mention
     and that is not there has no frames.  ValueError when numbers are out of all bounds.
     """
     stacks = _sorted(stacks)

@@ -1,7 +1,7 @@
-"""Java objects apart from native memory: both come in the same tables, told apart by the kind of their stacks.
+"""Java objects apart from native memory: both are in the same tables, the kind of a stack tells which.
 
 Java objects are no part of the process's native memory: they lie in the Java heap, which is one mapping.
-Every analysis of native memory therefore has a recording without them, and Java objects have one of their own.
+Therefore analysis of native memory has a recording without them, and they have one of their own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def of_java(rows: Rows, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _java_info(info: Info) -> Info:
-    """About the Java objects of a recording: they are sampled by an interval of their own, also beside exact blocks."""
+    """About the Java objects of a recording: they have an interval of their own, also beside exact blocks."""
     interval = info.java_heap.interval_bytes if info.java_heap else 0
     return replace(info, mode="sampled", interval_bytes=interval, budget=None)
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 MALLOC, MMAP, JAVA = 1, 2, 3  # kinds of stacks: enum offheap_stack_kind in recording.h
 
-# class: no function but the class of a Java object, which is innermost in the object's stack.
 Kind = Literal["native", "java", "jvm", "kernel", "class", "unknown"]
 
 
@@ -25,8 +24,10 @@ class Frame(NamedTuple):
 
     name    demangled native name, or Java's `java.util.zip.Inflater.init`; never empty:
             an address without a symbol reads `libfoo.so+0x1234`, one in no module `0x7f...`
-    kind    jvm: a function of libjvm.so; unknown: a gap, its name says why
-    module  base name of the ELF image, or Java's class loader-independent class name's source; "" if none
+    kind    jvm: a function of libjvm.so; class: no function but a Java object's class, innermost in its stack;
+            unknown: a gap, its name says why
+    module  base name of the ELF image; of a class, the class of its elements if it is an array, else itself;
+            "" if none
     file    source file, "" if not known
     line    0 if not known
     inlined True when the compiler had inlined it into the next outer frame
@@ -80,15 +81,15 @@ class JavaHeap:
     """How a recording follows Java objects.
 
     state           requested: no JVM came; taken: another agent holds the capability, which only one may
-                    have; unavailable: the JVM has no such event.  The rest is 0 unless it is "followed"
+                    have; unavailable: the JVM has no such event.  All else is 0 unless it is "followed"
     interval_bytes  mean bytes between samples, of the next objects
     followed, most  objects that are followed at the end, and that can be
     thinned         times that followed objects were thinned at random, because there were `most`
     collections     garbage collections, or their pauses, that the probe saw
     collected       seconds since the start: begin of the last collection, or pause of one, whose dead objects
                     are not in the live set any more
-    swept           seconds since the start: objects that were dead to the collector then are not in the
-                    live set
+    swept           seconds since the start: objects that were dead to the collector then are not in the live
+                    set any more
     spent_seconds   CPU that samples of Java objects took; not a part of Budget.spent_seconds
     """
 
@@ -270,9 +271,9 @@ class Recording:
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
     collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
     heap: HeapInUse = field(default_factory=HeapInUse.none)
-    # The Java objects, as a recording of their own: its stacks, threads and collections are this one's; its
-    # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.  None: nothing
-    # was followed.
+    # The Java objects, as a recording of their own: its stacks, threads and collections are this one's, its
+    # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.
+    # None: nothing was followed.
     java: Recording | None = None
 
     def stack(self, number: int) -> list[Frame]:

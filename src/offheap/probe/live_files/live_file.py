@@ -271,7 +271,11 @@ class LiveFile:
         return [*reversed(more), first]
 
     def _blocks(self, keys: NDArray[np.uint64], values: Rows) -> Rows:
-        """model.LIVE of rows of the live table.  Without the Java objects whose stack was lost, and counted as that."""
+        """model.LIVE of rows of the live table.
+
+        An object without a stack is left out, since only its stack tells it from a block: the probe has
+        counted the stack as lost.
+        """
         objects = (keys & np.uint64(contract.OBJECT_KEY)) != 0
         if objects.any():
             codes = interval_codes(values[objects])

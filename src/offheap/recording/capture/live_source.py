@@ -95,7 +95,8 @@ class FollowedLiveFile:
 
         Its series are the rows of that update only; those of Java objects are all stacks', as of that update.
         """
-        assert self._info is not None and self._snapshot is not None, "update first"
+        assert self._info is not None, "update first"
+        assert self._snapshot is not None
         last = self._snapshot
         self._stacks = [_joined(self._stacks)]
         recording = assemble(
