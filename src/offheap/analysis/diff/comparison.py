@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from offheap.analysis.diff.growth_changes import GrowthChanges
 from offheap.analysis.diff.results import Change, Diff, Difference, FunctionChange, Growth, Side, SiteChange
-from offheap.analysis.sites.sites import holdings, latest_rows, unmet_paths
+from offheap.analysis.sites.sites import holdings, kind_of, latest_rows, unmet_paths
 from offheap.analysis.stacks import frames
 from offheap.analysis.stacks.blame import blamed
 from offheap.analysis.stacks.packages import Application
@@ -136,7 +136,7 @@ class Comparison:
                     rank=rank,
                     change=kinds[number],
                     significant=bool(significant[number]),
-                    kind="mmap" if recording.stack_kinds[stack] == MMAP else "malloc",
+                    kind=kind_of(recording, stack),
                     stack=shown,
                     blamed=blamed(shown, Application.of(recording.info)),
                     live_bytes=live.at(number),

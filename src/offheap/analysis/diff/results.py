@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from offheap.analysis.sites.results import SiteKind
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.recording.model import Frame, Info
@@ -53,7 +54,7 @@ class SiteChange:
     rank: int
     change: Change
     significant: bool
-    kind: Literal["malloc", "mmap", "java"]
+    kind: SiteKind
     stack: tuple[Frame, ...]
     blamed: Frame
     live_bytes: Difference
@@ -87,7 +88,7 @@ class StackChanges:
     """
 
     functions: tuple[Frame, ...]
-    kinds: tuple[Literal["malloc", "mmap"], ...]
+    kinds: tuple[SiteKind, ...]
     paths: tuple[tuple[int, ...], ...]
     old_bytes: tuple[float, ...]
     new_bytes: tuple[float, ...]

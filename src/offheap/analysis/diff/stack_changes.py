@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from offheap.analysis.diff.comparison import ComparedSide
 from offheap.analysis.diff.results import StackChanges
-from offheap.recording.model import MMAP, Frame
-
-_Kind = Literal["malloc", "mmap"]
+from offheap.analysis.sites.results import SiteKind
+from offheap.analysis.sites.sites import kind_of
+from offheap.recording.model import Frame
 
 
 def stack_changes(old: ComparedSide, new: ComparedSide, function_count: int) -> StackChanges:
     """Stacks that hold memory in either; `function_count`: of the matching that numbered both's."""
     # The last frame met of a function stands for it: NEW's, whose lines are today's.
     shown = [Frame("?", "unknown")] * function_count
-    numbers: dict[tuple[_Kind, tuple[int, ...]], int] = {}
+    numbers: dict[tuple[SiteKind, tuple[int, ...]], int] = {}
     held: list[list[float]] = []
     for side, moment in enumerate((old, new)):
         recording = moment.recording
@@ -28,7 +26,7 @@ def stack_changes(old: ComparedSide, new: ComparedSide, function_count: int) -> 
         flat, offsets = recording.stack_frames.tolist(), recording.stack_offsets.tolist()
         bytes_ = moment.live.bytes / moment.divisor
         for stack in np.flatnonzero(bytes_ > 0).tolist():
-            kind: _Kind = "mmap" if recording.stack_kinds[stack] == MMAP else "malloc"
+            kind = kind_of(recording, stack)
             own = (functions[frame] for frame in flat[offsets[stack] : offsets[stack + 1]])
             key = (kind, tuple(function for function in own if function >= 0))
             number = numbers.setdefault(key, len(numbers))

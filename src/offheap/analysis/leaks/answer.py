@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from offheap.analysis.leaks.results import Suspect
 
 
-_WAITS = "Java objects may own it: a garbage collection might still free it."
-
-
 def answer(ranked: Ranking) -> str:
     """One or two sentences for the first screen of every report.
 
@@ -34,15 +31,15 @@ def answer(ranked: Ranking) -> str:
             more = "one more site leaks" if len(leaks) == 2 else f"{len(leaks) - 1} more sites leak"
             text += f" {more[0].upper()}{more[1:]}, {ranked.rate_unit.format(rate)} together."
         if ranked.uncollected(found.rank):
-            text += f" {_WAITS}"
+            text += f" {ranked.waits}"
         return " ".join(filter(None, (text + _until(ranked), also(found, ranked.rate_unit))))
     over = f"in {format_duration(ranked.sites.recording.info.duration_seconds)}"
     if found.kind == "growing" and found.rank is not None:
-        what, mend = describe(ranked[found.rank], ranked.rate_unit), advice(found) or _WAITS
+        what, mend = describe(ranked[found.rank], ranked.rate_unit), advice(found) or ranked.waits
         text = f"Growing, and not shown to be a leak {over}: {what}. {mend}"
         return " ".join(filter(None, (text, also(found, ranked.rate_unit))))
     if not len(ranked):
-        return f"Nothing was recorded {over}: no sampled block was allocated."
+        return f"Nothing was recorded {over}: no sampled {ranked.thing} was allocated."
     return " ".join(filter(None, (without_suspect(found), advice(found))))
 
 
@@ -58,8 +55,8 @@ def _until(ranked: Ranking) -> str:
 def describe(suspect: Suspect, unit: RateUnit) -> str:
     """Rate and who: `1.2 MiB/min through java.util.zip.Inflater.<init>, called by com.example.Foo.bar`."""
     rate = unit.format(suspect.growth_bytes_per_second.estimate)
-    structure = jvm_structures.name(suspect.site.stack)
-    rate += f" of {structure}" if structure else ""
+    what = suspect.object_class or jvm_structures.name(suspect.site.stack)
+    rate += f" of {what}" if what else ""
     return f"{rate} {'allocated by' if suspect.called is None else 'through'} {headline(suspect)}"
 
 

@@ -38,6 +38,7 @@ class Conclusion:
     level    pages that grow by more than the sites that leak or grow explain; they decide where no site does
     most     where no site does, the one whose live blocks grew most, in words
     beside   what grows by levels and is no leak of blocks, in words; "" if nothing does
+    finer    the option that sets the sampling interval
     """
 
     kind: Kind
@@ -48,10 +49,15 @@ class Conclusion:
     level: Level | None = None
     most: str = ""
     beside: str = ""
+    finer: str = "--interval"
 
 
 def conclude(ranked: Ranking, limit: float = DEFAULT_LIMIT, without: Collection[int] = ()) -> Conclusion:
     """`limit` in bytes a second; `without`: ranks (from 0) of sites that do not count."""
+    return replace(_conclude(ranked, limit, without), finer=ranked.finer)
+
+
+def _conclude(ranked: Ranking, limit: float, without: Collection[int]) -> Conclusion:
     power, info = ranked.power(without), ranked.sites.recording.info
     leaks = [
         place for place, verdict in enumerate(ranked.verdicts) if verdict == "leak" and place not in without
@@ -151,7 +157,9 @@ def _finer(found: Conclusion) -> str:
     if interval > power.interval_bytes / 2:
         return ""  # that is how it was recorded
     if interval:
-        return f"{_whole(within)} with --interval {interval / 1024:.0f}KiB"
+        return f"{_whole(within)} with {found.finer} {interval / 1024:.0f}KiB"
+    if found.finer != "--interval":
+        return ""  # of Java objects there is no exact recording
     exact = replace(power, interval_bytes=0, existing_site=0.0).seconds_for(limit)
     return f"{_whole(max(within, exact))} with --exact" if exact <= _LONGEST else ""
 

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.leaks.capacities import advice
+from offheap.analysis.leaks.reasons_in_words import why
 from offheap.analysis.leaks.reconcile import Level, level
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.time_to_limit import Room, room
@@ -21,6 +22,7 @@ from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.sites.sites import SiteTable, table
 from offheap.analysis.stacks.blame import blamed, called, nobody_called
 from offheap.analysis.stacks.callbacks import callback
+from offheap.analysis.stacks.frames import class_of
 from offheap.analysis.stacks.origins import origins
 from offheap.analysis.stacks.packages import Application
 from offheap.analysis.statistics.estimate import Estimate
@@ -33,7 +35,7 @@ from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
 from offheap.analysis.verdicts.survival import Survival, survival
 from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason, Verdict
-from offheap.quantities import PER_MINUTE, RateUnit, format_count, format_duration, format_size, rate_unit
+from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording.model import Frame, Recording
 
 _MAY_BE_FREED = "a collection might still free it (--gc rules that out)"
@@ -86,19 +88,10 @@ def ranking(
     judgements = judge(sites, history, wanted.by_jvm, wanted.unasked, seen, age=age)
     if settle:
         judgements = settle(judgements, [members[0] for members in sites.grouping.members])
-    order = np.lexsort(
-        (
-            -sites.live_bytes.estimate,
-            -np.maximum(judgements.growth.low, 0.0),
-            wanted.by_jvm,
-            np.array([SERIOUSNESS[VERDICTS[reason]] for reason in Reason])[judgements.reason],
-        )
-    )
-    known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
     return Ranking(
         sites,
         judgements,
-        order[known[order]],
+        order(sites, judgements, wanted.by_jvm),
         hidden=growth_limits(sites, history, judgements.growth),
         by_jvm=wanted.by_jvm,
         history=history,
@@ -109,14 +102,36 @@ def ranking(
     )
 
 
+def order(sites: SiteTable, judgements: Judgements, by_jvm: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The numbers of sites that hold or held memory, by rank: see `ranking`."""
+    ranks = np.lexsort(
+        (
+            -sites.live_bytes.estimate,
+            -np.maximum(judgements.growth.low, 0.0),
+            by_jvm,
+            np.array([SERIOUSNESS[VERDICTS[reason]] for reason in Reason])[judgements.reason],
+        )
+    )
+    known = (sites.allocated_bytes.high != 0) | (sites.live_bytes.high != 0)
+    chosen: NDArray[np.int64] = ranks[known[ranks]]
+    return chosen
+
+
 @dataclass(frozen=True)
 class Ranking(Sequence[Suspect]):
     """Suspects by rank, each made when asked for: of ten thousand sites a report shows ten.
 
+    thing   what a site allocates, in the singular
+    waits   a sentence for an answer about a site that no collection is known to have met
+    finer   the option that sets the sampling interval
     hidden  by site number: the rate of a leak that may be hidden in it, bytes a second
     by_jvm  by site number: whether HotSpot itself wanted the memory
     history of the sites, by number
     """
+
+    thing: ClassVar[str] = "block"
+    finer: ClassVar[str] = "--interval"
+    waits: ClassVar[str] = "Java objects may own it: a garbage collection might still free it."
 
     sites: SiteTable
     _judgements: Judgements
@@ -291,6 +306,7 @@ class Ranking(Sequence[Suspect]):
             if self.room and verdict in ("leak", "growing")
             else None,
             next=self._next(number, site.stack, waits),
+            object_class=class_of(site.stack),
         )
 
     @cached_property
@@ -348,100 +364,5 @@ class Ranking(Sequence[Suspect]):
             else ""
         )
 
-    def _bound(self, number: int) -> str:
-        """How far it would go on like that."""
-        most = float(self._judgements.bound[number])
-        return f", {format_size(most)} if it goes on like that" if np.isfinite(most) else ""
-
     def _why(self, number: int) -> str:
-        judged, sites = self._judgements, self.sites
-        live, allocated = (
-            float(sites.live_bytes.estimate[number]),
-            float(sites.allocated_bytes.estimate[number]),
-        )
-        amounts, gone = f"{format_size(live)} live", max(allocated - live, 0.0)
-        rate = self.rate_unit.format(float(judged.growth.estimate[number]))
-        match Reason(judged.seen[number]):
-            case Reason.NOTHING_LIVE:
-                most = float(sites.live_bytes.high[number])
-                if most > 0:
-                    return (
-                        f"no sampled block of the {format_size(allocated)} allocated is live: "
-                        f"{format_size(most)} at most may be"
-                    )
-                return f"nothing of the {format_size(allocated)} allocated is live"
-            case Reason.SHORT:
-                return f"known for {format_duration(float(judged.seconds[number]))} only"
-            case Reason.LEAKS:
-                age = format_duration(float(judged.last_fifth[number]))
-                cache = (
-                    "; a cache that fills looks the same until it is full" if judged.may_fill[number] else ""
-                )
-                return (
-                    f"live bytes grow by {rate} to the end and blocks of every age stay: "
-                    f"{format_size(float(judged.old.estimate[number]))} of {amounts} older than {age}{cache}"
-                )
-            case Reason.SURVIVES:
-                return (
-                    f"collections free it in batches, and what survives them grows by {rate}: "
-                    f"{format_size(float(judged.passed.estimate[number]))} of {amounts} met one before"
-                )
-            case Reason.SOME_SURVIVES:
-                return (
-                    f"collections free it in batches, and what survives them grew by {rate}, "
-                    "but it is not shown to go on: "
-                    f"{format_size(float(judged.passed.estimate[number]))} of {amounts} met one before"
-                )
-            case Reason.COLLECTED:
-                return (
-                    f"collections free it in batches, and hardly anything survives them: "
-                    f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"
-                )
-            case Reason.WAITS:
-                return (
-                    f"live bytes grow by {rate}, but collections free it in batches, "
-                    f"and none ran lately: {amounts}"
-                )
-            case Reason.EVICTS:
-                return (
-                    f"live bytes grow by {rate}, but old blocks begin to be freed, "
-                    f"as of a cache that is full: {amounts}"
-                )
-            case Reason.FILLS:
-                return (
-                    f"live bytes grow by {rate}, but ever more slowly, as a cache that fills: "
-                    f"{amounts}{self._bound(number)}"
-                )
-            case Reason.CAME_EARLY:
-                third = format_duration(float(judged.first_third[number]))
-                since = "it grows ever more slowly" if judged.grows[number] else "no growth since"
-                return f"{judged.early_share[number]:.0%} of {amounts} came in the first {third}; {since}"
-            case Reason.JVM_SLOWS:
-                return f"the JVM's own, growing ever more slowly: {amounts}, {rate} at the end"
-            case Reason.SLOWS:
-                return f"live bytes grow by {rate}, but ever more slowly: {amounts}{self._bound(number)}"
-            case Reason.OLDEST_FREED:
-                return f"live bytes grow by {rate}, but the oldest blocks were freed: {amounts}"
-            case Reason.FEW_OLD:
-                old = f"only {int(judged.survivors[number])} sampled blocks are old"
-                return f"live bytes grow by {rate}, but {old}: {amounts}"
-            case Reason.HARDLY_OF_LATE:
-                return f"live bytes grow by {rate}, but hardly at the end: {amounts}"
-            case Reason.OLD_DIE:
-                return f"live bytes grow by {rate}, but old blocks are freed in the end: {amounts}"
-            case Reason.MAY_END:
-                return f"live bytes grow by {rate}, but chance or a start-up can explain that: {amounts}"
-            case Reason.JVM_KEEPS_LITTLE:
-                return f"the JVM's own, growing by {rate}, no more than compiled code needs: {amounts}"
-            case Reason.UNCOLLECTED:
-                return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
-            case Reason.NOTHING_FREED:
-                samples = format_count(judged.samples[number])
-                return f"none of the {samples} sampled blocks was freed and more keep coming: {amounts}"
-            case Reason.FEW_SAMPLES:
-                samples = format_count(judged.samples[number])
-                return f"{amounts}, too few samples to tell growth from chance ({samples})"
-            case Reason.STEADY:
-                if gone < 0.05 * allocated:
-                    return f"{amounts}, no growth beyond chance"
-                return f"{format_size(gone)} of {format_size(allocated)} allocated was freed; {amounts}"
+        return why(self._judgements, self.sites, number, self.rate_unit, self.thing)

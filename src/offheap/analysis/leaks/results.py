@@ -16,6 +16,7 @@ class Suspect:
 
     called    the library's outermost method that `blamed` called, None where it called none
     triggers  of an agent's callback: the Java methods that ran when it was called, most live bytes first
+    object_class  of Java objects: `byte[]`, `java.lang.String`; "" of native memory
     """
 
     rank: int
@@ -34,3 +35,4 @@ class Suspect:
     triggers: tuple[Frame, ...] = ()
     seconds_to_limit: Estimate | None = None  # by this growth alone; None: no limit is known, or no growth
     next: str = ""  # what would tell, or bounds it; "" where nothing is known
+    object_class: str = ""

@@ -10,6 +10,9 @@ Two stacks belong together if they are of one kind (malloc, mmap) and
 - without Java frames: agree in everything outside the allocator's wrappers and the C++ run time, in the
   innermost function by name, in its callers by name and line.
 
+The class of a Java object is one of the frames that have to agree: objects of two classes that one method
+allocates are two sites.
+
 Frames that the JVM generates during warm-up (reflection, method handles) and the numbers of hidden classes
 do not count.
 """
@@ -60,6 +63,7 @@ class Traits:
     maybe: list[bool]
     java: list[bool]
     jvm: list[bool]
+    classes: list[bool]
     glue: list[bool]
     runtime: list[bool]
 
@@ -83,6 +87,7 @@ class Traits:
             maybe=[bool(each.flags & MAYBE) for each in blame],
             java=[frame.kind == "java" for frame in recording.frames],
             jvm=[frame.kind == "jvm" for frame in recording.frames],
+            classes=[frame.kind == "class" for frame in recording.frames],
             glue=[frames.is_glue(frame) for frame in recording.frames],
             runtime=[
                 frame.kind != "java" and (frames.is_wrapper(frame) or frames.is_runtime(frame))
@@ -116,7 +121,8 @@ def by_frames(recording: Recording, traits: Traits) -> Framed:
     for stack in range(stacks):
         own = indices[offsets[stack] : offsets[stack + 1]]
         key, caller = _key(recording, traits, stack, own)
-        number = numbers.setdefault((kinds[stack], *key), len(numbers))
+        of_class = (traits.identity[own[0]],) if own and traits.classes[own[0]] else ()
+        number = numbers.setdefault((kinds[stack], *of_class, *key), len(numbers))
         if number == len(members):
             members.append([])
             callers.append(caller and (kinds[stack], *caller))

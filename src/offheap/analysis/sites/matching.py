@@ -111,7 +111,7 @@ def function_name(frame: Frame, same_images: frozenset[str] | set[str] = frozens
 
     Addresses stay if the image is one of `same_images`, base names of files.
     """
-    if frame.kind == "java":
+    if frame.kind in ("java", "class"):
         name = frames.stable_name(frame)
         # Most names have neither, and the regular expression is slow on them.
         return _GENERATED.sub(_kept, name) if "$" in name or "proxy" in name else name, ""

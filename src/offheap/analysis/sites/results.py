@@ -8,6 +8,8 @@ from typing import Literal
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.recording.model import Frame
 
+SiteKind = Literal["malloc", "mmap", "java"]
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -46,7 +48,7 @@ class Site:
     shown    the number of the stack shown
     """
 
-    kind: Literal["malloc", "mmap", "java"]
+    kind: SiteKind
     stack: tuple[Frame, ...]
     stacks: tuple[int, ...]
     live_bytes: Estimate

@@ -15,16 +15,22 @@ from numpy.typing import NDArray
 
 from offheap.analysis.sites.born_together import joined
 from offheap.analysis.sites.grouping import Grouping, Traits, by_frames
-from offheap.analysis.sites.results import CallPath, Site
+from offheap.analysis.sites.results import CallPath, Site, SiteKind
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Estimates, Floats
-from offheap.recording.model import MMAP, Recording
+from offheap.recording.model import JAVA, MMAP, Recording
 
 Rows = NDArray[Any]
 
 MOST_PATHS = 8
+_KINDS: dict[int, SiteKind] = {MMAP: "mmap", JAVA: "java"}
+
+
+def kind_of(recording: Recording, stack: int) -> SiteKind:
+    """What a stack allocates."""
+    return _KINDS.get(int(recording.stack_kinds[stack]), "malloc")
 
 
 def group(recording: Recording) -> Grouping:
@@ -74,7 +80,7 @@ class SiteTable:
         else:
             paths = (CallPath(stack[:1], live_bytes, live_blocks),) if live_bytes.low else ()
         return Site(
-            kind="mmap" if self.is_mapped(number) else "malloc",
+            kind=kind_of(self.recording, members[0]),
             stack=stack,
             stacks=members,
             shown=self.shown.item(number),

@@ -65,7 +65,9 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     at = looked_at(trait(frame, application) for frame in stack)
     if at is not None:
         return stack[at]
-    candidates = [frame for frame in stack[frames.allocating(stack) :] if frame.kind != "unknown"]
+    candidates = [
+        frame for frame in stack[frames.allocating(stack) :] if frame.kind not in ("unknown", "class")
+    ]
     for frame in candidates:
         if not frames.is_runtime(frame):
             if frames.of_jdk_library(frame):

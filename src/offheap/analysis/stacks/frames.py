@@ -120,9 +120,14 @@ def of_jdk_library(frame: Frame) -> bool:
 
 def stable_name(frame: Frame) -> str:
     """The name without the numbers that the JVM gives each hidden class."""
-    if frame.kind != "java" or ("$$Lambda" not in frame.name and "0x" not in frame.name):
+    if frame.kind not in ("java", "class") or ("$$Lambda" not in frame.name and "0x" not in frame.name):
         return frame.name
     return _HIDDEN.sub(r"\1", frame.name)
+
+
+def class_of(stack: Sequence[Frame]) -> str:
+    """The class of a Java object, `byte[]` or `java.lang.String`; "" of native memory."""
+    return stack[0].name if stack and stack[0].kind == "class" else ""
 
 
 def boundary(stack: Sequence[Frame]) -> int | None:

@@ -33,6 +33,11 @@ _LOSSES: dict[str, tuple[str, str, str]] = {
     "lost_unwinds": ("sample has", "samples have", "an incomplete native stack"),
     "lost_java": ("sample has", "samples have", "no Java frames"),
     "lost_reentries": ("sample", "samples", "skipped inside the probe"),
+    "lost_objects": (
+        "sampled Java object",
+        "sampled Java objects",
+        "not followed, there was no place: the live Java heap too low",
+    ),
     "java_inexact": (
         "sample has",
         "samples have",

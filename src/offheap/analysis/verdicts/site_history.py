@@ -11,6 +11,7 @@ numbers of samples are compared with `exposure`: time weighted by the probabilit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -225,7 +226,8 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
     at_variance: Floats | None = None
     births: Floats | None = None
     if snapshots:
-        at, at_variance, births, began = _at_boundaries(recording, grouping, times)
+        names = ("live_bytes", "live_bytes_variance", "samples")
+        (at, at_variance, births), began = totals_at(recording, grouping, times, names)
         # The live set is read after the last snapshot, so it defines the end.
         at[:, -1], at_variance[:, -1] = total, variance.sum(axis=1)
         first = np.minimum(first, began)
@@ -255,26 +257,33 @@ def histories(recording: Recording, grouping: Grouping) -> Histories:
         live=at,
         live_variance=at_variance,
         births=births,
-        exposure=_exposure(recording, times, era, block_bytes),
+        exposure=exposure(recording, times, era, block_bytes)
+        if recording.info.budget is not None
+        else even_exposure(times, count),
         interval_bytes=recording.info.interval_bytes,
         block_bytes=block_bytes,
     )
 
 
-def _exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block_bytes: Floats) -> Floats:
+def even_exposure(times: Floats, count: int) -> Floats:
+    """`Histories.exposure` of so many sites where the sampling interval never changes."""
+    widths = np.broadcast_to(np.diff(times), (count, len(times) - 1))
+    elapsed: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
+    return elapsed
+
+
+def exposure(recording: Recording, times: Floats, era: NDArray[np.int64], block_bytes: Floats) -> Floats:
     """By site and boundary: `Histories.exposure`; `era` is that of each live block's birth.
 
     A second of the era with the finest sampling of the site counts in full; a second of another era counts
     as the ratio of the sampling probabilities of both eras.
     """
-    widths = np.broadcast_to(np.diff(times), (len(block_bytes), len(times) - 1))
-    if recording.info.budget is not None:
-        size = np.where(block_bytes > 0, block_bytes, 1.0)
-        intervals = _intervals(recording, era, len(times) - 1, size_class(size))
-        probability = -np.expm1(-size[:, None] / intervals)
-        widths = widths * probability / probability.max(axis=1, keepdims=True)
-    exposure: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
-    return exposure
+    size = np.where(block_bytes > 0, block_bytes, 1.0)
+    intervals = intervals_by_era(recording, era, len(times) - 1, size_class(size))
+    probability = -np.expm1(-size[:, None] / intervals)
+    widths = np.diff(times) * probability / probability.max(axis=1, keepdims=True)
+    weighted: Floats = np.pad(widths.cumsum(axis=1), ((0, 0), (1, 0)))
+    return weighted
 
 
 def size_class(size: Floats) -> NDArray[np.int64]:
@@ -282,7 +291,9 @@ def size_class(size: Floats) -> NDArray[np.int64]:
     return np.log2(np.maximum(size, 1.0)).astype(np.int64)
 
 
-def _intervals(recording: Recording, era: NDArray[np.int64], eras: int, classes: NDArray[np.int64]) -> Floats:
+def intervals_by_era(
+    recording: Recording, era: NDArray[np.int64], eras: int, classes: NDArray[np.int64]
+) -> Floats:
     """The mean interval in each era (column) of a size class (row, in the order of the request).
 
     The survivors show the intervals; eras without survivors take those of their neighbours, a class without
@@ -337,21 +348,18 @@ def _boundaries(recording: Recording) -> tuple[Floats, bool]:
     return np.unique(np.concatenate(([0.0], taken[nearest], [end]))), True
 
 
-def _at_boundaries(
-    recording: Recording, grouping: Grouping, times: Floats
-) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """By site and boundary: live bytes, their variance, blocks sampled until then.
+def totals_at(
+    recording: Recording, grouping: Grouping, times: Floats, names: Sequence[str]
+) -> tuple[list[Floats], NDArray[np.int64]]:
+    """By site (row) and time (column, in order): these columns of SERIES as of the last snapshot until then.
 
-    And by site: the boundary before the first allocation.
+    And by site: the place in `times` before the first allocation.
     """
     series = recording.series
     count = len(grouping.members)
-    live, variance, births = (np.zeros((count, len(times))) for _ in range(3))
+    tables = [np.zeros((count, len(times))) for _ in names]
     # A separate column is contiguous: random rows of the whole array cost a cache miss each.
-    columns = [
-        (table, np.ascontiguousarray(series[name]))
-        for table, name in ((live, "live_bytes"), (variance, "live_bytes_variance"), (births, "samples"))
-    ]
+    columns = [np.ascontiguousarray(series[name]) for name in names]
     latest = np.full(len(grouping.of_stack), -1, np.int64)
     began = np.full(count, len(times))
     cuts = np.searchsorted(series["time"], times, "right")
@@ -361,8 +369,8 @@ def _at_boundaries(
         latest[stacks] = np.arange(start, end)  # by time: the latest row wins
         known = np.flatnonzero(latest >= 0)
         rows, of = latest[known], grouping.of_stack[known]
-        for table, values in columns:
+        for table, values in zip(tables, columns, strict=True):
             table[:, column] = np.bincount(of, weights=values[rows], minlength=count)
         began[grouping.of_stack[stacks]] = np.minimum(began[grouping.of_stack[stacks]], max(column - 1, 0))
         start = end
-    return live, variance, births, began
+    return tables, began

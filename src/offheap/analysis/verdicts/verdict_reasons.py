@@ -40,6 +40,7 @@ class Reason(IntEnum):
     EVICTS = 19
     FILLS = 20
     SOME_SURVIVES = 21
+    NO_COLLECTION = 22
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -65,6 +66,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.EVICTS: "growing",
     Reason.FILLS: "growing",
     Reason.SOME_SURVIVES: "growing",
+    Reason.NO_COLLECTION: "cannot tell yet",
 }
 
 

@@ -1,0 +1,50 @@
+"""What survived each collection, beside the heap in use after it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offheap.analysis.java_heap.books import GAUGE
+from offheap.analysis.java_heap.last_collection import Ran
+from offheap.analysis.java_heap.results import AfterCollection
+from offheap.analysis.java_heap.settled_history import first_after, live_after
+from offheap.analysis.sites.grouping import Grouping
+from offheap.analysis.statistics import estimates
+from offheap.analysis.statistics.estimate import Estimate
+from offheap.recording.model import Recording
+
+MOST = 500  # points: more than a chart can show, and each costs a pass over all stacks
+
+
+def after_collections(
+    recording: Recording, java: Recording, known: Ran, survivors: Estimate
+) -> tuple[AfterCollection, ...]:
+    """One for each snapshot that follows a collection, by time; the last has the survivors themselves."""
+    if not known.kinds:
+        return ()
+    stacks = len(java.stack_kinds)
+    together = Grouping(np.zeros(stacks, np.int64), [list(range(stacks))])
+    snapshots, begun = first_after(java, known, known.last)
+    if len(begun) > MOST:
+        chosen = np.unique(np.linspace(0, len(begun) - 1, MOST).astype(np.int64))
+        snapshots, begun = snapshots[chosen], begun[chosen]
+    found = []
+    if len(begun):
+        live, variance = live_after(java, together, snapshots, begun)
+        ones = np.ones(len(begun))
+        # The variance of the sums is what is known of the samples: no part counts as surely seen.
+        many = estimates.of_many_sums(0 * ones, live[0], variance[0], ones)
+        found = [(float(time), many.at(place)) for place, time in enumerate(begun.tolist())]
+    found.append((known.last, survivors))
+    values = recording.owners.gauges.get(GAUGE)
+    times = recording.owners.times
+    result = []
+    for time, live_bytes in found:
+        row = int(np.searchsorted(known.until, time, "right")) - 1
+        heap = None
+        if values is not None and len(times):
+            ended = float(known.ended[row])
+            after = np.flatnonzero(np.isfinite(values) & (times >= ended))
+            heap = float(values[after[0]]) if len(after) else None
+        result.append(AfterCollection(time, known.kinds[row], live_bytes, heap))
+    return tuple(result)

@@ -1,0 +1,75 @@
+"""What the Java objects of a recording say, in one value."""
+
+from __future__ import annotations
+
+from offheap.analysis.java_heap.books import books
+from offheap.analysis.java_heap.classes import classes, totals
+from offheap.analysis.java_heap.java_ranking import java_ranking, without_objects
+from offheap.analysis.java_heap.last_collection import Ran, ran
+from offheap.analysis.java_heap.over_time import after_collections
+from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.quantities import format_count, format_size
+from offheap.recording.model import JavaHeap, Recording
+
+_FROM_THE_START = 3.0  # seconds of a process's life: a recording that begins later knows no older object
+_STATES = {
+    "requested": "no JVM was met: no Java object was followed",
+    "taken": "Java objects were not followed: another agent holds the JVM's allocation sampler",
+    "unavailable": (
+        "Java objects were not followed: this JVM has no allocation sampler (HotSpot has one from JDK 11 on)"
+    ),
+}
+
+
+def report(recording: Recording) -> JavaHeapReport | None:
+    """None: the recording was not to follow Java objects."""
+    heap = recording.info.java_heap
+    if heap is None:
+        return None
+    java = recording.java or without_objects(recording)
+    known = ran(recording)
+    ranked = java_ranking(recording)
+    live = java.live["birth"] < known.last
+    survivors = totals(java, live)
+    return JavaHeapReport(
+        state=heap.state,
+        suspects=ranked,
+        survivors=survivors,
+        uncollected=totals(java, ~live),
+        books=books(recording, survivors.bytes, known),
+        classes=classes(java, live),
+        after_collections=after_collections(recording, java, known, survivors.bytes),
+        coverage=_coverage(recording, heap, known),
+        undecided=_undecided(heap, known),
+    )
+
+
+def _undecided(heap: JavaHeap, known: Ran) -> str:
+    if heap.state != "followed":
+        return f"cannot tell: {_STATES[heap.state]}"
+    if not len(known.until):
+        return "cannot tell yet: no collection ran; --gc asks for one"
+    return ""
+
+
+def _coverage(recording: Recording, heap: JavaHeap, known: Ran) -> tuple[str, ...]:
+    if heap.state != "followed":
+        return (_STATES[heap.state],)
+    said = []
+    if recording.info.process_age > _FROM_THE_START:
+        said.append("objects that are older than the recording are not known")
+    if heap.thinned:
+        times = "once" if heap.thinned == 1 else f"{heap.thinned} times"
+        said.append(
+            f"followed objects were thinned at random {times}, since {format_count(heap.most)} can be "
+            f"followed: estimates stay unbiased, at one sample each {format_size(heap.interval_bytes)} now"
+        )
+    if lost := recording.info.lost.get("lost_objects", 0):
+        said.append(f"{format_count(lost)} sampled objects found no place: live bytes are too low")
+    if not len(known.until):
+        said.append("no collection ran: of no object it is known whether it is live")
+    elif not known.kinds:
+        said.append("the kinds of collections are not known: garbage of the old generation may count as live")
+    elif (known.last_whole or 0) <= 0:
+        said.append("no collection of the whole heap ran: garbage of the old generation counts as live")
+    return tuple(said)

@@ -1,0 +1,89 @@
+"""What the Java objects of a recording say, which reports render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offheap.analysis.java_heap.java_ranking import JavaRanking
+from offheap.analysis.statistics.estimate import Estimate
+from offheap.recording.model import CollectionKind, JavaHeapState
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    bytes: Estimate
+    objects: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The survivors beside the heap in use after the last collection, as the JVM itself counts it.
+
+    heap_bytes   in use after the collection
+    heap_source  who says so: `hsperfdata`
+    seconds      since the start of the recording: the reading of `heap_bytes`
+    estimate     bytes of the survivors
+    explained    share of the heap: 1 is all of it
+    agrees       whether the rest can be explained
+    why          the explanation of the rest, or the contradiction, as one sentence
+    """
+
+    heap_bytes: float
+    heap_source: str
+    seconds: float
+    estimate: Estimate
+    explained: Estimate
+    agrees: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTotal:
+    """The objects of one class, `byte[]` or `java.lang.String`."""
+
+    name: str
+    live_bytes: Estimate
+    live_objects: Estimate
+    uncollected_bytes: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCollection:
+    """A collection, or the last of several between two snapshots.
+
+    seconds     since the start of the recording: its begin
+    live_bytes  of the objects that survived it
+    heap_bytes  in use after it, by the JVM; None where that is not known
+    """
+
+    seconds: float
+    kind: CollectionKind
+    live_bytes: Estimate
+    heap_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHeapReport:
+    """The Java heap of a recording.
+
+    suspects           the sites of Java objects, the worst first; what is live there survived a collection
+    survivors          objects born before the last collection, which it did not free: the live ones
+    uncollected        younger objects: not known to be live
+    books              None: the heap in use is not known, or no collection ran
+    classes            most live bytes first, then most uncollected
+    after_collections  by time
+    coverage           sentences: what the figures leave out, and why
+    undecided          why no verdict is possible, and what makes one possible; "" if there are verdicts
+    scaled             what live bytes were multiplied with to be the heap in use; None: they are estimates
+    """
+
+    state: JavaHeapState
+    suspects: JavaRanking
+    survivors: Totals
+    uncollected: Totals
+    books: Books | None
+    classes: tuple[ClassTotal, ...]
+    after_collections: tuple[AfterCollection, ...]
+    coverage: tuple[str, ...]
+    undecided: str = ""
+    scaled: float | None = None
