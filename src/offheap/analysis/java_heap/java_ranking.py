@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis.java_heap import levels_and_shares
 from offheap.analysis.java_heap.last_collection import Ran, as_of, ran
 from offheap.analysis.java_heap.settled_history import settled_histories
 from offheap.analysis.leaks.leaks import Ranking, order
@@ -27,6 +28,7 @@ from offheap.analysis.verdicts.collected import DOUBTED, Collected
 from offheap.analysis.verdicts.power import Power, growth_limits
 from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
+from offheap.analysis.verdicts.survivor_layer import LIKELY
 from offheap.analysis.verdicts.verdict_reasons import Judgements, Reason
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
@@ -36,6 +38,7 @@ Bools = NDArray[np.bool_]
 _COLLECT = (
     "offheap attach PID --java-heap --gc asks for a collection of the whole heap and judges what survives it"
 )
+_NO_LEAK = 0.9  # confidence that growth is no leak, as of the other kinds of growth that are none
 _FILLING = frozenset(map(int, (Reason.FILLS, Reason.SLOWS, Reason.EVICTS)))
 
 
@@ -105,7 +108,24 @@ def _judge(sites: SiteTable, history: Histories, uncollected: Bools, sure: Float
     none = np.zeros(len(sites), np.bool_)
     seen = replace(Collected.nothing(len(sites)), uncollected=uncollected, most_sure=sure)
     age = sites.recording.info.process_age + float(history.times[-1])
-    return judge(sites, history, none, none, seen, age=age)
+    return _examined(judge(sites, history, none, none, seen, age=age), history)
+
+
+def _examined(found: Judgements, history: Histories) -> Judgements:
+    """The judgements, with the questions of `levels_and_shares` asked about each leak."""
+    reason, confidence = found.reason.copy(), found.confidence.copy()
+    for number in np.flatnonzero(np.isin(reason, (Reason.LEAKS, Reason.UNCOLLECTED))).tolist():
+        level = levels_and_shares.level(history, number)
+        if level is not None:
+            if level.high < found.growth.low[number]:
+                reason[number], confidence[number] = Reason.OLD_DIE, _NO_LEAK
+            continue
+        same = levels_and_shares.one_share(history, number)
+        if same <= LIKELY:
+            reason[number], confidence[number] = Reason.OLD_DIE, _NO_LEAK
+        elif reason[number] == Reason.LEAKS:
+            confidence[number] = min(confidence[number], same)
+    return replace(found, reason=reason, seen=reason, confidence=confidence)
 
 
 def _undecided(sites: SiteTable) -> JavaRanking:

@@ -22,7 +22,6 @@ stays  Do old blocks stay, or do all blocks die in time?  k of the n blocks born
        last, and frees blocks young.  The alternatives: exponential lifetimes with a mean of up to twice
        the site's time, and shares (and rates) of survivors that fall from the middle to the first third
        by any law.  Each free parameter costs a model half the logarithm of n (Schwarz's criterion).
-       Where live bytes at snapshots are not known, neither is u.
 
 fades  How many times likelier is a rate that falls to less than half, e^(-0.75 u), than one rate?  The
        question is separate from `even`, whose alternatives fall more steeply: a cache that fills at
@@ -112,7 +111,7 @@ def _changing(history: Histories, start: Boundaries, end: Boundaries | int, chan
 
 
 def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
-    """Probability that old blocks stay, by site; `a`, `b` cut its time into thirds.  Needs births."""
+    """Probability that old blocks stay, by site; `a`, `b` cut its time into thirds.  Needs snapshots."""
     if history.births is None:
         raise ValueError("without snapshots it is not known how many blocks were born")
     cuts = (history.first, a, b, np.full(len(a), history.end))
@@ -123,24 +122,16 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     worth = 1 / history.dispersion(history.first, b)
     old_alive, old_born = alive[:2].sum(axis=0), born[:2].sum(axis=0)
     youngest = _likelihood(alive[2], born[2], _part(alive[2], born[2]))
+    # Blocks that were alive at the end of the first third and are freed now.
     gone = born[0] - alive[0]
+    used = np.minimum(history.freed_samples(a), gone)
     leak = _likelihood(old_alive, old_born, _part(old_alive, old_born)) + youngest
+    left = _likelihood(used, gone, _part(used, gone))
+
     third = (history.seconds(history.first, history.end) / 3)[:, None]
-    first: tuple[tuple[Floats, Floats, Floats], ...]
-    if history.live is None:
-        used_known, left = np.zeros(len(a)), np.zeros(len(a))
-        first = ((alive[0], born[0], _survival(history, history.first, a, history.end)),)
-    else:
-        # Blocks that were alive at the end of the first third and are freed now.
-        used = np.minimum(history.freed_samples(a), gone)
-        used_known, left = gone, _likelihood(used, gone, _part(used, gone))
-        late = np.exp(-_HAZARDS * history.seconds(a, history.end)[:, None] / third)
-        first = (
-            (alive[0] + used, born[0], _survival(history, history.first, a, a)),
-            (alive[0], alive[0] + used, late),
-        )
     steps = (
-        *first,
+        (alive[0] + used, born[0], _survival(history, history.first, a, a)),
+        (alive[0], alive[0] + used, np.exp(-_HAZARDS * history.seconds(a, history.end)[:, None] / third)),
         (alive[1], born[1], _survival(history, a, b, history.end)),
         (alive[2], born[2], _survival(history, b, history.end, history.end)),
     )
@@ -159,7 +150,7 @@ def stays(history: Histories, a: Boundaries, b: Boundaries) -> Floats:
     gain = np.where(falls & (alive[0] / seconds[0] < alive[1] / seconds[1]), separate - leak, -np.inf)
     gain = np.minimum(gain, rates)
 
-    cost, extra = (0.5 * np.log(np.maximum(worth * number, 1.0)) for number in (old_born, used_known))
+    cost, extra = (0.5 * np.log(np.maximum(worth * number, 1.0)) for number in (old_born, gone))
     against = np.logaddexp(worth * (dying.max(axis=1) - leak - left) + cost + extra, worth * gain - cost)
     odds: Floats = np.exp(np.clip(against, -700, 700))
     return 1 / (1 + odds)

@@ -69,11 +69,7 @@ def course(
         # Only survivors are known: their rates are the growth already.
         goes_on = evidence.even(history, history.first, history.at(IN_USE), unasked, age=age)
         no = np.zeros(len(goes_on), np.bool_)
-        dies = no
-        if history.births is not None:
-            stays = evidence.stays(history, a, b)
-            goes_on, dies = np.minimum(goes_on, stays), stays <= LIKELY
-        return Course(net, goes_on, dies, no, np.zeros(len(goes_on)), bends)
+        return Course(net, goes_on, no, no, np.zeros(len(goes_on)), bends)
     end, growth = history.end, net.growth
     used = _in_use(history, allocated)
     layer, thirds, ordered = _layer(history, a, b, used)
