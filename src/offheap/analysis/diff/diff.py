@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from offheap.analysis.diff.comparison import ComparedSide, Comparison
-from offheap.analysis.diff.growth_changes import growth_changes, growths
+from offheap.analysis.diff.growth_changes import Rank, growth_changes, growths
 from offheap.analysis.diff.results import Diff, Side
 from offheap.analysis.diff.stack_changes import stack_changes
 from offheap.analysis.sites.matching import match
@@ -26,11 +26,13 @@ def diff(
     requests: tuple[float, float] | None = None,
     most: int | None = None,
     stacks: bool = False,
+    ranks: tuple[Rank, Rank] | None = None,
 ) -> Diff:
     """Compare the ends of two recordings, of one build or of two: sites and functions match by name.
 
     `per_second` divides each side by its seconds, `requests` by the requests served in each.  `most`: how
-    many sites and functions to return, None: all.  `stacks`: return every stack, too.
+    many sites and functions to return, None: all.  `stacks`: return every stack, too.  `ranks`: how
+    the sites of each are ranked, None: as native memory.
     """
     seconds = [max(recording.info.duration_seconds, 1e-3) for recording in (old, new)]
     divisors = list(requests) if requests else seconds if per_second else [1.0, 1.0]
@@ -53,7 +55,13 @@ def diff(
         )
     )
     old_growth, new_growth = (
-        growths(recording, matching.sites[index], matching.site_count, requests and requests[index])
+        growths(
+            recording,
+            matching.sites[index],
+            matching.site_count,
+            requests and requests[index],
+            ranks and ranks[index],
+        )
         for index, recording in enumerate((old, new))
     )
     # By second: who ran longer holds more of what grows.

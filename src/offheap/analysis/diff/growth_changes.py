@@ -22,13 +22,14 @@ sixteenth, which may be merely in use.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.diff.results import GrowthChange
-from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimates import Estimates, Floats
@@ -38,6 +39,8 @@ from offheap.recording.model import Recording
 _FALSE_DISCOVERIES = 0.01  # beside the 5 % of the end states: both tests are asked of each site
 _OLD_ENOUGH = 0.94  # of the time: what was born since may be merely in use, as `power` has it
 _SUSPECT: tuple[Verdict, ...] = ("leak", "growing")
+
+Rank = Callable[[Grouping], Ranking]
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,22 @@ class GrowthChanges:
     alike: NDArray[np.bool_]
 
 
-def growths(recording: Recording, numbers: NDArray[np.int64], count: int, requests: float | None) -> Growths:
-    """`numbers`: by stack, its site's in both recordings; `requests`: that were served, None: by second."""
+def growths(
+    recording: Recording,
+    numbers: NDArray[np.int64],
+    count: int,
+    requests: float | None,
+    rank: Rank | None = None,
+) -> Growths:
+    """`numbers`: by stack, its site's in both recordings; `requests`: that were served, None: by second.
+
+    `rank`: of Java objects; None: `ranking`.
+    """
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=count))[:-1]
     members = [part.tolist() for part in np.split(order, ends)]
-    ranked = ranking(recording, grouping=Grouping(numbers, members))
+    grouping = Grouping(numbers, members)
+    ranked = rank(grouping) if rank else ranking(recording, grouping=grouping)
     history = ranked.history
     verdicts: list[Verdict | None] = [None] * count
     for place, verdict in enumerate(ranked.verdicts):

@@ -34,6 +34,7 @@ class Gate:
     found    what the recording says as a whole, and what it can exclude; without the sites left out
     ignored  how many sites were left out because a suppression covers them
     used     the suppressions, by their place in what was given, that covered such a site
+    java     as `found`, of Java objects; None where the recording has none, or no limit is about them
     """
 
     info: Info
@@ -41,6 +42,7 @@ class Gate:
     checks: tuple[Check, ...]
     ignored: int
     used: frozenset[int]
+    java: Conclusion | None = None
 
     @property
     def outcome(self) -> Outcome:

@@ -3,12 +3,12 @@
 The rules of native memory ask them of frees, which have times of their own there.  Java objects die at
 collections, many at once.
 
-level   Do live bytes after collections rise as survivors' births say?  Their trend is not disturbed by garbage,
-        and a cache that replaces entries has a level: its oldest entries look like a slow leak.
-shares  Where hardly a collection ran before the last one: did the same share of objects of every age survive it?
-        A leak beside garbage keeps one share.  Of a full cache, and of sessions, ever less is left of what
-        is older: by one hazard, or by any law that falls with age.  Then the rate of survivors falls as well,
-        unlike that of a program that made more garbage at first.
+level   Do live bytes after collections rise as survivors' births say?  Garbage does not disturb their trend.
+        A cache that replaces entries has a level, while its oldest entries look like a slow leak.
+shares  Where hardly a collection ran before the last one: did the same share of objects of every age
+        survive it?  A leak beside garbage keeps one share.  Of a full cache, and of sessions, ever less is
+        left of what is older: by one hazard, or by any law that falls with age.  Then the rate of survivors
+        falls as well, unlike that of a program that made more garbage at first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HAZARDS = np.geomspace(0.1, 60.0, 60)  # deaths per object in the site's time; 
 
 
 def level(history: Histories, number: int) -> Estimate | None:
-    """The trend of a site's live bytes after collections, in bytes a second; None where they are not known."""
+    """The trend of a site's live bytes after collections, bytes a second; None where they are not known."""
     if history.live is None:
         return None
     first = int(history.first[number])
@@ -69,7 +69,7 @@ def one_share(history: Histories, number: int) -> float:
 
 
 def _rising(counts: Floats, of: Floats) -> Floats:
-    """The likeliest ratios that never fall from one part to the next (pool adjacent violators; Ayer et al. 1955)."""
+    """The likeliest ratios that never fall from part to part (pool adjacent violators, Ayer et al. 1955)."""
     pools: list[tuple[float, float, int]] = []
     for count, whole in zip(counts.tolist(), of.tolist(), strict=True):
         pool = (count, max(whole, 1e-9), 1)

@@ -30,7 +30,7 @@ def after_collections(
         snapshots, begun = snapshots[chosen], begun[chosen]
     found = []
     if len(begun):
-        live, variance = live_after(java, together, snapshots, begun)
+        (live, variance), _ = live_after(java, together, snapshots, begun, ("bytes", "bytes_variance"))
         ones = np.ones(len(begun))
         # The variance of the sums is what is known of the samples: no part counts as surely seen.
         many = estimates.of_many_sums(0 * ones, live[0], variance[0], ones)

@@ -40,14 +40,18 @@ def report(recording: Recording) -> JavaHeapReport | None:
         classes=classes(java, live),
         after_collections=after_collections(recording, java, known, survivors.bytes),
         coverage=_coverage(recording, heap, known),
-        undecided=_undecided(heap, known),
+        undecided=undecided(recording),
     )
 
 
-def _undecided(heap: JavaHeap, known: Ran) -> str:
+def undecided(recording: Recording) -> str:
+    """Why no verdict on Java objects is possible, and what makes one possible; "" if verdicts are."""
+    heap = recording.info.java_heap
+    if heap is None:
+        return "cannot tell: Java objects were not followed (--java-heap)"
     if heap.state != "followed":
         return f"cannot tell: {_STATES[heap.state]}"
-    if not len(known.until):
+    if not len(ran(recording).until):
         return "cannot tell yet: no collection ran; --gc asks for one"
     return ""
 

@@ -15,6 +15,7 @@ they had been sampled as finely as the survivors of their era.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,8 +42,6 @@ SWEEP_SECONDS = 0.1
 _FEWEST, _LONGEST = 2, 1 / 2
 _ALIKE = 1.01  # factor by which intervals may differ and count as one
 
-_COLUMNS = ("live_bytes", "live_bytes_variance", "allocated_bytes", "allocated_bytes_variance")
-
 
 def settled_histories(survivors: Recording, grouping: Grouping, ran: Ran) -> Histories:
     """`survivors`: the Java objects as of a collection, see `last_collection.as_of`."""
@@ -62,7 +61,8 @@ def settled_histories(survivors: Recording, grouping: Grouping, ran: Ran) -> His
     if len(begun) < _FEWEST or gaps.max() > _LONGEST * raw.times[-1]:
         return replace(raw, live=None, live_variance=None)
     chosen = _around(begun, raw.times)
-    known, variance = live_after(survivors, grouping, snapshots[chosen], begun[chosen])
+    amounts = ("bytes", "bytes_variance")
+    (known, variance), _ = live_after(survivors, grouping, snapshots[chosen], begun[chosen], amounts)
     count = len(grouping.members)
     edge = np.zeros((count, 1))
     points = np.concatenate(([0.0], begun[chosen], [raw.times[-1]]))
@@ -121,23 +121,26 @@ def _around(begun: Floats, times: Floats) -> NDArray[np.int64]:
 
 
 def live_after(
-    survivors: Recording, grouping: Grouping, snapshots: Floats, begun: Floats
-) -> tuple[Floats, Floats]:
-    """By site and collection: bytes that survived it, and their variance."""
+    survivors: Recording, grouping: Grouping, snapshots: Floats, begun: Floats, amounts: Sequence[str]
+) -> tuple[list[Floats], list[Floats]]:
+    """By site and collection, for each of the amounts: what survived it, and what had been allocated by then.
+
+    amounts: columns of SERIES without `live_` or `allocated_`
+    """
     every = np.unique(np.concatenate(([0.0], survivors.process["time"])))
-    place = np.clip(np.searchsorted(every, begun, "right"), 1, len(every) - 1)
-    before, after = every[place - 1], every[place]
+    place = np.clip(np.searchsorted(every, begun, "right"), 1, max(len(every) - 1, 1))
+    before, after = every[place - 1], every[np.minimum(place, len(every) - 1)]
     part = np.clip((begun - before) / np.maximum(after - before, 1e-9), 0.0, 1.0)
     times = np.unique(np.concatenate((snapshots, before, after)))
-    (live, live_variance, born, born_variance), _ = totals_at(survivors, grouping, times, _COLUMNS)
     now, low, high = (np.searchsorted(times, each) for each in (snapshots, before, after))
-
-    def survived(counted: Floats, allocated: Floats) -> Floats:
+    names = [f"{what}_{amount}" for what in ("live", "allocated") for amount in amounts]
+    tables, _ = totals_at(survivors, grouping, times, names)
+    left, born = [], []
+    for counted, allocated in zip(tables[: len(amounts)], tables[len(amounts) :], strict=True):
         then = allocated[:, low] + part * (allocated[:, high] - allocated[:, low])
-        left: Floats = np.maximum(counted[:, now] - (allocated[:, now] - then), 0.0)
-        return left
-
-    return survived(live, born), survived(live_variance, born_variance)
+        born.append(then)
+        left.append(np.maximum(counted[:, now] - (allocated[:, now] - then), 0.0))
+    return left, born
 
 
 def _interpolated(points: Floats, values: Floats, times: Floats) -> Floats:

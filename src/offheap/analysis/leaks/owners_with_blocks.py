@@ -11,6 +11,7 @@ from offheap.analysis.leaks.leaks import Ranking
 from offheap.analysis.leaks.reconcile import PAGES, QUIET, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
+from offheap.analysis.owners.verdict import JAVA_HEAP
 from offheap.quantities import PER_SECOND
 
 # What the JVM counts as direct buffers.
@@ -21,8 +22,17 @@ _FILES, _ANONYMOUS = ("mapped-files",), ("anonymous", "unattributed")
 
 def owners_with_blocks(found: OwnersGrowth, ranked: Ranking) -> OwnersGrowth:
     """`found` with a verdict that does not contradict that on the blocks, `ranked`, of the same recording."""
-    verdict = _verdict(found, ranked, conclude(ranked))
+    verdict = _with_objects(_verdict(found, ranked, conclude(ranked)), ranked)
     return found if verdict is found.verdict else replace(found, verdict=verdict)
+
+
+def _with_objects(verdict: WhereVerdict, ranked: Ranking) -> WhereVerdict:
+    """The next step where the recording already has the Java objects that a further one would follow."""
+    recording = ranked.sites.recording
+    if verdict.kind != "java-heap" or recording.java is None:
+        return verdict
+    others = (step for step in verdict.next if JAVA_HEAP not in step)
+    return replace(verdict, next=(f"offheap leaks {shlex.quote(recording.info.path)}", *others))
 
 
 def _verdict(by_pages: OwnersGrowth, ranked: Ranking, found: Conclusion) -> WhereVerdict:

@@ -28,6 +28,7 @@ _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
 _CAUSE = 0.1  # of all growth: new classes also need Java objects and the JVM's malloc
 
+JAVA_HEAP = "--java-heap"  # the option that records Java objects
 _NAMES: dict[Kind, str] = {
     "java-heap": "the Java heap, as collections leave it,",
     "direct-buffers": "memory of direct buffers, Unsafe and FFM",
@@ -309,7 +310,11 @@ def _command(pid: str, seconds: float) -> str:
 def _next(kind: Kind, pid: str, split: bool) -> tuple[str, ...]:
     attach = f"offheap attach {pid} --duration 10m"
     if kind == "java-heap":
-        return (f"jcmd {pid} GC.class_histogram", f"jcmd {pid} GC.heap_dump heap.hprof")
+        return (
+            f"offheap attach {pid} {JAVA_HEAP} --duration 5m --gc",
+            f"jcmd {pid} GC.class_histogram",
+            f"jcmd {pid} GC.heap_dump heap.hprof",
+        )
     if kind == "metaspace":
         return (f"jcmd {pid} VM.classloader_stats", f"jcmd {pid} VM.classloaders")
     if kind == "code-cache":
