@@ -25,6 +25,7 @@ from harness.simulation.behaviours import (
     WarmUp,
     arrivals,
 )
+from harness.simulation.java_heap import JavaProcess, every, object_stack
 from harness.simulation.process import INTERVAL, Process
 from harness.simulation.stacks import MALLOC, compiler, inflater, java, jvm, library, native, native_stack
 from harness.simulation.tables import build, large
@@ -40,6 +41,7 @@ __all__ = [
     "Floats",
     "Flow",
     "Generations",
+    "JavaProcess",
     "JustInTime",
     "Leak",
     "Owned",
@@ -50,6 +52,7 @@ __all__ = [
     "arrivals",
     "build",
     "compiler",
+    "every",
     "inflater",
     "java",
     "jvm",
@@ -57,4 +60,5 @@ __all__ = [
     "library",
     "native",
     "native_stack",
+    "object_stack",
 ]
