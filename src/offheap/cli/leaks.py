@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from offheap.cli.java_heap import add_java_heap, java_heap
 from offheap.cli.load import add_application, read
 from offheap.cli.say import say
 from offheap.errors import UserError
@@ -47,11 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with a live file: run a full garbage collection in the JVM and judge what survives it",
     )
+    add_java_heap(parser)
+    parser.add_argument(
+        "--classes",
+        type=positive,
+        metavar="N",
+        help="show the N classes of the Java heap that hold most (default 5; all with --json)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.leaks/1)")
 
 
 def run(args: argparse.Namespace) -> int:
+    from offheap.analysis.java_heap.conclusion import compared
     from offheap.analysis.leaks.answer import answer
+    from offheap.analysis.leaks.conclusion import conclude
     from offheap.analysis.leaks.leaks import ranking
     from offheap.analysis.leaks.rss_beside_leak import rss_note
 
@@ -65,10 +75,11 @@ def run(args: argparse.Namespace) -> int:
     counts = found.counts()
     suspicious = counts["leak"] + counts["growing"]
     words, note = answer(found), rss_note(recording, found)
+    java = java_heap(recording, args.scale_to_heap)
     if args.json:
-        from offheap.analysis.leaks.conclusion import conclude
         from offheap.analysis.totals.totals import live_by_kind
         from offheap.report.json import schemas
+        from offheap.report.json.java_heap import java_leaks
 
         listed = itertools.islice(found, args.top) if args.all else found.notable(args.top or _MOST_IN_JSON)
         limit = found.room.limit_bytes if found.room else None
@@ -82,6 +93,9 @@ def run(args: argparse.Namespace) -> int:
             limit,
             found.seconds_to_limit(),
             note,
+            java_leaks(java, args.classes, None if args.all and not args.top else args.top or _MOST_IN_JSON)
+            if java
+            else None,
         )
         sys.stdout.writelines(schemas.stream(head, suspects=map(schemas.suspect, listed)))
         return 0
@@ -89,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.totals.stats import stats
     from offheap.report.terminal.console import console
     from offheap.report.terminal.leaks import print_leaks
+    from offheap.report.text.java_heap import CLASSES
 
     most = args.top or (len(found) if args.all else 10)
     shown = found[: most if args.all else min(most, suspicious)]
@@ -104,6 +119,10 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         namesakes=apart([one.site for one in shown], [one.blamed for one in shown]),
         note=note,
+        java=java,
+        compared=compared(conclude(found).kind, java) if java else "",
+        top=args.top or (len(java.suspects) if java and args.all else 10),
+        classes=args.classes or CLASSES,
     )
     return 0
 

@@ -23,8 +23,9 @@ def run(args: argparse.Namespace) -> int:
     result = stats(read(args.recording))
     if args.json:
         from offheap.report.json import schemas
+        from offheap.report.json.java_heap import java_sampling
 
-        print(schemas.dumps(schemas.stats(result)))
+        print(schemas.dumps(schemas.stats(result, java_sampling(result.info.java_heap))))
         return 0
     from offheap.report.terminal.console import console
     from offheap.report.terminal.stats import print_stats

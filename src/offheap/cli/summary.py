@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from offheap.cli.java_heap import add_java_heap, java_heap
 from offheap.cli.leaks import positive
 from offheap.cli.load import add_application, read
 
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=positive, metavar="N", help="show at most N sites (default: 20)")
     parser.add_argument("-v", "--full", action="store_true", help="show each site's whole stack")
     add_application(parser)
+    add_java_heap(parser)
     parser.add_argument(
         "--json", action="store_true", help="print JSON (schema offheap.summary/1), every site"
     )
@@ -27,15 +29,18 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.totals.summary import summary
 
     recording = read(args.recording, args.app)
-    result = summary(recording)
+    result, java = summary(recording), java_heap(recording, args.scale_to_heap)
     if args.json:
         from offheap.report.json import schemas
+        from offheap.report.json.java_heap import java_summary
 
-        print(schemas.dumps(schemas.summary(result, args.top)))
+        print(
+            schemas.dumps(schemas.summary(result, args.top, java_summary(java, args.top) if java else None))
+        )
         return 0
     from offheap.analysis.totals.stats import stats
     from offheap.report.terminal.console import console
     from offheap.report.terminal.summary import print_summary
 
-    print_summary(console(), result, stats(recording), top=args.top or 20, full=args.full)
+    print_summary(console(), result, stats(recording), top=args.top or 20, full=args.full, java=java)
     return 0

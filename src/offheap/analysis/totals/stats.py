@@ -10,7 +10,7 @@ from offheap.analysis.sites.sites import group
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals
 from offheap.quantities import format_count
-from offheap.recording.model import Info, Recording
+from offheap.recording.model import JAVA, Info, Recording
 
 # Key of Info.lost -> what one of them is, singular and plural, and what it means for the answer.
 _LOSSES: dict[str, tuple[str, str, str]] = {
@@ -79,6 +79,8 @@ def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
     allocated_bytes, allocated_blocks = totals.allocated(recording)
     rss = recording.process["rss_bytes"]
     rss = rss[rss > 0]
+    native = recording.stack_kinds != JAVA
+    native[:1] = False  # "no stack"
     return Stats(
         info=recording.info,
         live_bytes=live_bytes,
@@ -87,8 +89,8 @@ def stats(recording: Recording, grouping: Grouping | None = None) -> Stats:
         allocated_bytes=allocated_bytes,
         allocated_blocks=allocated_blocks,
         samples=totals.samples(recording),
-        sites=sum(any(stack for stack in members) for members in (grouping or group(recording)).members),
-        stacks=max(len(recording.stack_offsets) - 2, 0),  # without number 0, "no stack"
+        sites=sum(bool(native[members].any()) for members in (grouping or group(recording)).members),
+        stacks=int(native.sum()),
         frames=len(recording.frames),
         threads=len(recording.threads),
         modules=len(recording.modules),

@@ -60,11 +60,12 @@ def leaks(
     limit_bytes: int | None = None,
     seconds_to_limit: Estimate | None = None,
     rss_note: str = "",
+    java_heap: Value | None = None,
 ) -> Value:
     """offheap.leaks/1 but for its last key, "suspects", a list of `suspect`.
 
     `counts`: how many sites got each verdict, whether they are listed or not; `limit_bytes` of memory,
-    if one is known, and when all leaks together reach it.
+    if one is known, and when all leaks together reach it; `java_heap`: None where it was not recorded.
     """
     return {
         "schema": "offheap.leaks/1",
@@ -76,6 +77,7 @@ def leaks(
         "limit_bytes": limit_bytes,
         "seconds_to_limit": seconds(seconds_to_limit),
         "rss_note": rss_note,
+        "java_heap": java_heap,
     }
 
 
@@ -113,8 +115,8 @@ def suspect(value: Suspect) -> Value:
     }
 
 
-def summary(result: Summary, top: int | None = None) -> Value:
-    """offheap.summary/1."""
+def summary(result: Summary, top: int | None = None, java_heap: Value | None = None) -> Value:
+    """offheap.summary/1; `java_heap`: None where it was not recorded."""
     return {
         "schema": "offheap.summary/1",
         "recording": recording(result.info),
@@ -136,11 +138,12 @@ def summary(result: Summary, top: int | None = None) -> Value:
             }
             for held in result.held[:top]
         ],
+        "java_heap": java_heap,
     }
 
 
-def tree(result: Tree) -> Value:
-    """offheap.tree/1."""
+def tree(result: Tree, java: Tree | None = None) -> Value:
+    """offheap.tree/1; `java`: of the objects that survived the last collection."""
     return {
         "schema": "offheap.tree/1",
         "recording": recording(result.info),
@@ -148,11 +151,18 @@ def tree(result: Tree) -> Value:
         **by_kind(result.live),
         "least_share": result.least_share,
         "nodes": _nodes(result.roots),
+        "java_heap": {
+            "live_bytes": quantity(java.live.malloc_bytes),
+            "live_objects": quantity(java.live.malloc_blocks),
+            "nodes": _nodes(java.roots),
+        }
+        if java
+        else None,
     }
 
 
-def stats(result: Stats) -> Value:
-    """offheap.stats/1."""
+def stats(result: Stats, java_heap: Value | None = None) -> Value:
+    """offheap.stats/1; `java_heap`: None where Java objects were not requested."""
     return {
         "schema": "offheap.stats/1",
         "recording": recording(result.info),
@@ -175,6 +185,7 @@ def stats(result: Stats) -> Value:
         "losses": list(result.losses),
         "jvm_flags": list(result.info.jvm_flags),
         "command_line": list(result.info.command_line),
+        "java_heap": java_heap,
     }
 
 

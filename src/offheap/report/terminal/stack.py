@@ -13,7 +13,14 @@ from offheap.report.text import wording
 from offheap.report.text.lines import Piece, put
 from offheap.report.text.printable import printable
 
-_KINDS = {"native": "blue", "java": "green", "jvm": "magenta", "kernel": "yellow", "unknown": "red"}
+_KINDS = {
+    "native": "blue",
+    "java": "green",
+    "jvm": "magenta",
+    "kernel": "yellow",
+    "class": "cyan",
+    "unknown": "red",
+}
 
 
 def print_stack(out: Console, stack: Sequence[Frame], blamed: Frame, full: bool, indent: int) -> None:
@@ -40,7 +47,7 @@ def print_stack(out: Console, stack: Sequence[Frame], blamed: Frame, full: bool,
 
 
 def frame_pieces(frame: Frame, full: bool, mark: bool = True) -> list[Piece]:
-    pieces = [(f"{frame.kind:<7} ", _KINDS[frame.kind])] if mark else []
+    pieces = [(f"{wording.kind(frame):<7} ", _KINDS[frame.kind])] if mark else []
     pieces.append((printable(wording.name(frame, full)), ""))
     where = printable(wording.where(frame))
     if where or frame.inlined:

@@ -7,7 +7,7 @@ from rich.console import Console
 from offheap.analysis.totals.stats import Stats
 from offheap.quantities import format_size
 from offheap.report.terminal.fields import print_field, print_gaps
-from offheap.report.text import wording
+from offheap.report.text import java_heap, wording
 
 
 def print_stats(out: Console, stats: Stats) -> None:
@@ -20,6 +20,9 @@ def print_stats(out: Console, stats: Stats) -> None:
     print_field(out, "recorded", wording.mode(info))
     if info.budget:
         print_field(out, "budget", wording.budget(info.budget))
+    if info.java_heap:
+        cpu = info.budget.cpu_seconds if info.budget else 0.0
+        print_field(out, "Java heap", java_heap.followed(info.java_heap, cpu))
     if info.recorder:
         print_field(out, "recorder", wording.recorder(info))
     print_field(out, "live", wording.live(stats.live))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.totals.stats import Stats
 from offheap.analysis.totals.summary import Summary
 from offheap.quantities import format_count, format_size
 from offheap.report.terminal.fields import print_recording, print_wrapped
+from offheap.report.terminal.java_heap import print_java_summary
 from offheap.report.terminal.stack import frame_pieces, print_stack
 from offheap.report.text import wording
 from offheap.report.text.lines import put
@@ -15,8 +17,18 @@ from offheap.report.text.namesakes import beside
 from offheap.report.text.printable import printable
 
 
-def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20, full: bool = False) -> None:
-    """Sites by live bytes, one line each; `full` adds their stacks."""
+def print_summary(
+    out: Console,
+    result: Summary,
+    stats: Stats,
+    *,
+    top: int = 20,
+    full: bool = False,
+    java: JavaHeapReport | None = None,
+) -> None:
+    """Sites by live bytes, one line each; `full` adds their stacks; those of the Java heap apart."""
+    if java:
+        put(out, ("Native memory", "bold underline"))
     print_wrapped(out, f"Live: {wording.live(result.live)}", "bold")
     put(out)
     put(out, (f"{'live':>10} {'share':>6} {'blocks':>10} {'allocated':>10}  site", "bold"))
@@ -37,4 +49,7 @@ def print_summary(out: Console, result: Summary, stats: Stats, *, top: int = 20,
         rest = sum(held.site.live_bytes.estimate for held in result.held[top:])
         put(out, (f"{format_size(rest):>10}  in {len(result.held) - top} more sites (--top)", "dim"))
     put(out)
+    if java:
+        print_java_summary(out, java, top=top, full=full)
+        put(out)
     print_recording(out, stats)

@@ -29,4 +29,4 @@ def place(frame: Frame) -> str:
     if frame.file:
         file = frame.file.rpartition("/")[2]
         return f"{file}:{frame.line}" if frame.line else file
-    return "" if frame.kind == "java" else frame.module
+    return "" if frame.kind in ("java", "class") else frame.module

@@ -7,6 +7,7 @@ from offheap.analysis.stacks import frames
 from offheap.analysis.stacks.blame import entry, position, short
 from offheap.analysis.stacks.folding import folds
 from offheap.quantities import PER_MINUTE, format_size
+from offheap.report.text import wording
 from offheap.report.text.printable import place, printable
 
 
@@ -24,9 +25,12 @@ def site_lines(suspect: Suspect, most: int) -> list[str]:
     inside = min(frames.allocating(stack), marked) if called is None else called
     left_out = {index for fold in folds(stack, suspect.blamed) for index in range(fold.start, fold.stop)}
     outside = [index for index in range(marked + 1, len(stack)) if index not in left_out]
-    chosen = sorted({inside, marked, *outside})[: most - 1]
+    made = {0} if frames.class_of(stack) else set()
+    chosen = sorted({*made, inside, marked, *outside})[: most - 1]
     for index in chosen:
         where = printable(place(stack[index]))
         mark = ">" if index == marked else " "
-        lines.append(f"{mark} {stack[index].kind:<7} {printable(short(stack[index]))}  {where}".rstrip())
+        lines.append(
+            f"{mark} {wording.kind(stack[index]):<7} {printable(short(stack[index]))}  {where}".rstrip()
+        )
     return lines

@@ -110,9 +110,14 @@ def holding(
     age: str = "",
 ) -> str:
     """Bytes in blocks, both of all call paths, and their age; `shown`: the part of the path shown."""
-    what = "mappings" if kind == "mmap" else "blocks"
+    what = things(kind)
     whole = f"{in_blocks(in_bytes, blocks, what)}{age}"
     return f"{whole}; the call path shown holds {in_blocks(*shown, what)}" if shown else whole
+
+
+def things(kind: str) -> str:
+    """What is counted of a kind of memory."""
+    return {"mmap": "mappings", "java": "objects"}.get(kind, "blocks")
 
 
 def live(value: Live) -> str:
@@ -129,9 +134,14 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
+def kind(frame: Frame) -> str:
+    """The word before a frame's name: `java`, `native`; `new` before the class of an object."""
+    return "new" if frame.kind == "class" else frame.kind
+
+
 def name(frame: Frame, full: bool = False) -> str:
     """A frame's name as a line can bear it; `full`: as it is.  Not yet printable."""
-    return frame.name if full or frame.kind == "java" else cxx_names.short(frame.name)
+    return frame.name if full or frame.kind in ("java", "class") else cxx_names.short(frame.name)
 
 
 def where(frame: Frame) -> str:
