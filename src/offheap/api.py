@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis.java_heap.report import report as java_heap
+from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.leaks.ticket import Ticket, ticket
 from offheap.analysis.sites.results import Site
+from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
-from offheap.recording.model import Frame, Info, OwnersOverTime, Recording
+from offheap.recording.model import JAVA, LIVE, SERIES, Frame, Info, OwnersOverTime, Recording
 from offheap.report.text.printable import printable
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 Columns = dict[str, NDArray[Any]]
 
-_KINDS = np.array(["", "malloc", "mmap"], object)
+_KINDS = np.array(["", "malloc", "mmap", "java"], object)
 
 
 class StackSequence(Sequence[tuple[Frame, ...]]):
@@ -105,6 +108,23 @@ class OpenedRecording:
         """Who held RSS, over time; without rows where nobody looked."""
         return self._recording.owners
 
+    @cached_property
+    def java_heap(self) -> JavaHeapReport | None:
+        """The Java heap: suspects, survivors, books, classes; None where Java objects were not requested."""
+        return java_heap(self._recording)
+
+    @property
+    def java_live(self) -> NDArray[np.void]:
+        """A row a followed Java object, as in `live`; without rows where none were followed."""
+        java = self._recording.java
+        return java.live if java else np.zeros(0, LIVE)
+
+    @property
+    def java_series(self) -> NDArray[np.void]:
+        """The same as `series`, of Java objects."""
+        java = self._recording.java
+        return java.series if java else np.zeros(0, SERIES)
+
     @property
     def threads(self) -> Sequence[str]:
         """Names by `live["thread"]`."""
@@ -138,13 +158,13 @@ class OpenedRecording:
         from offheap.report.ticket import markdown
         from offheap.report.ticket.ticket import document
 
-        return markdown.write(document(self.ticket))
+        return markdown.write(document(self.ticket, self.java_heap))
 
     def _repr_html_(self) -> str:
         from offheap.report.ticket import fragment
         from offheap.report.ticket.ticket import document
 
-        return fragment.write(document(self.ticket))
+        return fragment.write(document(self.ticket, self.java_heap))
 
     @cached_property
     def _ranking(self) -> Ranking:
@@ -177,6 +197,10 @@ TABLES = (
     "modules",
     "sites",
     "owners",
+    "java_live",
+    "java_series",
+    "java_classes",
+    "java_collections",
 )
 
 
@@ -193,7 +217,7 @@ def _tables(opened: OpenedRecording) -> dict[str, Columns]:
         "process": _columns(recording.process),
         "stacks": {
             "stack": np.arange(count),
-            "kind": _KINDS[np.minimum(recording.stack_kinds, 2)],
+            "kind": _KINDS[np.minimum(recording.stack_kinds, JAVA)],
             "site": _sites_of_stacks(opened.sites, count),
             "depth": depths,
         },
@@ -223,6 +247,39 @@ def _tables(opened: OpenedRecording) -> dict[str, Columns]:
             "owner": _texts(owners.names * looks),
             "bytes": owners.bytes.ravel(),
         },
+        "java_live": _columns(opened.java_live),
+        "java_series": _columns(opened.java_series),
+        "java_classes": _java_classes(opened.java_heap),
+        "java_collections": _java_collections(opened.java_heap),
+    }
+
+
+def _java_classes(report: JavaHeapReport | None) -> Columns:
+    classes = report.classes if report else ()
+    return {
+        "class": _texts([one.name for one in classes]),
+        **_figures("live_bytes", [one.live_bytes for one in classes]),
+        **_figures("live_objects", [one.live_objects for one in classes]),
+        **_figures("uncollected_bytes", [one.uncollected_bytes for one in classes]),
+    }
+
+
+def _java_collections(report: JavaHeapReport | None) -> Columns:
+    ran = report.after_collections if report else ()
+    heap = [np.nan if one.heap_bytes is None else one.heap_bytes for one in ran]
+    return {
+        "time": np.array([one.seconds for one in ran], np.float64),
+        "kind": _texts([one.kind for one in ran]),
+        **_figures("live_bytes", [one.live_bytes for one in ran]),
+        "heap_bytes": np.array(heap, np.float64),
+    }
+
+
+def _figures(name: str, values: Sequence[Estimate]) -> Columns:
+    """An estimate and its interval as columns: name, name_low, name_high."""
+    return {
+        column: np.array([getattr(value, part) for value in values], np.float64)
+        for part, column in (("estimate", name), ("low", f"{name}_low"), ("high", f"{name}_high"))
     }
 
 
@@ -249,12 +306,7 @@ def _sites(opened: OpenedRecording) -> Columns:
     chosen = [suspects[site.stacks] for site in opened.sites]
 
     def figures(of: str) -> Columns:
-        values = [getattr(s if of == "growth_bytes_per_second" else s.site, of) for s in chosen]
-        names = {"estimate": of, "low": f"{of}_low", "high": f"{of}_high"}
-        return {
-            column: np.array([getattr(value, part) for value in values], np.float64)
-            for part, column in names.items()
-        }
+        return _figures(of, [getattr(s if of == "growth_bytes_per_second" else s.site, of) for s in chosen])
 
     return {
         "site": np.arange(len(chosen)),

@@ -6,44 +6,44 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from offheap.analysis.leaks.results import Suspect
-from offheap.analysis.leaks.ticket import Ticket
+from offheap.analysis.java_heap.conclusion import compared
+from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.leaks.ticket import MOST_SUSPECTS, Ticket
 from offheap.analysis.owners.accounts import TITLES
 from offheap.analysis.owners.results import OwnerGrowth
-from offheap.analysis.stacks.blame import position
-from offheap.analysis.stacks.folding import folds
 from offheap.analysis.totals.stats import Stats
 from offheap.quantities import RateUnit, format_count, format_duration, format_size
 from offheap.report.json import schemas
+from offheap.report.json.java_heap import java_leaks
 from offheap.report.text import wording
-from offheap.report.text.namesakes import beside
-from offheap.report.text.printable import printable
+from offheap.report.text.java_heap import CLASSES
 from offheap.report.ticket.document import Block, Code, Facts, Heading, Listing, Paragraph, Table
+from offheap.report.ticket.java_heap import java_blocks
+from offheap.report.ticket.suspects import STACKS, about, suspects_table
 
 SCHEMA = "offheap.ticket/1"
 TITLE = "Native memory: offheap report"
-_STACKS = 3
 
 
-def document(ticket: Ticket) -> list[Block]:
+def document(ticket: Ticket, java: JavaHeapReport | None = None) -> list[Block]:
     """The answer first, commands last; fits a screen or two."""
+    both = compared(ticket.found.kind, java) if java else ""
     blocks: list[Block] = [
         Heading(TITLE, 1),
+        *([Paragraph(both, strong=True)] if both else []),
         Paragraph(ticket.answer, strong=True),
         Facts(_facts(ticket)),
         *([Paragraph(f"{ticket.rss_note}.")] if ticket.rss_note else []),
     ]
     if ticket.shown:
-        blocks += [Heading("Suspects"), _suspects(ticket)]
+        blocks += [
+            Heading("Suspects"),
+            suspects_table(ticket.shown, ticket.namesakes, ticket.rate_unit, ticket.others),
+        ]
         counts = ", ".join(f"{count} {verdict}" for verdict, count in ticket.verdicts.items())
         blocks.append(Paragraph(f"In brackets: 95 % intervals. All sites: {counts}."))
-        for suspect in ticket.shown[:_STACKS]:
-            blocks += [
-                Heading(f"{suspect.rank}. {suspect.verdict}: {wording.name(suspect.blamed)}", 3),
-                Paragraph(f"{suspect.why[0].upper()}{suspect.why[1:]}. Live: {wording.held(suspect.site)}."),
-                *([Paragraph(f"Next: {suspect.next}.")] if suspect.next else []),
-                Listing(stack(suspect)),
-            ]
+        for suspect in ticket.shown[:STACKS]:
+            blocks += about(suspect)
     if ticket.held:
         rows = [
             (
@@ -58,6 +58,8 @@ def document(ticket: Ticket) -> list[Block]:
             Heading("Where the live malloc blocks come from"),
             Table(("live", "share", "blocks", "site"), rows, frozenset({1, 2})),
         ]
+    if java:
+        blocks += java_blocks(java)
     if ticket.owners:
         blocks += [Heading("Who holds the RSS"), _owners(ticket.owners, ticket.rate_unit)]
     if ticket.grows:
@@ -72,25 +74,7 @@ def document(ticket: Ticket) -> list[Block]:
     return blocks
 
 
-def stack(suspect: Suspect) -> list[str]:
-    """A line a frame, innermost first, `>` at the one to look at; the middle of a long one is left out."""
-    frames = suspect.site.stack
-    marked = position(frames, suspect.blamed)
-    left_out = {fold.start: fold for fold in folds(frames, suspect.blamed)}
-    lines = []
-    resume = 0
-    for index, frame in enumerate(frames):
-        if index in left_out:
-            lines.append(f"  {printable(left_out[index].text)}")
-            resume = left_out[index].stop
-        if index >= resume:
-            mark = ">" if index == marked else " "
-            text = f"{mark} {frame.kind:<7} {wording.name(frame)}  {wording.where(frame)}".rstrip()
-            lines.append(printable(f"{text}  inlined" if frame.inlined else text))
-    return lines
-
-
-def value(ticket: Ticket) -> dict[str, Any]:
+def value(ticket: Ticket, java: JavaHeapReport | None = None) -> dict[str, Any]:
     """offheap.ticket/1."""
     first, last = ticket.stats.rss_bytes
     return {
@@ -124,6 +108,7 @@ def value(ticket: Ticket) -> dict[str, Any]:
             }
             for held in ticket.held
         ],
+        "java_heap": java_leaks(java, CLASSES, MOST_SUSPECTS) if java else None,
         "losses": list(ticket.stats.losses),
         "next": [{"command": step.command, "why": step.why} for step in ticket.steps],
     }
@@ -150,26 +135,6 @@ def _facts(ticket: Ticket) -> list[tuple[str, str]]:
     joined = f", {info.joined:,} with Java frames" if info.java_version else ""
     facts.append(("samples", f"{stats.samples:,}{joined}; {wording.plural(stats.snapshots, 'snapshot')}"))
     return facts
-
-
-def _suspects(ticket: Ticket) -> Table:
-    rows: list[tuple[str, ...]] = [
-        (
-            str(suspect.rank),
-            suspect.verdict,
-            f"{suspect.confidence:.0%}" if round(100 * suspect.confidence) else "",
-            wording.rate(suspect.growth_bytes_per_second, ticket.rate_unit),
-            wording.size(suspect.site.live_bytes),
-            Code(
-                ("mmap " if suspect.site.kind == "mmap" else "")
-                + f"{wording.name(suspect.blamed)} {beside(marks)}".rstrip()
-            ),
-        )
-        for suspect, marks in zip(ticket.shown, ticket.namesakes, strict=True)
-    ]
-    if ticket.others > 0:
-        rows.append(("", f"and {ticket.others} more", "", "", "", ""))
-    return Table(("#", "verdict", "sure", "growth", "live", "site"), rows, frozenset({0, 2}))
 
 
 def _owners(owners: Sequence[OwnerGrowth], unit: RateUnit) -> Table:
