@@ -22,6 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.analysis.java_heap.report import report as java_heap
+from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.live.live_owners import owners_now, still_count, with_owners
@@ -80,6 +82,8 @@ class Follower:
         self._owners: OwnersOverTime | None = None  # the owners in view; replaced, never changed
         self._taken: OwnersOverTime | None = None  # the owners that the answer includes
         self._began = time.monotonic()
+        self._learned: Recording | None = None  # as old as the names; replaced, never changed
+        self._java: tuple[Recording, JavaHeapReport | None] | None = None
 
     def advance(self) -> View | None:
         """The next View; None when the source has nothing new."""
@@ -115,6 +119,14 @@ class Follower:
         assert self._concluded is not None, "advance first"
         self._owners = over
         return owners_now(self._concluded, over, pid)
+
+    def java_heap(self) -> JavaHeapReport | None:
+        """The Java heap, as old as the names; None where Java objects were not requested.  For any thread."""
+        assert self._learned is not None, "advance first"
+        learned = self._learned
+        if self._java is None or self._java[0] is not learned:
+            self._java = learned, java_heap(learned)
+        return self._java[1]
 
     def mark(self, view: View | None) -> None:
         """Measures growth from this view on; None: over the last two thirds again."""
@@ -209,6 +221,7 @@ class Follower:
         settle = (
             None if update.over else partial(self._standings.settle, time=recording.info.duration_seconds)
         )
+        self._learned = recording
         ranked = ranking(recording, settle=settle)
         found = tuple(ranked)
         of_stack = np.full(len(recording.stack_offsets) - 1, len(found), np.int64)

@@ -21,6 +21,7 @@ from offheap.live.follower import Follower
 from offheap.report.text.output import private
 from offheap.report.text.printable import printable
 from offheap.report.tui import live_text
+from offheap.report.tui.java_heap_screen import JavaHeapScreen
 from offheap.report.tui.owners_screen import Owners, OwnersScreen
 from offheap.report.tui.screens import HelpScreen, SiteScreen
 from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
@@ -39,6 +40,7 @@ _KEYS = (
     ("?", "help"),
     ("q", "quit"),
 )
+_JAVA_KEY = ("h", "Java heap")
 
 
 class LiveScreen(Screen[None]):
@@ -50,6 +52,7 @@ class LiveScreen(Screen[None]):
         Binding("s", "sort", show=False),
         Binding("r", "reverse", show=False),
         Binding("o", "owners", show=False),
+        Binding("h", "java_heap", show=False),
         Binding("b", "baseline", show=False),
         Binding("B", "no_baseline", show=False),
         Binding("space", "pause", show=False),
@@ -120,7 +123,8 @@ class LiveScreen(Screen[None]):
             head.styles.height = len(lines)
         head.paint(lines)
         keys = self.query_one("#keys", Lines)
-        keys.paint([(self._message, BOLD) if self._message else (_keys(width), DIM)])
+        java = self._shown.info.java_heap is not None
+        keys.paint([(self._message, BOLD) if self._message else (_keys(width, java), DIM)])
 
     def _head(self, width: int, height: int) -> list[Line]:
         view = self._shown
@@ -203,6 +207,12 @@ class LiveScreen(Screen[None]):
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
+
+    def action_java_heap(self) -> None:
+        if self._shown.info.java_heap is None:
+            self.say("Java objects are not followed: record with --java-heap")
+        else:
+            self.app.push_screen(JavaHeapScreen(self._watch.java_heap))
 
     def action_baseline(self) -> None:
         if self._newest.over:
@@ -322,9 +332,9 @@ class LiveApp(App[None]):
             top.say(self.main.export_site(event.key))
 
 
-def _keys(width: int) -> str:
-    """As many keys as fit, the last ones always."""
-    words = [f"{key} {what}" for key, what in _KEYS]
+def _keys(width: int, java: bool) -> str:
+    """As many keys as fit, the last ones always; that of the Java heap where it is followed."""
+    words = [f"{key} {what}" for key, what in (*_KEYS[:4], *([_JAVA_KEY] if java else []), *_KEYS[4:])]
     while len("  ".join(words)) > width and len(words) > 3:
         del words[-4 if len(words) > 4 else 1]
     return "  ".join(words)

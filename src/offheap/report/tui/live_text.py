@@ -367,7 +367,7 @@ def _frame_line(frame: Frame, blamed: bool, full: bool) -> str:
     name = printable(wording.name(frame, full))
     where = printable(wording.where(frame))
     inlined = "  inlined" if frame.inlined else ""
-    return f"{'>' if blamed else ' '} {frame.kind:<7} {name}{'  ' if where else ''}{where}{inlined}"
+    return f"{'>' if blamed else ' '} {wording.kind(frame):<7} {name}{'  ' if where else ''}{where}{inlined}"
 
 
 def _figure(value: float) -> str:

@@ -22,6 +22,7 @@ HELP = """keys
   s         sort by the next column: growth, live, blocks, age, allocated, name
   r         reverse the order
   o         who holds the RSS: heap, metaspace, malloc, files, threads
+  h         the Java heap: answer, books, sites, classes (of a recording with --java-heap)
   b         mark a baseline: growth is measured from now on; B removes it
   space     pause the display; the recording continues
   e         write the table (CSV) or the stack (text) to a file
