@@ -27,17 +27,25 @@ STATUSES: dict[Outcome, int] = {"passed": 0, "failed": 1, "cannot tell": 3}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Pass or fail recordings, or record a command and pass or fail it, by how fast native memory "
-        "grows and which sites leak, not by what is live at exit.  Without a limit, no site may leak.  "
+        "grows and which sites leak, not by what is live at exit; Java objects likewise, where they were "
+        "recorded (--java-heap).  Without a limit, no site may leak.  "
         "Exit status: 0 passed, 1 failed, 3 cannot tell; a command that itself fails gives its own status."
     )
     parser.epilog = """examples:
   offheap check app.offheap
   offheap check app.offheap --max-growth 1MiB/min --junit offheap.xml
+  offheap check --max-java-growth 1MiB/min -- java -jar app.jar
   offheap check --max-growth 1MiB/min --max-live 500MiB -- java -jar app.jar
   offheap check new.offheap --no-new-leaks --baseline main.offheap"""
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-growth", type=parse_rate, metavar="RATE", help="largest growth of live memory: 1MiB/min, 10k/s"
+    )
+    limits.add_argument(
+        "--max-java-growth",
+        type=parse_rate,
+        metavar="RATE",
+        help="largest growth of Java objects that survive collections; a command is recorded with --java-heap",
     )
     limits.add_argument(
         "--max-live",
@@ -122,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
     with held():
         baseline = read(args.baseline, args.app) if args.baseline is not None else None
     limits = _limits(args)
+    if args.max_java_growth is not None:
+        args.java_heap = True
     launched = run_command.record(args, args.command, _sampling(args, limits)) if args.command else None
     paths = args.recordings if launched is None else _recorded(launched)
 
@@ -141,7 +151,12 @@ def _limits(args: argparse.Namespace) -> Limits:
         from offheap.analysis.gate.gate import Limits
 
     leaks = args.no_new_leaks or args.baseline is not None
-    return Limits(max_growth=args.max_growth, max_live=args.max_live, leaks=leaks)
+    return Limits(
+        max_growth=args.max_growth,
+        max_live=args.max_live,
+        leaks=leaks,
+        max_java_growth=args.max_java_growth,
+    )
 
 
 def _sampling(args: argparse.Namespace, limits: Limits) -> str | None:

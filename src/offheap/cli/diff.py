@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from offheap.analysis.diff.diff import diff, diff_in_time
+    from offheap.analysis.diff.java_heap import java_diff, java_diff_in_time
 
     per_second = args.per == "second"
     requests = None if per_second else args.per
@@ -93,29 +94,24 @@ def run(args: argparse.Namespace) -> int:
             )
         if requests:
             raise UserError("--per OLD,NEW needs two recordings", "use --per second with --from and --to")
-        result = diff_in_time(
-            read(args.old, args.app), args.start, args.end, per_second=per_second, most=most, stacks=page
-        )
+        recording = read(args.old, args.app)
+        result = diff_in_time(recording, args.start, args.end, per_second=per_second, most=most, stacks=page)
+        java = java_diff_in_time(recording, args.start, args.end, per_second=per_second, most=most)
     else:
         if args.start is not None or args.end is not None:
             raise UserError(
                 "--from and --to compare two times of one recording, and two recordings are given",
                 "leave NEW out, or the times",
             )
-        result = diff(
-            read(args.old, args.app),
-            read(args.new, args.app),
-            per_second=per_second,
-            requests=requests,
-            most=most,
-            stacks=page,
-        )
+        old, new = read(args.old, args.app), read(args.new, args.app)
+        result = diff(old, new, per_second=per_second, requests=requests, most=most, stacks=page)
+        java = java_diff(old, new, per_second=per_second, requests=requests, most=most)
     if page:
         from offheap.quantities import format_size
         from offheap.report.html import page as html
         from offheap.report.text.printable import printable
 
-        size = html.write_diff(result, args.output)
+        size = html.write_diff(result, args.output, java)
         print(f"wrote {printable(str(args.output))} ({format_size(size)}): open it in a browser")
         return 0
     from offheap.report.json.diff import diff_json
@@ -124,11 +120,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         from offheap.report.json import schemas
 
-        print(schemas.dumps(diff_json(result)))
+        print(schemas.dumps(diff_json(result, java)))
         return 0
     from offheap.report.terminal.console import console
 
-    report.print_diff(console(), result, top=args.top or 10, everything=args.all, full=args.full)
+    report.print_diff(console(), result, top=args.top or 10, everything=args.all, full=args.full, java=java)
     return 0
 
 

@@ -19,6 +19,7 @@ def check_json(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[s
                 "recording": schemas.recording(gate.info),
                 "outcome": gate.outcome,
                 "power": schemas.power(gate.found),
+                "java_power": schemas.power(gate.java) if gate.java else None,
                 "ignored_sites": gate.ignored,
                 "checks": [
                     {
@@ -28,6 +29,7 @@ def check_json(gates: list[Gate], outcome: Outcome, unused: list[str]) -> dict[s
                         "sites": [
                             {
                                 "verdict": suspect.verdict,
+                                "kind": suspect.site.kind,
                                 "confidence": round(suspect.confidence, 3),
                                 "live_bytes": schemas.quantity(suspect.site.live_bytes),
                                 "growth_bytes_per_second": schemas.quantity(

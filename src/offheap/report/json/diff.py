@@ -11,13 +11,20 @@ _ORDER: tuple[Change, ...] = ("new", "grown", "shrunk", "gone")
 _GROWS: tuple[GrowthChange, ...] = ("leaks", "leaks no more", "faster", "slower")
 
 
-def diff_json(diff: Diff) -> dict[str, Any]:
-    """offheap.diff/1."""
+def diff_json(diff: Diff, java: Diff | None = None) -> dict[str, Any]:
+    """offheap.diff/1; `java`: of the Java heaps, None unless both recordings have Java objects."""
     return {
         "schema": "offheap.diff/1",
         "old": _side_value(diff.old),
         "new": _side_value(diff.new),
         "per": diff.unit or None,
+        **_changes(diff),
+        "java_heap": _changes(java) if java else None,
+    }
+
+
+def _changes(diff: Diff) -> dict[str, Any]:
+    return {
         "live_bytes": _difference(diff.live_bytes),
         "malloc_bytes": _difference(diff.malloc),
         "mapped_bytes": _difference(diff.mapped),

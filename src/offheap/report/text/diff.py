@@ -5,21 +5,23 @@ from __future__ import annotations
 from offheap.analysis.diff.results import Diff, Difference, Growth, GrowthChange, SiteChange
 from offheap.quantities import PER_SECOND, format_duration, format_size
 
+JAVA_OBJECTS = "Live Java objects"  # for `headline`, of a diff of Java heaps
+
 
 def leaks_now(site: SiteChange) -> bool:
     """Whether it leaks in NEW alone."""
     return site.growth is not None and site.growth.change == "leaks"
 
 
-def headline(diff: Diff) -> str:
-    """What leaks in NEW alone, then the changes of malloc's blocks and of mappings, with their intervals."""
+def headline(diff: Diff, what: str = "Live malloc memory") -> str:
+    """What leaks in NEW alone, then the changes of blocks (`what`) and of mappings, with their intervals."""
     sentences = []
     leaks, cured = diff.grows.get("leaks", 0), diff.grows.get("leaks no more", 0)
     if leaks:
         sentences.append(f"{_count(leaks)} in NEW and not in OLD.")
     if cured:
         sentences.append(f"{_count(cured)} in OLD and no longer in NEW.")
-    sentences.append(_whole(diff, "Live malloc memory", diff.malloc))
+    sentences.append(_whole(diff, what, diff.malloc))
     if diff.mapped.old.estimate or diff.mapped.new.estimate:
         sentences.append(_whole(diff, "Mapped address space", diff.mapped))
     return " ".join(sentences)
