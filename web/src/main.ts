@@ -6,6 +6,7 @@ import "./style/answer.css";
 import "./style/scope.css";
 import "./style/suspects.css";
 import "./style/charts.css";
+import "./style/java-heap.css";
 import "./style/flame.css";
 import "./style/coverage.css";
 import "./style/narrow.css";
@@ -16,6 +17,7 @@ import { coverage, particulars } from "./panels/coverage.ts";
 import { renderDiff } from "./diff/diff-page.ts";
 import { DIFF_SCHEMA } from "./payload/diff-payload.ts";
 import { h, nameOf } from "./parts/dom.ts";
+import { javaHeap, parts } from "./panels/java-heap.ts";
 import { figures } from "./panels/figures.ts";
 import { flamePanel, type FlamePanel } from "./flame/flame-panel.ts";
 import { useRateUnit, visible } from "./text/format.ts";
@@ -25,7 +27,7 @@ import type { Info, Payload } from "./payload/payload.ts";
 import { readPayload } from "./payload/read-payload.ts";
 import { scopeBar } from "./panels/scope-bar.ts";
 import { decode, keepInHash, sandwichOf, Store, type Measure, type State } from "./model/state.ts";
-import { suspects } from "./panels/suspects.ts";
+import { javaSuspects, suspects } from "./panels/suspects.ts";
 import { startTheme, switchTheme, themeToggle } from "./parts/theme.ts";
 
 function header(info: Info, keys: HTMLElement): HTMLElement {
@@ -48,6 +50,12 @@ function header(info: Info, keys: HTMLElement): HTMLElement {
 function title(info: Info): string {
   const program = info.command_line[0] ?? "";
   return visible(info.main_class || program.slice(program.lastIndexOf("/") + 1) || `process ${info.pid}`);
+}
+
+/** Hidden while the Java heap alone is shown. */
+function native(element: HTMLElement): HTMLElement {
+  element.classList.add("of-native");
+  return element;
 }
 
 /** The measures in the order in which the key m goes through them. */
@@ -99,14 +107,18 @@ function render(payload: Payload, root: HTMLElement): void {
   const model = new Model(payload, store);
   const panel = flamePanel(model);
   const { dialog, button } = help(KEYS);
+  const java = payload.java_heap?.followed ? payload.java_heap : undefined;
   const [some, anchor] = [payload.stacks.frames.length > 0, location.hash];
   root.replaceChildren(
     header(payload.info, button),
-    answer(payload),
+    ...(java ? [parts(model, root)] : []),
+    native(answer(payload)),
+    ...(java ? javaHeap(model, java) : []),
     figures(payload, model),
-    charts(model),
+    native(charts(model)),
     ...(some ? [scopeBar(model)] : []),
-    suspects(model, panel),
+    native(suspects(model, panel)),
+    ...(java ? [javaSuspects(model, java, panel)] : []),
     panel.element,
     coverage(payload),
     particulars(payload),

@@ -7,13 +7,14 @@ describe("the address", () => {
     const state: State = {
       range: [5.25, 20], source: "mmap", thread: "pool-\\d+&x=1", module: "libz", only: "é \u202e", measure: "temporary",
       unit: "blocks", view: "inverted", width: "old", fn: "a<init>", search: "#%", zoom: 17, page: 3, open: [3, 1],
+      part: "java", javaPage: 2, javaOpen: [4],
     };
     expect(decode(encode(state))).toEqual(state);
     expect(decode(encode({ ...START, open: [] })).open).toEqual([]);
   });
 
-  it.each(["range=20-5", "range=a-b", "zoom=-1", "zoom=1.5", "measure=__proto__", "view=", "zoom=NaN", "open=", "page=-2", "page=x"])(
-    "%s means nothing", (hash) => expect({ ...decode(hash), open: undefined }).toEqual(START),
+  it.each(["range=20-5", "range=a-b", "zoom=-1", "zoom=1.5", "measure=__proto__", "view=", "zoom=NaN", "open=", "page=-2", "page=x", "part=heap", "javaOpen="])(
+    "%s means nothing", (hash) => expect({ ...decode(hash), open: undefined, javaOpen: undefined }).toEqual(START),
   );
 });
 

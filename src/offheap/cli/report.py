@@ -128,11 +128,14 @@ def _by_suffix(output: Path | None) -> str:
 
 def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
     """The report, and the text that identifies such a report."""
+    from offheap.cli.java_heap import java_heap
+
+    java = java_heap(loaded)
     if kind == "html":
         from offheap.report.html import page
 
         limit = ranked.room.limit_bytes if ranked.room else None
-        return page.render(loaded, ranked, limit, ranked.seconds_to_limit()), page.MARK
+        return page.render(loaded, ranked, limit, ranked.seconds_to_limit(), java), page.MARK
     from offheap.analysis.leaks.ticket import ticket
     from offheap.report.json import schemas as json
     from offheap.report.ticket import markdown, plain
@@ -140,5 +143,5 @@ def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
 
     found = ticket(loaded, ranked)
     if kind == "json":
-        return json.dumps(report.value(found)) + "\n", report.SCHEMA
-    return (markdown if kind == "md" else plain).write(report.document(found)), report.TITLE
+        return json.dumps(report.value(found, java)) + "\n", report.SCHEMA
+    return (markdown if kind == "md" else plain).write(report.document(found, java)), report.TITLE

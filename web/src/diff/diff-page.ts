@@ -1,8 +1,8 @@
 /** The page of a diff: what changed in words, the sites, the differential flame graph. */
 
 import { diffFlame } from "./diff-flame.ts";
-import type { DiffPayload, Side } from "../payload/diff-payload.ts";
-import { diffSites } from "./diff-sites.ts";
+import type { ChangedSites, DiffPayload, Side } from "../payload/diff-payload.ts";
+import { diffSites, javaDiffSites } from "./diff-sites.ts";
 import { h } from "../parts/dom.ts";
 import { formatDuration, formatSize, sentence, useRateUnit, visible } from "../text/format.ts";
 import { help } from "../parts/help.ts";
@@ -28,7 +28,7 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
   const { dialog, button } = help(DIFF_KEYS);
   // Mappings are address space, touched or not.
   const { change } = payload.malloc_bytes;
-  const leaks = payload.sites.some((site) => site.leaks);
+  const leaks = [...payload.sites, ...(payload.java_heap?.sites ?? [])].some((site) => site.leaks);
   const severity = leaks || (change.low ?? 0) > 0 ? "bad" : (change.high ?? 0) < 0 ? "good" : "info";
   root.replaceChildren(
     h(
@@ -44,10 +44,12 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
       { id: "answer", class: `answer ${severity}`, "aria-label": "Answer" },
       h("h1", {}, visible(payload.headline)),
       h("p", {}, counts(payload)),
+      payload.java_heap && h("p", {}, h("strong", {}, visible(payload.java_heap.headline)), ` ${counts(payload.java_heap)}`),
       payload.hint && h("p", { class: "why" }, sentence(payload.hint)),
     ),
     h("dl", { class: "figures" }, side("Old", payload.old), side("New", payload.new)),
     diffSites(payload, store, flame.find),
+    ...(payload.java_heap ? [javaDiffSites(payload, payload.java_heap, store)] : []),
     flame.element,
     h("footer", {}, `Made by offheap ${payload.offheap_version}. This file is complete in itself and asks nothing of the network.`),
     dialog,
@@ -74,7 +76,7 @@ export function renderDiff(payload: DiffPayload, root: HTMLElement): void {
   keepInHash(store);
 }
 
-function counts({ changed, by_chance: others }: DiffPayload): string {
+function counts({ changed, by_chance: others }: ChangedSites): string {
   const some = (["new", "grown", "shrunk", "gone"] as const).filter((change) => changed[change]);
   const words = some.map((change) => `${changed[change]} ${change}`).join(", ");
   return `Sites: ${words || "none changed beyond chance"}${others ? `; ${others} within what chance explains` : ""}.`;

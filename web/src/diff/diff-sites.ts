@@ -1,8 +1,8 @@
 /** The sites that changed, those beyond chance first. */
 
-import type { Change, Difference, DiffPayload, SiteChange } from "../payload/diff-payload.ts";
+import type { Change, ChangedSites, Difference, DiffPayload, SiteChange } from "../payload/diff-payload.ts";
 import { h, nameOf, section } from "../parts/dom.ts";
-import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize } from "../text/format.ts";
+import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, visible } from "../text/format.ts";
 import { frameAt, type Estimate } from "../payload/payload.ts";
 import { apart } from "../parts/namesakes.ts";
 import { Pager, PAGE, pageOf } from "../parts/pager.ts";
@@ -12,55 +12,75 @@ import type { Store } from "../model/state.ts";
 const COLUMNS = ["#", "Change", "Allocated by", "Change of live bytes", "Old", "New"];
 const COLOURS: Record<Change, string> = { new: "info", grown: "bad", shrunk: "good", gone: "good", same: "info" };
 
-export function diffSites(payload: DiffPayload, store: Store, find: (name: string) => void): HTMLElement {
-  if (payload.sites.length === 0) {
-    return section("sites", "Sites", h("p", { class: "empty" }, "No allocation site differs."));
+type Find = (name: string) => void;
+
+/** Of native memory. */
+export function diffSites(payload: DiffPayload, store: Store, find: Find): HTMLElement {
+  return table(payload, payload, { prefix: "", title: "Sites", page: "page" }, store, find);
+}
+
+/** Of Java objects, which the flame graph does not have. */
+export function javaDiffSites(payload: DiffPayload, heap: ChangedSites, store: Store): HTMLElement {
+  return table(payload, heap, { prefix: "java-", title: "Sites in the Java heap", page: "javaPage" }, store);
+}
+
+interface Its {
+  /** Before the ids of its elements. */
+  prefix: string;
+  title: string;
+  page: "page" | "javaPage";
+}
+
+function table(payload: DiffPayload, changed: ChangedSites, its: Its, store: Store, find?: Find): HTMLElement {
+  if (changed.sites.length === 0) {
+    return section(`${its.prefix}sites`, its.title, h("p", { class: "empty" }, "No allocation site differs."));
   }
   const body = h("tbody");
-  const [certain, chance] = [true, false].map((wanted) => payload.sites.filter(({ significant }) => significant === wanted)) as [SiteChange[], SiteChange[]];
+  const [certain, chance] = [true, false].map((wanted) => changed.sites.filter(({ significant }) => significant === wanted)) as [SiteChange[], SiteChange[]];
   const made = new Map<SiteChange, HTMLElement[]>();
   const rowOf = (site: SiteChange): HTMLElement[] => {
-    const elements = made.get(site) ?? row(payload, site, find);
+    const elements = made.get(site) ?? row(payload, site, its.prefix, find);
     made.set(site, elements);
     return elements;
   };
   const none = h("p", { class: "empty" }, "No site changed by more than chance explains.");
-  const table = h(
+  const element = h(
     "table",
     {},
     h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
-  const more = h("button", { type: "button", id: "more" }, `Show ${formatCount(chance.length)} more, whose change chance explains`);
-  more.addEventListener("click", () => store.set({ page: 1 }));
+  const more = h("button", { type: "button", id: `${its.prefix}more` }, `Show ${formatCount(chance.length)} more, whose change chance explains`);
+  more.addEventListener("click", () => store.set({ [its.page]: 1 }));
   const pager = new Pager("sites", (page) => {
-    store.set({ page });
-    if (element.getBoundingClientRect().top < 0) {
-      element.scrollIntoView({ block: "start" });
+    store.set({ [its.page]: page });
+    if (whole.getBoundingClientRect().top < 0) {
+      whole.scrollIntoView({ block: "start" });
     }
   });
-  const left = payload.site_count - payload.sites.length;
-  const note = h("p", { class: "hint", id: "left-out" }, `The table has the first ${formatCount(payload.sites.length)} sites; the other ${formatCount(left)} are in the flame graph only.`);
-  const element = section("sites", "Sites", none, table, pager.element, chance.length > 0 && more, left > 0 && note);
-  store.follow(({ page }, changed) => {
-    if (!changed.has("page")) {
+  const left = changed.site_count - changed.sites.length;
+  const note = h("p", { class: "hint", id: `${its.prefix}left-out` }, `The table has the first ${formatCount(changed.sites.length)} sites; the other ${formatCount(left)} are ${find ? "in the flame graph only" : "left out"}.`);
+  const whole = section(`${its.prefix}sites`, its.title, none, element, pager.element, chance.length > 0 && more, left > 0 && note);
+  store.follow((state, keys) => {
+    if (!keys.has(its.page)) {
       return;
     }
+    const page = state[its.page];
     const folded = page === 0 && certain.length <= PAGE;
     const some = folded ? certain : [...certain, ...chance];
     body.replaceChildren(...pageOf(some, page).flatMap(rowOf));
     pager.show(some.length, page);
     more.hidden = !folded;
-    table.hidden = some.length === 0;
+    element.hidden = some.length === 0;
     none.hidden = !folded || certain.length > 0;
   });
   body.querySelector<HTMLButtonElement>("button.open")?.click();
-  return element;
+  return whole;
 }
 
-function row(payload: DiffPayload, site: SiteChange, find: (name: string) => void): HTMLElement[] {
+function row(payload: DiffPayload, site: SiteChange, prefix: string, find?: Find): HTMLElement[] {
   const blamed = frameAt(payload.frames, site.blamed);
-  const id = `site-${site.rank}`;
+  const id = `${prefix}site-${site.rank}`;
   const open = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
   const detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
   open.addEventListener("click", () => {
@@ -72,7 +92,9 @@ function row(payload: DiffPayload, site: SiteChange, find: (name: string) => voi
     open.setAttribute("aria-expanded", String(!detail.hidden));
   });
   const { change, old, new: now } = site.live_bytes;
-  const place = formatPlace(blamed);
+  const innermost = site.stack[0] === undefined ? undefined : frameAt(payload.frames, site.stack[0]);
+  const made = innermost?.kind === "class" && `new ${visible(innermost.name)}`;
+  const place = [made, formatPlace(blamed)].filter(Boolean).join(" · ");
   const told = apart(payload.frames, site.apart);
   // At two times of one recording, what is held at a moment is divided by nothing.
   const held = payload.old.time === null ? payload.unit : "";
@@ -97,17 +119,19 @@ function row(payload: DiffPayload, site: SiteChange, find: (name: string) => voi
   ];
 }
 
-function details(payload: DiffPayload, site: SiteChange, name: string, find: (name: string) => void): HTMLElement[] {
-  const button = h("button", { type: "button" }, "Find in the flame graph");
-  button.addEventListener("click", () => find(name));
+function details(payload: DiffPayload, site: SiteChange, name: string, find?: Find): HTMLElement[] {
   const held = payload.old.time === null ? payload.unit : "";
   const both = (label: string, { old, new: now }: Difference, format: (quantity: number | null) => string): string =>
     `${label} ${format(old.estimate)} → ${format(now.estimate)}`;
   const list = stackList(payload.frames, site.stack, site.blamed, site.folds);
-  list.append(button);
+  if (find) {
+    const button = h("button", { type: "button" }, "Find in the flame graph");
+    button.addEventListener("click", () => find(name));
+    list.append(button);
+  }
   const facts = [
     site.kind,
-    both("blocks on all call paths", site.live_blocks, formatCount),
+    both(`${site.kind === "java" ? "objects" : "blocks"} on all call paths`, site.live_blocks, formatCount),
     both("allocated", site.allocated_bytes, (quantity) => amount(quantity, held)),
   ];
   return [h("p", { class: "muted" }, facts.join(" · ")), list];

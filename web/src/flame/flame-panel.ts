@@ -9,7 +9,7 @@ import { formatAmount, MEANING, measureSwitch } from "../parts/measure-switch.ts
 import type { Model } from "../model/model.ts";
 import { SandwichView } from "./sandwich-view.ts";
 import { compileSearch, isMatcher, looksLikeExpression, SYNTAX, wholeName } from "../model/search.ts";
-import { shownSource, sourceSwitch, sourceWith, type Kind } from "../panels/source.ts";
+import { drawn as isDrawn, shownSource, sourceSwitch, sourceWith, type Kind } from "../panels/source.ts";
 import { copyButton, stackLine } from "../parts/stack-list.ts";
 import { sandwichOf, type State, type View } from "../model/state.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "../model/tree.ts";
@@ -73,19 +73,21 @@ export function flamePanel(model: Model): FlamePanel {
     const { scope } = model;
     const source = shownSource(state, payload);
     const all = scope.measure(state.measure, state.unit);
-    const measured = all.map((weight, stack) => (source === "all" || stacks.kind[stack] === source ? weight : 0));
+    const measured = all.map((weight, stack) => (isDrawn(source, stacks.kind[stack]!) ? weight : 0));
     weights = measured.map((weight) => Math.max(weight, 0));
     const shrunk = measured.reduce((sum, weight) => sum + Math.min(weight, 0), 0);
     const format = formatAmount(state.unit);
-    const other = all.reduce((sum, weight) => sum + Math.max(weight, 0), 0) - weights.reduce((sum, weight) => sum + weight, 0);
+    const rest = source === "malloc" ? "mmap" : source === "mmap" ? "malloc" : undefined;
+    const other = all.reduce((sum, weight, stack) => sum + (stacks.kind[stack] === rest ? Math.max(weight, 0) : 0), 0);
     note.textContent = [
-      other > 0 && `Not drawn: ${format(other)} from ${source === "malloc" ? "mmap" : "malloc"}.`,
+      other > 0 && `Not drawn: ${format(other)} from ${rest}.`,
+      source === "java" && scope.ranged && "What is live of Java objects is known at collections, and counts from each to the next.",
       shrunk < 0 && `Not drawn: stacks that hold ${format(-shrunk)} less than at ${formatDuration(model.series.times[scope.base] ?? 0)}.`,
     ].filter(Boolean).join(" ");
     note.hidden = note.textContent === "";
     const tree = treeOf(state.view === "inverted");
     const since = state.measure === "grown" ? ` since ${formatDuration(model.series.times[scope.base] ?? 0)}` : "";
-    return { tree, values: sumTree(tree, weights), functions, format, total: `all ${state.measure} ${state.unit}${source === "all" ? "" : ` by ${source}`}${since}` };
+    return { tree, values: sumTree(tree, weights), functions, format, total: `all ${state.measure} ${state.unit}${source === "all" ? "" : source === "java" ? " of Java objects" : ` by ${source}`}${since}` };
   };
   let data = current(store.state);
   const graph = new FlameGraph(data, (zoom) => store.set({ zoom }));
@@ -156,7 +158,7 @@ export function flamePanel(model: Model): FlamePanel {
     }
     graph.element.hidden = state.view === "sandwich";
     middle.element.hidden = state.view !== "sandwich";
-    if (["source", "measure", "unit", "view", "fn"].some((key) => changed.has(key as keyof State))) {
+    if (["source", "part", "measure", "unit", "view", "fn"].some((key) => changed.has(key as keyof State))) {
       draw(state);
     } else if (changed.has("zoom") || changed.has("search")) {
       graph.zoomTo(state.zoom);

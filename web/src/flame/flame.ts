@@ -183,7 +183,7 @@ export class FlameGraph {
   /** The longest form of the name that fits: Java's loses its packages, then its class, first. */
   private label(node: number, letters: number): string {
     const name = this.name(node);
-    const java = this.data.functions.kind[this.data.tree.fn[node]!] === "java";
+    const java = ["java", "class"].includes(this.data.functions.kind[this.data.tree.fn[node]!] ?? "");
     const forms = java ? [name, shortName(name, 2), shortName(name, 1)] : [name];
     const fitting = forms.find((form) => form.length <= letters);
     return fitting ?? `${(forms.at(-1) ?? name).slice(0, letters - 1)}…`;
@@ -307,6 +307,6 @@ function place(functions: Functions, fn: number): string {
   const some = lines.slice(0, 5).join(", ") + (lines.length > 5 ? ", …" : "");
   const file = functions.file[fn] ?? "";
   const source = file && some ? `${file}:${some}` : file;
-  const module = functions.kind[fn] === "java" ? "" : functions.module[fn];
+  const module = ["java", "class"].includes(functions.kind[fn] ?? "") ? "" : functions.module[fn];
   return [module, source].filter(Boolean).map((part) => visible(part ?? "")).join(" · ");
 }

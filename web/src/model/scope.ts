@@ -71,9 +71,11 @@ export class Scope {
     }
   }
 
-  total(measure: Measure, unit: Unit, kind?: "malloc" | "mmap"): number {
+  /** Of one kind of memory, or of all native memory. */
+  total(measure: Measure, unit: Unit, kind?: Suspect["kind"]): number {
     const { kind: kinds } = this.payload.stacks;
-    return this.measure(measure, unit).reduce((sum, value, stack) => (kind && kinds[stack] !== kind ? sum : sum + value), 0);
+    const counts = (stack: number): boolean => (kind ? kinds[stack] === kind : kinds[stack] !== "java");
+    return this.measure(measure, unit).reduce((sum, value, stack) => (counts(stack) ? sum + value : sum), 0);
   }
 
   /** Whether anything of a suspect is left. */
@@ -111,7 +113,7 @@ export class Scope {
    * ends together, and than that of all that was allocated and freed in between.
    */
   private errors(suspect: Suspect, start: number): { live: number; change: number } | undefined {
-    if (this.payload.info.mode === "exact") {
+    if (this.payload.info.mode === "exact" && suspect.kind !== "java") {
       return { live: 0, change: 0 };
     }
     const square = (errors: number[], index: number): number => (errors[index] ?? 0) ** 2;

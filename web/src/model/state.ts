@@ -2,12 +2,16 @@
 
 export type Measure = "live" | "grown" | "allocated" | "temporary";
 export type Unit = "bytes" | "blocks";
-export type Source = "all" | "malloc" | "mmap";
+/** `all`: native memory, by whatever call. */
+export type Source = "all" | "malloc" | "mmap" | "java";
+/** Which part of the page is shown. */
+export type Part = "both" | "native" | "java";
 /** What a frame of the differential flame graph is as wide as. */
 export type Width = "change" | "new" | "old";
 export type View = "callers" | "inverted" | "sandwich";
 
 export interface State {
+  part: Part;
   /** Seconds since the start; undefined: the whole recording. */
   range: readonly [number, number] | undefined;
   /** By what the flame graph's memory was taken; undefined: as the page opens it. */
@@ -29,9 +33,13 @@ export interface State {
   page: number;
   /** Ranks of the suspects that lie open; undefined: as the page opens them. */
   open: readonly number[] | undefined;
+  /** The same of the table of the Java heap's sites. */
+  javaPage: number;
+  javaOpen: readonly number[] | undefined;
 }
 
 export const START: State = {
+  part: "both",
   range: undefined,
   source: undefined,
   thread: "",
@@ -46,6 +54,8 @@ export const START: State = {
   zoom: 0,
   page: 0,
   open: undefined,
+  javaPage: 0,
+  javaOpen: undefined,
 };
 
 /** Shows a function between its callers and its callees; ends the search, which would only dim them. */
@@ -53,14 +63,16 @@ export function sandwichOf(fn: string): Partial<State> {
   return { view: "sandwich", fn, zoom: 0, search: "" };
 }
 
-const SOURCES: readonly Source[] = ["all", "malloc", "mmap"];
-const CHOICES: { [Key in "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
+const SOURCES: readonly Source[] = ["all", "malloc", "mmap", "java"];
+const CHOICES: { [Key in "part" | "measure" | "unit" | "view" | "width"]: readonly State[Key][] } = {
+  part: ["both", "native", "java"],
   measure: ["live", "grown", "allocated", "temporary"],
   unit: ["bytes", "blocks"],
   view: ["callers", "inverted", "sandwich"],
   width: ["change", "new", "old"],
 };
-const NUMBERS = ["zoom", "page"] as const;
+const NUMBERS = ["zoom", "page", "javaPage"] as const;
+const LISTS = ["open", "javaOpen"] as const;
 const TEXTS = ["thread", "module", "only", "fn", "search"] as const;
 
 /** The hash without its "#"; "" for a page as it opens. */
@@ -82,8 +94,11 @@ export function encode(state: State): string {
       fields.set(key, String(state[key]));
     }
   }
-  if (state.open) {
-    fields.set("open", state.open.join(",") || "none");
+  for (const key of LISTS) {
+    const ranks = state[key];
+    if (ranks) {
+      fields.set(key, ranks.join(",") || "none");
+    }
   }
   return fields.toString();
 }
@@ -98,6 +113,7 @@ export function decode(hash: string): State {
   const choose = <Key extends keyof typeof CHOICES>(key: Key): void => {
     state[key] = CHOICES[key].find((choice) => choice === fields.get(key)) ?? START[key];
   };
+  choose("part");
   choose("measure");
   choose("unit");
   choose("view");
@@ -111,8 +127,10 @@ export function decode(hash: string): State {
     const number = Number(fields.get(key) ?? 0);
     state[key] = Number.isInteger(number) && number > 0 ? number : 0;
   }
-  const open = fields.get("open");
-  state.open = open === null ? undefined : open.split(",").map(Number).filter((rank) => rank > 0);
+  for (const key of LISTS) {
+    const open = fields.get(key);
+    state[key] = open === null ? undefined : open.split(",").map(Number).filter((rank) => rank > 0);
+  }
   return state;
 }
 

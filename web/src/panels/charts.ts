@@ -81,7 +81,8 @@ export function charts(model: Model): HTMLElement {
   );
 }
 
-function figure(line: Line, model: Model): HTMLElement {
+/** A chart of a line over time, and of a part of it. */
+export function figure(line: Line, model: Model): HTMLElement {
   const readout = h("output", { class: "readout" });
   const host = h("div", { class: "chart" });
   const key = (colour: Line["colour"]): HTMLElement => h("span", { class: `key key-${colour}` });

@@ -18,6 +18,7 @@ const LOST: Record<string, string> = {
   lost_java: "Samples without Java frames, because the JVM could not give them",
   lost_reentries: "Sampling points within the probe itself (signal handlers)",
   java_inexact: "Samples with a compiled Java frame whose inlined methods are not known",
+  lost_objects: "Sampled Java objects that were not followed, so that the Java heap is understated",
   truncated: "Stacks cut at the depth limit",
 };
 
@@ -32,7 +33,8 @@ export function coverage(payload: Payload): HTMLElement {
   const { info } = payload;
   const losses = Object.entries(info.lost).filter(([name, count]) => count > 0 && name !== "java_joined");
   const lost = losses.map(([name, count]) => h("li", {}, `${loss(name)}: `, h("strong", {}, formatCount(count))));
-  const unseen = [...info.coverage, ...always(info)].map((text) => h("li", {}, sentence(text)));
+  const java = (payload.java_heap?.coverage ?? []).map((text) => `Java heap: ${text}`);
+  const unseen = [...info.coverage, ...java, ...always(info)].map((text) => h("li", {}, sentence(text)));
   return section(
     "coverage",
     "What this recording could not see",

@@ -20,6 +20,7 @@ function tiles(payload: Payload, scope: Scope): (HTMLElement | "")[] {
       figure("Live by malloc", formatSize(malloc.estimate), certainty(payload, malloc)),
       // Apart from the blocks: who compares a heap's reservation with RSS must not take it for a mistake.
       (mapped.estimate ?? 0) > 0 ? figure("Mapped", formatSize(mapped.estimate), "address space, touched or not") : "",
+      java(payload),
       growth(payload, scope),
       ...rss(payload, scope),
       duration(payload, scope),
@@ -34,6 +35,14 @@ function tiles(payload: Payload, scope: Scope): (HTMLElement | "")[] {
     ...(scope.filtered ? [] : rss(payload, scope)),
     duration(payload, scope),
   ];
+}
+
+/** What survived the last collection. */
+function java({ java_heap: heap }: Payload): HTMLElement | "" {
+  if (!heap || heap.after_collections.time.length === 0) {
+    return "";
+  }
+  return figure("Live in the Java heap", formatSize(heap.live.estimate), heap.heap_bytes === null ? "survived a collection" : `of ${formatSize(heap.heap_bytes)} in use after it`);
 }
 
 /** How fast the answer's suspect grows in the range, or where none is left, all that is. */

@@ -53,7 +53,9 @@ function sentence(scope: Scope): string {
 function live(scope: Scope): string {
   const mapped = scope.total("live", "bytes", "mmap");
   const blocks = `${formatSize(scope.total("live", "bytes", "malloc"))} live by malloc`;
-  return mapped > 0 ? `${blocks}, ${formatSize(mapped)} mapped` : blocks;
+  const native = mapped > 0 ? `${blocks}, ${formatSize(mapped)} mapped` : blocks;
+  const java = scope.total("live", "bytes", "java");
+  return java > 0 ? `${native}, ${formatSize(java)} of Java objects` : native;
 }
 
 /** Two sliders over the snapshots: what dragging on a chart does, for keyboards and fingers. */
@@ -113,5 +115,5 @@ function suggestible(name: string): boolean {
 
 function nativeModules(model: Model): string[] {
   const { module, kind } = model.functions;
-  return [...new Set(module.filter((name, fn) => name && kind[fn] !== "java"))].sort();
+  return [...new Set(module.filter((name, fn) => name && !["java", "class"].includes(kind[fn] ?? "")))].sort();
 }

@@ -5,7 +5,7 @@ import { h, nameOf, section } from "../parts/dom.ts";
 import { formatCount, formatInterval, formatPlace, formatRate, formatRateInterval, formatSize, sentence, visible } from "../text/format.ts";
 import { ageHistogram, sparkline } from "../parts/graphics.ts";
 import type { Model } from "../model/model.ts";
-import { frameAt, type Payload, type Suspect, type Verdict } from "../payload/payload.ts";
+import { frameAt, type JavaHeap, type Payload, type Suspect, type Verdict } from "../payload/payload.ts";
 import type { Scope } from "../model/scope.ts";
 import { courseOf } from "../model/series.ts";
 import { apart } from "../parts/namesakes.ts";
@@ -22,46 +22,70 @@ export interface Links {
   sandwich(name: string, kind: Suspect["kind"]): void;
 }
 
+/** A table of sites, and the parts of the state that are its own. */
+interface Table {
+  /** Before the ids of its elements. */
+  prefix: "" | "java-";
+  title: string;
+  nothing: string;
+  page: "page" | "javaPage";
+  open: "open" | "javaOpen";
+  suspects: Suspect[];
+  count: number;
+}
+
+/** The sites of native memory. */
 export function suspects(model: Model, links: Links): HTMLElement {
-  const { payload, store } = model;
-  if (payload.suspects.length === 0) {
-    const nothing = "No allocation site is suspect: none keeps old blocks while it grows.";
-    return section("suspects", "Suspects", h("p", { class: "empty" }, nothing));
+  const { suspects: found, suspect_count: count } = model.payload;
+  const nothing = "No allocation site is suspect: none keeps old blocks while it grows.";
+  return sites(model, links, { prefix: "", title: "Suspects", nothing, page: "page", open: "open", suspects: found, count });
+}
+
+/** The sites of Java objects. */
+export function javaSuspects(model: Model, { suspects: found, suspect_count: count }: JavaHeap, links: Links): HTMLElement {
+  const nothing = "No Java object was sampled.";
+  return sites(model, links, { prefix: "java-", title: "Suspects in the Java heap", nothing, page: "javaPage", open: "javaOpen", suspects: found, count });
+}
+
+function sites(model: Model, links: Links, its: Table): HTMLElement {
+  const { store } = model;
+  if (its.suspects.length === 0) {
+    return section(`${its.prefix}suspects`, its.title, h("p", { class: "empty" }, its.nothing));
   }
   const body = h("tbody");
   const made = new Map<Suspect, Row>();
   const rowOf = (suspect: Suspect): Row => {
-    const row = made.get(suspect) ?? new Row(model, suspect, links);
+    const row = made.get(suspect) ?? new Row(model, its, suspect, links);
     made.set(suspect, row);
     return row;
   };
-  const [first, rest] = split(payload.suspects);
+  const [first, rest] = split(its.suspects);
   const table = h(
     "table",
     {},
     h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
-  const more = h("button", { type: "button", id: "more" }, `Show the other sites: ${tally(rest)}`);
-  more.addEventListener("click", () => store.set({ page: 1 }));
+  const more = h("button", { type: "button", id: `${its.prefix}more` }, `Show the other sites: ${tally(rest)}`);
+  more.addEventListener("click", () => store.set({ [its.page]: 1 }));
   const pager = new Pager("sites", (page) => {
-    store.set({ page });
+    store.set({ [its.page]: page });
     if (element.getBoundingClientRect().top < 0) {
       element.scrollIntoView({ block: "start" });
     }
   });
-  const left = payload.suspect_count - payload.suspects.length;
-  const note = `The table has the first ${formatCount(payload.suspects.length)} sites; the other ${formatCount(left)} are in the flame graph only.`;
-  const scoped = h("p", { class: "hint", id: "scoped" });
-  const element = section("suspects", "Suspects", scoped, table, pager.element, rest.length > 0 && more, left > 0 && h("p", { class: "hint", id: "left-out" }, note));
+  const left = its.count - its.suspects.length;
+  const note = `The table has the first ${formatCount(its.suspects.length)} sites; the other ${formatCount(left)} are in the flame graph only.`;
+  const scoped = h("p", { class: "hint", id: `${its.prefix}scoped` });
+  const element = section(`${its.prefix}suspects`, its.title, scoped, table, pager.element, rest.length > 0 && more, left > 0 && h("p", { class: "hint", id: `${its.prefix}left-out` }, note));
   let rows: Row[] = [];
   const show = (): void => {
     const { scope } = model;
-    const { page, open } = store.state;
+    const [page, open] = [store.state[its.page], store.state[its.open]];
     const folded = page === 0 && first.length <= PAGE;
-    const wanted = folded ? first : payload.suspects;
+    const wanted = folded ? first : its.suspects;
     const held = wanted.filter((suspect) => scope.holds(suspect));
-    const ranks = opened(payload, open);
+    const ranks = opened(its, open);
     rows = pageOf(held, page).map(rowOf);
     rows.forEach((row) => {
       row.update(scope);
@@ -80,14 +104,14 @@ export function suspects(model: Model, links: Links): HTMLElement {
   };
   model.follow(show);
   store.follow((state, changed) => {
-    const away = opened(payload, state.open).map((rank) => payload.suspects.findIndex((each) => each.rank === rank)).find((index) => index >= first.length);
-    if (state.page === 0 && away !== undefined) {
+    const away = opened(its, state[its.open]).map((rank) => its.suspects.findIndex((each) => each.rank === rank)).find((index) => index >= first.length);
+    if (state[its.page] === 0 && away !== undefined) {
       // An address that has a site open shows it.
-      store.set({ page: Math.floor(away / PAGE) + 1 });
-    } else if (changed.has("page")) {
+      store.set({ [its.page]: Math.floor(away / PAGE) + 1 });
+    } else if (changed.has(its.page)) {
       show();
-    } else if (changed.has("open")) {
-      const ranks = opened(payload, state.open);
+    } else if (changed.has(its.open)) {
+      const ranks = opened(its, state[its.open]);
       rows.forEach((row) => row.open(ranks.includes(row.suspect.rank)));
     }
   });
@@ -95,8 +119,7 @@ export function suspects(model: Model, links: Links): HTMLElement {
 }
 
 /** The ranks that lie open: the worst one from the start, if it is bad. */
-function opened(payload: Payload, open: readonly number[] | undefined): readonly number[] {
-  const first = payload.suspects[0];
+function opened({ suspects: [first] }: Table, open: readonly number[] | undefined): readonly number[] {
   return open ?? (first && SUSPICIOUS.includes(first.verdict) ? [first.rank] : []);
 }
 
@@ -127,22 +150,25 @@ class Row {
 
   constructor(
     private readonly model: Model,
+    its: Table,
     readonly suspect: Suspect,
     private readonly links: Links,
   ) {
     const { payload, store } = model;
     this.scope = model.scope;
     const blamed = frameAt(payload.frames, suspect.blamed);
-    const id = `suspect-${suspect.rank}`;
+    const id = `${its.prefix}suspect-${suspect.rank}`;
     this.button = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
     const through = suspect.called === null ? "" : frameAt(payload.frames, suspect.called).short;
-    const place = [suspect.kind === "mmap" && "mmap", formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.callback), visible(suspect.triggered)].filter(Boolean).join(" · ");
+    const innermost = suspect.stack[0] === undefined ? undefined : frameAt(payload.frames, suspect.stack[0]);
+    const made = innermost?.kind === "class" && `new ${visible(innermost.name)}`;
+    const place = [suspect.kind === "mmap" && "mmap", made, formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.callback), visible(suspect.triggered)].filter(Boolean).join(" · ");
     const told = apart(payload.frames, suspect.apart);
     this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
     this.button.addEventListener("click", () => {
-      const open = opened(payload, store.state.open);
+      const open = opened(its, store.state[its.open]);
       const { rank } = suspect;
-      store.set({ open: open.includes(rank) ? open.filter((each) => each !== rank) : [...open, rank] });
+      store.set({ [its.open]: open.includes(rank) ? open.filter((each) => each !== rank) : [...open, rank] });
     });
     this.line = h(
       "tr",
@@ -227,11 +253,11 @@ function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[
     return element;
   };
   const { part_shown: part } = suspect;
-  const blocks = suspect.kind === "mmap" ? "mappings" : "blocks";
+  const blocks = { malloc: "blocks", mmap: "mappings", java: "objects" }[suspect.kind];
   const facts = [
     `${suspect.kind}, ${formatCount(suspect.stacks.length)} ${suspect.stacks.length === 1 ? "stack" : "stacks"}`,
     part && `the stack below holds ${formatSize(part.live_bytes.estimate)} in ${formatCount(part.live_blocks.estimate)} ${blocks}`,
-    `old blocks hold ${formatSize(suspect.old_bytes.estimate)}`,
+    `old ${blocks} hold ${formatSize(suspect.old_bytes.estimate)}`,
     suspect.threads.length > 0 && `threads: ${some(suspect.threads)}`,
   ].filter(Boolean);
   const list = stackList(payload.frames, suspect.stack, suspect.blamed, suspect.folds);

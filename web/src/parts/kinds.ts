@@ -9,6 +9,7 @@ export const KINDS: Record<FrameKind, string> = {
   native: "native",
   jvm: "JVM",
   kernel: "kernel",
+  class: "class",
   unknown: "unknown",
 };
 
@@ -18,6 +19,7 @@ const FILL: Record<FrameKind, [number, number, number]> = {
   native: [35, 82, 68],
   jvm: [214, 66, 75],
   kernel: [276, 48, 78],
+  class: [182, 45, 72],
   unknown: [215, 9, 76],
 };
 const SHADES = 4;
@@ -35,11 +37,11 @@ export function fill(kind: FrameKind, name: string): string {
 }
 
 /** A small word in the kind's colour, before a frame's name. */
-export function kindChip(kind: FrameKind): HTMLElement {
-  return h("span", { class: `chip kind-${kind}` }, KINDS[kind]);
+export function kindChip(kind: FrameKind, word = KINDS[kind]): HTMLElement {
+  return h("span", { class: `chip kind-${kind}` }, word);
 }
 
 export function legend(present: ReadonlySet<FrameKind>): HTMLElement {
   const kinds = (Object.keys(KINDS) as FrameKind[]).filter((kind) => present.has(kind));
-  return h("p", { class: "legend", "aria-label": "Colours" }, ...kinds.map(kindChip));
+  return h("p", { class: "legend", "aria-label": "Colours" }, ...kinds.map((kind) => kindChip(kind)));
 }

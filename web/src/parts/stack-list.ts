@@ -19,7 +19,7 @@ export function stackList(frames: FrameColumns, stack: number[], blamed: number,
       return h(
         "li",
         { class: here ? "blamed" : undefined },
-        kindChip(frame.kind),
+        frame.kind === "class" ? kindChip("class", "new") : kindChip(frame.kind),
         h(
           "span",
           {},
@@ -64,6 +64,9 @@ export function copyButton(label: string, text: string, shown: HTMLElement): HTM
 
 /** One line of the copied text, in the form of a Java stack trace. */
 export function stackLine(frame: Frame): string {
+  if (frame.kind === "class") {
+    return `new ${visible(frame.name)}`;
+  }
   const place = formatPlace(frame);
   return `\tat ${visible(frame.name)}${place ? ` (${place})` : ""}`;
 }

@@ -2,7 +2,7 @@
 
 import type { Estimate, Fold, FrameColumns, Info, Mark } from "./payload.ts";
 
-export const DIFF_SCHEMA = "offheap.diff-page/3";
+export const DIFF_SCHEMA = "offheap.diff-page/4";
 
 export type Change = "new" | "grown" | "shrunk" | "gone" | "same";
 
@@ -46,10 +46,19 @@ export interface ChangedStacks {
   new_bytes: number[];
 }
 
-export interface DiffPayload {
+/** The sites of native memory, or of the Java heap. */
+export interface ChangedSites {
+  headline: string;
+  changed: Partial<Record<Change, number>>;
+  by_chance: number;
+  /** The first of `site_count` that are not the same. */
+  sites: SiteChange[];
+  site_count: number;
+}
+
+export interface DiffPayload extends ChangedSites {
   schema: typeof DIFF_SCHEMA;
   offheap_version: string;
-  headline: string;
   hint: string;
   /** What figures are divided by; at two times of one recording only changes are. */
   unit: "" | "second" | "request";
@@ -58,11 +67,8 @@ export interface DiffPayload {
   live_bytes: Difference;
   /** The part of `live_bytes` in malloc's blocks; what is mapped is the rest. */
   malloc_bytes: Difference;
-  changed: Partial<Record<Change, number>>;
-  by_chance: number;
-  /** The first of `site_count` that are not the same. */
-  sites: SiteChange[];
-  site_count: number;
+  /** null unless both recordings have Java objects; the flame graph is without them. */
+  java_heap: ChangedSites | null;
   stacks: ChangedStacks;
   frames: FrameColumns;
 }

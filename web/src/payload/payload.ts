@@ -1,6 +1,6 @@
 /** The JSON that src/offheap/report/html/payload.py writes into the page: what it holds. */
 
-export const SCHEMA = "offheap.report-page/3";
+export const SCHEMA = "offheap.report-page/4";
 
 /** A unit of time, and how many seconds it has. */
 export interface RateUnit {
@@ -8,7 +8,7 @@ export interface RateUnit {
   name: string;
 }
 
-export type FrameKind = "native" | "java" | "jvm" | "kernel" | "unknown";
+export type FrameKind = "native" | "java" | "jvm" | "kernel" | "class" | "unknown";
 export type Verdict = "leak" | "growing" | "steady" | "startup" | "freed" | "cannot tell yet";
 
 /** A quantity with its 95 % interval; null stands for a number JSON cannot write: unbounded or unknown. */
@@ -166,6 +166,44 @@ export interface Conclusion {
   advice: string;
 }
 
+/** Largest first; `objects` are live, `uncollected_bytes` of objects younger than the last collection. */
+export interface ClassColumns {
+  name: string[];
+  live_bytes: Estimate[];
+  live_objects: number[];
+  uncollected_bytes: number[];
+}
+
+/** One entry a collection, by its begin; `heap_bytes`: in use after it, null where that is not known. */
+export interface CollectionColumns {
+  time: number[];
+  kind: ("young" | "concurrent" | "full")[];
+  live_bytes: number[];
+  heap_bytes: (number | null)[];
+}
+
+/** The Java heap: what is live survived the last collection. */
+export interface JavaHeap {
+  /** Whether Java objects were followed; else `coverage` says why not. */
+  followed: boolean;
+  kind: Conclusion["kind"];
+  answer: string;
+  /** Which of native memory and the Java heap leaks; "" where neither does. */
+  compared: string;
+  live: Estimate;
+  /** In use after the last collection; null where it is not known. */
+  heap_bytes: number | null;
+  /** Sentences: what is live beside the heap in use, why both differ, what is not yet collected. */
+  books: string[];
+  coverage: string[];
+  /** The first of `suspect_count`, by rank. */
+  suspects: Suspect[];
+  suspect_count: number;
+  classes: ClassColumns;
+  class_count: number;
+  after_collections: CollectionColumns;
+}
+
 export interface Payload {
   schema: typeof SCHEMA;
   offheap_version: string;
@@ -193,6 +231,8 @@ export interface Payload {
   suspect_count: number;
   process: ProcessColumns;
   owners: OwnerColumns;
+  /** null: Java objects were not requested. */
+  java_heap: JavaHeap | null;
 }
 
 export interface Frame {

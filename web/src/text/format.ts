@@ -128,7 +128,7 @@ export function formatPlace(frame: Frame): string {
   if (file) {
     return visible(frame.line > 0 ? `${file}:${frame.line}` : file);
   }
-  return frame.kind === "java" ? "" : visible(frame.module);
+  return frame.kind === "java" || frame.kind === "class" ? "" : visible(frame.module);
 }
 
 /** `Inflater.init` of `java.util.zip.Inflater.init`: where space is short, the end of a Java name says most. */

@@ -7,33 +7,48 @@ from typing import Any
 from offheap import __version__
 from offheap.analysis.diff.results import Diff, Difference, Side
 from offheap.analysis.stacks.namesakes import apart
-from offheap.report.html.payload import Frames, estimate, folded, info
-from offheap.report.text.diff import grows_text, headline, hint, leaks_now
+from offheap.report.html.estimates import estimate
+from offheap.report.html.payload import Frames, folded, info
+from offheap.report.text.diff import JAVA_OBJECTS, grows_text, headline, hint, leaks_now
 
-SCHEMA = "offheap.diff-page/3"
+SCHEMA = "offheap.diff-page/4"
 
 # Sites after these are left out of the table, not of the flame graph.
 MOST_SITES = 2000
 
 
-def payload(diff: Diff) -> dict[str, Any]:
-    """Everything the page shows; the diff must have its stacks."""
+def payload(diff: Diff, java: Diff | None = None) -> dict[str, Any]:
+    """Everything the page shows; the diff of native memory must have its stacks."""
     stacks = diff.stacks
     if stacks is None:
         raise ValueError("the diff was made without its stacks")
     frames = Frames(())
     functions = [frames.number(frame) for frame in stacks.functions]
-    shown = [site for site in diff.sites if site.change != "same"][:MOST_SITES]
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
-        "headline": headline(diff).replace(" -> ", " \u2192 "),
         "hint": hint(diff),
         "unit": diff.unit,
         "old": _side(diff.old),
         "new": _side(diff.new),
         "live_bytes": _difference(diff.live_bytes),
         "malloc_bytes": _difference(diff.malloc),
+        **_sites(diff, headline(diff), frames),
+        "java_heap": _sites(java, headline(java, JAVA_OBJECTS), frames) if java else None,
+        "stacks": {
+            "kind": list(stacks.kinds),
+            "frames": [[functions[function] for function in path] for path in stacks.paths],
+            "old_bytes": [_figures(each) for each in stacks.old_bytes],
+            "new_bytes": [_figures(each) for each in stacks.new_bytes],
+        },
+        "frames": frames.columns(),  # last: sites may have added to them
+    }
+
+
+def _sites(diff: Diff, head: str, frames: Frames) -> dict[str, Any]:
+    shown = [site for site in diff.sites if site.change != "same"][:MOST_SITES]
+    return {
+        "headline": head.replace(" -> ", " \u2192 "),
         "changed": dict(diff.changed),
         "by_chance": diff.by_chance,
         "site_count": sum(site.change != "same" for site in diff.sites),
@@ -57,13 +72,6 @@ def payload(diff: Diff) -> dict[str, Any]:
             }
             for site, marks in zip(shown, apart(shown, [site.blamed for site in shown]), strict=True)
         ],
-        "stacks": {
-            "kind": list(stacks.kinds),
-            "frames": [[functions[function] for function in path] for path in stacks.paths],
-            "old_bytes": [_figures(each) for each in stacks.old_bytes],
-            "new_bytes": [_figures(each) for each in stacks.new_bytes],
-        },
-        "frames": frames.columns(),  # last: sites may have added to them
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from offheap.analysis.diff.results import Diff
+from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
@@ -34,14 +35,15 @@ def render(
     suspects: Sequence[Suspect],
     limit_bytes: int | None = None,
     seconds_to_limit: Estimate | None = None,
+    java: JavaHeapReport | None = None,
 ) -> str:
     """The page of a recording, as text; with the limit of memory and when all leaks together reach it."""
-    return _page(payload(recording, suspects, limit_bytes, seconds_to_limit))
+    return _page(payload(recording, suspects, limit_bytes, seconds_to_limit, java))
 
 
-def render_diff(diff: Diff) -> str:
-    """The page of a diff, which must have its stacks, as text."""
-    return _page(diff_payload.payload(diff))
+def render_diff(diff: Diff, java: Diff | None = None) -> str:
+    """The page of a diff, which must have its stacks, as text; `java`: of the Java heaps."""
+    return _page(diff_payload.payload(diff, java))
 
 
 def _page(data: dict[str, Any]) -> str:
@@ -80,6 +82,6 @@ def write(recording: Recording, suspects: Sequence[Suspect], output: Path) -> in
     return put(output, render(recording, suspects), MARK)
 
 
-def write_diff(diff: Diff, output: Path) -> int:
+def write_diff(diff: Diff, output: Path, java: Diff | None = None) -> int:
     """The same for the page of a diff."""
-    return put(output, render_diff(diff), MARK)
+    return put(output, render_diff(diff, java), MARK)

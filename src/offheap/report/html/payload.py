@@ -5,7 +5,6 @@ Columns instead of rows and numbers instead of repeated names: 20,000 stacks sta
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap import __version__
+from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
 from offheap.analysis.leaks.leaks import Ranking, ranking
@@ -30,10 +30,12 @@ from offheap.analysis.totals.downsampled_series import downsampled_site_series
 from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording import masking
-from offheap.recording.model import MMAP, Frame, Info, OwnersOverTime, Recording
+from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime, Recording
+from offheap.report.html.estimates import estimate
+from offheap.report.html.payload_java import java_heap, with_java_objects
 from offheap.report.html.payload_series import series
 
-SCHEMA = "offheap.report-page/3"
+SCHEMA = "offheap.report-page/4"
 
 # Sites after these are left out of the table, not of the flame graph; the page says how many there are.
 # A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
@@ -43,7 +45,7 @@ MOST_LOOKS = 500
 # A stack that more threads share is filed under those that hold most of it.
 MOST_THREADS = 4
 
-_KINDS = {0: "malloc", 1: "malloc", 2: "mmap"}
+_KINDS = {0: "malloc", 1: "malloc", MMAP: "mmap", JAVA: "java"}
 
 
 def payload(
@@ -51,18 +53,23 @@ def payload(
     suspects: Sequence[Suspect],
     limit_bytes: int | None = None,
     seconds_to_limit: Estimate | None = None,
+    java: JavaHeapReport | None = None,
 ) -> dict[str, Any]:
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
     live_bytes, live_blocks = whole.live(recording)
     by_kind = whole.live_by_kind(recording)
     frames = Frames(recording.frames)
-    totals = stack_totals(recording)
+    everything = with_java_objects(recording)
+    totals = stack_totals(everything)
     # The stacks that hold or ever allocated something; `place` is where each went.
     used = np.flatnonzero(totals.allocated_bytes > 0)
     place = np.full(len(totals.allocated_bytes), -1, np.int64)
     place[used] = np.arange(len(used))
     shown = list(suspects[:MOST_SUSPECTS])
-    unit = suspects.rate_unit if isinstance(suspects, Ranking) else _unit(shown)
+    of_java = list(java.suspects[:MOST_SUSPECTS]) if java else []
+    ranked = suspects if isinstance(suspects, Ranking) else ranking(recording)
+    concluded = _conclusion(ranked)
+    unit = _unit([*shown, *of_java])
     # The suspects that the headline is about.
     worst = [one for one in shown if one.verdict == shown[0].verdict in ("leak", "growing")]
     return {
@@ -75,16 +82,23 @@ def payload(
         "mapped_bytes": estimate(by_kind.mapped_bytes),
         "rate_unit": {"seconds": unit.seconds, "name": unit.name},
         "rss_note": rss_note(recording, suspects),
-        "conclusion": _conclusion(suspects if isinstance(suspects, Ranking) else ranking(recording)),
+        "conclusion": concluded,
         "limit_bytes": limit_bytes,
         "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
-        "stacks": _stacks(recording, totals, used),
-        "series": series(recording, place),
-        "threads": _threads(recording, place),
-        "suspects": _suspects(recording, shown, frames, place),
+        "stacks": _stacks(everything, totals, used),
+        "series": series(everything, place),
+        "threads": _threads(everything, place),
+        "suspects": _suspects(everything, shown, frames, place),
         "suspect_count": len(suspects),
         "process": _process(recording, worst),
         "owners": _owners(recording.owners),
+        "java_heap": {
+            **java_heap(java, concluded["kind"]),
+            "suspects": _suspects(everything, of_java, frames, place),
+            "suspect_count": len(java.suspects),
+        }
+        if java
+        else None,
         "frames": frames.columns(),  # last: suspects may have added to them
     }
 
@@ -269,14 +283,6 @@ def _owners(owners: OwnersOverTime) -> dict[str, Any]:
 def _spread(count: int, most: int) -> NDArray[np.int64]:
     """Indices of at most so many of `count`: a screen has fewer columns; first and last always stay."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
-
-
-def estimate(value: Estimate) -> dict[str, float | None]:
-    return {name: _finite(getattr(value, name)) for name in ("estimate", "low", "high")}
-
-
-def _finite(number: float) -> float | None:
-    return float(f"{number:.6g}") if math.isfinite(number) else None
 
 
 def _whole(numbers: Any) -> list[int]:

@@ -1,0 +1,66 @@
+"""The Java heap in the page's JSON: web/src/payload/payload.ts names every field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from offheap.analysis.java_heap.answer import answer as java_answer
+from offheap.analysis.java_heap.conclusion import compared, java_conclusion
+from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.java_heap.settled_recording import settled_recording
+from offheap.analysis.leaks.conclusion import Kind
+from offheap.recording.model import Recording
+from offheap.report.html.estimates import estimate
+from offheap.report.text import java_heap as words
+
+MOST_CLASSES = 12  # as high as the chart beside them
+
+
+def with_java_objects(recording: Recording) -> Recording:
+    """Native memory, and what survived each collection of the Java heap; a stack is of one kind."""
+    java = settled_recording(recording)
+    if java is None:
+        return recording
+    series = np.concatenate((recording.series, java.series))
+    return replace(
+        recording,
+        live=np.concatenate((recording.live, java.live)),
+        series=series[np.argsort(series["time"], kind="stable")],
+        java=None,
+    )
+
+
+def java_heap(report: JavaHeapReport, native: Kind) -> dict[str, Any]:
+    """All but the suspects; `native` is the conclusion on native memory."""
+    classes, live = report.classes[:MOST_CLASSES], words.live(report)
+    after = report.after_collections
+    return {
+        "followed": report.state == "followed",
+        "kind": java_conclusion(report),
+        "answer": java_answer(report),
+        "compared": compared(native, report),
+        "live": estimate(report.survivors.bytes),
+        "heap_bytes": round(report.books.heap_bytes) if report.books else None,
+        "books": [
+            text
+            for text in (live and f"live: {live}", words.books(report), words.uncollected(report))
+            if text
+        ],
+        "coverage": list(report.coverage),
+        "classes": {
+            "name": [one.name for one in classes],
+            "live_bytes": [estimate(one.live_bytes) for one in classes],
+            "live_objects": [round(one.live_objects.estimate) for one in classes],
+            "uncollected_bytes": [round(one.uncollected_bytes.estimate) for one in classes],
+        },
+        "class_count": len(report.classes),
+        "after_collections": {
+            "time": [round(one.seconds, 3) for one in after],
+            "kind": [one.kind for one in after],
+            "live_bytes": [round(one.live_bytes.estimate) for one in after],
+            "heap_bytes": [None if one.heap_bytes is None else round(one.heap_bytes) for one in after],
+        },
+    }
