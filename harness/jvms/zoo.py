@@ -23,6 +23,8 @@ from offheap.probe import checkout
 
 LEAKS = ROOT / "examples" / "leaks"
 READY_SECONDS = 60.0
+# A young collection every few seconds, as in any busy program.
+SMALL_HEAP = ("-Xmx128m", "-Xmn4m", "-XX:+UseSerialGC")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Program:
                      allocator by dlsym before an attach
     where            verdicts of `offheap where --watch` that are right, with Native Memory Tracking on
     probe            False: no native allocation site is at fault, `offheap leaks` is not asked
+    java_heap        `offheap leaks` is asked about the Java heap
+    java_stack       names that the stack of the leaking Java objects must contain, their class first
     blocks_per_step  native blocks for each block (or object) that the program counts
     """
 
@@ -48,17 +52,19 @@ class Program:
     blocks_per_step: int = 1
     where: tuple[str, ...] = ()
     probe: bool = True
+    java_heap: bool = False
+    java_stack: tuple[str, ...] = ()
 
     @property
     def leaks(self) -> bool:
-        return bool(self.stack)
+        return bool(self.stack or self.java_stack)
 
 
 def programs() -> dict[str, Program]:
     """What examples/leaks/zoo.json lists, by name."""
     rows: list[dict[str, Any]] = json.loads((LEAKS / "zoo.json").read_text())["programs"]
     for row in rows:
-        row.update({key: tuple(row.get(key, ())) for key in ("jvm", "stack", "where")})
+        row.update({key: tuple(row.get(key, ())) for key in ("jvm", "stack", "where", "java_stack")})
     return {row["name"]: Program(**row) for row in rows}
 
 
@@ -71,15 +77,18 @@ class Zoo:
     native: Path
 
     def command(
-        self, program: Program, java: Path, rate: float | None = None, seconds: float = 0
+        self,
+        program: Program,
+        java: Path,
+        rate: float | None = None,
+        seconds: float = 0,
+        heap: Sequence[str] = SMALL_HEAP,
     ) -> list[str]:
         """The command line of a program; seconds 0: it runs until it is told to exit."""
         folders = [self.classes] + ([self.modern] if self.modern and program.jdk > 11 else [])
         options = [option.format(native=self.native) for option in program.jvm]
         arguments = [str(rate), str(seconds)] if rate is not None else []
         path = os.pathsep.join(map(str, folders))
-        # A young collection every few seconds, as in any busy program.
-        heap = ["-Xmx128m", "-Xmn4m", "-XX:+UseSerialGC"]
         return [str(java), *heap, *options, "-cp", path, program.main, *arguments]
 
 
@@ -135,6 +144,16 @@ class Truth:
     """What the program itself counted: leaked blocks (or objects) and their bytes."""
 
     blocks: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the program holds in the Java heap by its own count: objects of one class that a method allocated."""
+
+    method: str
+    class_name: str
+    objects: int
     bytes: int
 
 
@@ -199,6 +218,19 @@ class Running:
         self._tell("stop")
         self._await("stopped ", 1)
         return self._truth(self._matching("stopped ")[0])
+
+    def collect(self) -> int:
+        """Collects the whole Java heap; the bytes in use after that."""
+        before = len(self._matching("collected "))
+        self._tell("collect")
+        self._await("collected ", before + 1)
+        return int(self._matching("collected ")[-1].split()[1])
+
+    def held(self) -> list[Held]:
+        """What the program stated last of the Java heap."""
+        rows = [json.loads(line) for line in self._matching('{"method"')]
+        last = {(row["method"], row["class"]): row for row in rows}
+        return [Held(*place, row["objects"], row["bytes"]) for place, row in last.items()]
 
     def exit(self, timeout: float = 60) -> int:
         """Tells the program to end and waits; returns the exit status of the started command."""

@@ -161,7 +161,11 @@ def test_program_runs_and_tells_the_truth(name: str, jres: dict[int, Path], zoo:
     with Running(zoo.command(program, jres[versions[-1]], rate=1000, seconds=0)) as running:
         truth = running.truths(1)[-1]
         final = running.stop_leaking()
+        held = running.held()
         assert running.exit() == 0
     assert final.blocks >= truth.blocks
-    leaks = program.leaks if program.probe else name not in ("warm-up", "retention")
+    judged = program.probe or program.java_heap
+    leaks = program.leaks if judged else name not in ("warm-up", "retention")
     assert (final.blocks > 0) == leaks
+    assert bool(held) == program.java_heap
+    assert all(one.objects > 0 and one.bytes / one.objects >= 16 for one in held)

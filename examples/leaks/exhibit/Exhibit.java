@@ -11,7 +11,9 @@ import java.util.concurrent.locks.LockSupport;
  *
  * <p>Arguments: steps per second, and seconds (0: until told). It prints "pid N" and "ready", once a second
  * and at the end "truth BLOCKS BYTES", by the program's own count. On standard input "stop" ends the steps
- * and answers "stopped BLOCKS BYTES", final, while the process stays to be looked at; "exit" ends it.
+ * and answers "stopped BLOCKS BYTES", final, while the process stays to be inspected; "collect" collects the whole
+ * Java heap and answers "collected BYTES", the heap in use; "exit" ends it. Before each count come the lines of {@link
+ * Held}.
  */
 final class Exhibit {
     interface Step {
@@ -62,7 +64,16 @@ final class Exhibit {
     }
 
     private static void tell(String when) {
+        Held.tell();
         System.out.println(when + " " + blocks + " " + bytes);
+    }
+
+    private static void collect() {
+        System.gc();
+        Runtime runtime = Runtime.getRuntime();
+        long used = runtime.totalMemory() - runtime.freeMemory();
+        Held.tell();
+        System.out.println("collected " + used);
     }
 
     private static void listen() {
@@ -70,6 +81,8 @@ final class Exhibit {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 if (line.equals("stop")) {
                     stepping = false;
+                } else if (line.equals("collect")) {
+                    collect();
                 } else if (line.equals("exit")) {
                     System.exit(0);
                 }
