@@ -6,9 +6,11 @@
     .venv/bin/python -m benchmarks.survival.soak --continue         the cells that have not run yet or failed,
                                                                     then those that ran with another probe
     .venv/bin/python -m benchmarks.survival.soak --jobs 4           four at once, not one for each two CPUs
+    .venv/bin/python -m benchmarks.survival.soak --java-heap        while Java objects are followed
     .venv/bin/python -m benchmarks.survival.soak --write            the table into docs/soak.md
 
-Each cell that ends is a line of build/soak.jsonl, or with --write of build/soak-written.jsonl.
+Each cell that ends is a line of build/soak.jsonl, or with --write of build/soak-written.jsonl; with --java-heap
+of a file beside it, and the table goes into a section of its own.
 
 Exit status 1 when a cell failed.
 """
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -38,6 +41,7 @@ from offheap.probe import checkout
 # With --write, and without.
 KEPT, TRIED = ROOT / "build" / "soak-written.jsonl", ROOT / "build" / "soak.jsonl"
 BENCHMARK = Benchmark("survival.soak", "soak.md", "What the JVM survives")
+JAVA_HEAP = replace(BENCHMARK, part="--java-heap")
 
 
 def main() -> int:
@@ -47,6 +51,7 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=max((os.cpu_count() or 1) // 2, 1), help="machines at once"
     )
+    parser.add_argument("--java-heap", action="store_true", help="the probe follows Java objects as well")
     parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument("--only", default="", help="cells whose name contains it")
     parser.add_argument(
@@ -61,6 +66,8 @@ def main() -> int:
     probe = build.fingerprint(platform.machine())[:12]
     machines = [m for m in survival_matrix.machines() if java_homes.java(m.jdk).exists()]
     file = KEPT if args.write else TRIED
+    if args.java_heap:
+        file = file.with_stem(f"{file.stem}-java-heap")
     file.parent.mkdir(exist_ok=True)
     if not args.resume:
         file.unlink(missing_ok=True)
@@ -71,7 +78,11 @@ def main() -> int:
         Progress(console=Console(stderr=True)) as bar,
     ):
         stress = survival_matrix.Stress(
-            homes[min(homes)], Path(scratch), divisor=args.divisor, library=library
+            homes[min(homes)],
+            Path(scratch),
+            divisor=args.divisor,
+            library=library,
+            java_heap=args.java_heap,
         )
         present = [machine for machine in machines if stress.present(machine)]
         tally.absent.update((m.jdk, m.collector) for m in machines if m not in present)
@@ -112,7 +123,7 @@ def main() -> int:
         if str(cell) in kept:
             tally.add(cell, kept[str(cell)], probe)
     lines = tables(tally, args.divisor)
-    BENCHMARK.publish(lines, write=args.write)
+    (JAVA_HEAP if args.java_heap else BENCHMARK).publish(lines, write=args.write)
     return 1 if tally.failures else 0
 
 

@@ -149,7 +149,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Held:
-    """What the program holds in the Java heap by its own count: objects of one class that a method allocated."""
+    """The objects of one class, allocated by one method, that the program holds by its own count."""
 
     method: str
     class_name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -96,13 +97,18 @@ def record(case: Case, java: Path, zoo: Zoo, folder: Path, seconds: float = SECO
 
 def assert_stack(program: Program, stack: list[dict[str, Any]]) -> None:
     """The program's names are in the stack in order, and no frame from the first to the last is a gap."""
+    assert_names(program.stack, stack)
+
+
+def assert_names(expected: Sequence[str], stack: list[dict[str, Any]]) -> None:
+    """These are in the stack in order, and no frame from the first to the last is a gap."""
     names = [frame["name"] for frame in stack]
     listing = "\n".join(f"  {frame['kind']:8}{frame['name']}" for frame in stack)
     positions: list[int] = []
-    for name in program.stack:
+    for name in expected:
         start = positions[-1] + 1 if positions else 0
         found = [i for i in range(start, len(names)) if names[i] == name or names[i].startswith(f"{name}(")]
-        assert found, f"{name} is not in the stack after {program.stack[: len(positions)]}:\n{listing}"
+        assert found, f"{name} is not in the stack after {expected[: len(positions)]}:\n{listing}"
         positions.append(found[0])
     between = stack[positions[0] : positions[-1] + 1]
     assert not [frame for frame in between if frame["kind"] == "unknown"], f"a gap in the stack:\n{listing}"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from harness.jvms.collectors import COLLECTORS
 from harness.measuring import document
 from harness.survival import survival_matrix
 
@@ -113,7 +114,7 @@ def tables(tally: Tally, divisor: int) -> list[str]:
         "",
         "Failed cells of those that ran:",
         "",
-        *table(list(survival_matrix.COLLECTORS), "JDK"),
+        *table(list(COLLECTORS), "JDK"),
         "",
         *table(list(survival_matrix.FLAGS), "JDK"),
         "",

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.jvms import java_homes
+from harness.jvms import collectors, java_homes
+from harness.jvms.collectors import COLLECTORS
 from harness.paths import JAVA
 from offheap import recording
 from offheap.analysis.totals import totals
@@ -28,14 +29,6 @@ from offheap.errors import UserError
 from offheap.probe import control
 
 JDKS = (11, 17, 21, 25)
-COLLECTORS: dict[str, tuple[str, ...]] = {
-    "G1": ("-XX:+UseG1GC",),
-    "Serial": ("-XX:+UseSerialGC",),
-    "Parallel": ("-XX:+UseParallelGC",),
-    # Experimental in 11, where Shenandoah may be, too.
-    "ZGC": ("-XX:+UnlockExperimentalVMOptions", "-XX:+UseZGC"),
-    "Shenandoah": ("-XX:+UnlockExperimentalVMOptions", "-XX:+UseShenandoahGC"),
-}
 FLAGS: dict[str, tuple[str, ...]] = {
     "default": (),
     "-Xint": ("-Xint",),
@@ -61,6 +54,8 @@ WORK = {
 }
 SECONDS = 600.0
 _BETWEEN_ATTACHES = 0.1
+# An object in some hundred: the stress is short.
+_JAVA_HEAP = ",java,java-interval=16384"
 
 
 @dataclass(frozen=True)
@@ -103,19 +98,23 @@ class Result:
     attaches   how often the probe came in
     samples    blocks and mappings in all recordings, freed or not
     lost       losses that the recordings state, summed by their name
+    objects    Java objects in all recordings, collected or not
     """
 
     failures: tuple[str, ...]
     attaches: int
     samples: int
     lost: Mapping[str, int]
+    objects: int = 0
 
 
 @dataclass
 class _Recorded:
     """The contents of a cell's live files, added up."""
 
+    java_heap: bool
     samples: int = 0
+    objects: int = 0
     lost: dict[str, int] = field(default_factory=dict)
 
     def add(self, live_file: Path) -> list[str]:
@@ -125,14 +124,19 @@ class _Recorded:
         except UserError as error:
             return [] if not live_file.exists() else [f"the live file cannot be read: {error}"]
         self.samples += totals.samples(found)
+        self.objects += totals.samples(found.java) if found.java else 0
         for name, count in found.info.lost.items():
             self.lost[name] = self.lost.get(name, 0) + count
         return []
 
     def result(self, attaches: int, failures: Sequence[str]) -> Result:
         # A probe that records nothing survives everything.
-        empty = [] if failures or self.samples else ["nothing was recorded"]
-        return Result((*failures, *empty), attaches, self.samples, self.lost)
+        empty = [] if self.samples else ["nothing was recorded"]
+        if self.java_heap and not self.objects:
+            empty.append("no Java object was recorded")
+        return Result(
+            (*failures, *(empty if not failures else [])), attaches, self.samples, self.lost, self.objects
+        )
 
 
 def machines() -> list[Machine]:
@@ -161,24 +165,25 @@ def _options(exact: bool) -> str:
 
 
 class Stress:
-    """Runs harness/programs/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on)."""
+    """Runs harness/programs/java/Stress.java; `divisor` divides its counts (1: 10,000 threads and so on).
 
-    def __init__(self, jdk_home: Path, scratch: Path, *, divisor: int, library: Path) -> None:
+    With `java_heap` the probe follows Java objects as well.
+    """
+
+    def __init__(
+        self, jdk_home: Path, scratch: Path, *, divisor: int, library: Path, java_heap: bool = False
+    ) -> None:
         self.jdk_home = jdk_home
         self._scratch = scratch
         self._divisor = divisor
         self.library = library
+        self._java_heap = java_heap
         self._jar = compile_stress(jdk_home, scratch)
         self._alone: dict[Machine, Ended] = {}
-        self._collectors: dict[tuple[int, str], bool] = {}
 
     def present(self, machine: Machine) -> bool:
         """Whether this JDK was built with this collector."""
-        key = machine.jdk, machine.collector
-        if key not in self._collectors:
-            command = [str(java_homes.java(machine.jdk)), *COLLECTORS[machine.collector], "-version"]
-            self._collectors[key] = subprocess.run(command, capture_output=True, timeout=60).returncode == 0
-        return self._collectors[key]
+        return collectors.present(java_homes.java(machine.jdk), COLLECTORS[machine.collector])
 
     def run(self, cell: Cell) -> Result:
         alone = self._alone.get(cell.machine)
@@ -190,14 +195,17 @@ class Stress:
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             return (self._preload if cell.entry == "preload" else self._attach)(cell, alone, Path(name))
 
+    def _words(self, cell: Cell) -> str:
+        return _options(cell.exact) + (_JAVA_HEAP if self._java_heap else "")
+
     def _preload(self, cell: Cell, alone: Ended, folder: Path) -> Result:
-        options = _options(cell.exact)
+        options = self._words(cell)
         variables = {"LD_PRELOAD": str(self.library), "OFFHEAP": f"{options},dir={folder}"}
         process = self._start(cell.machine, folder, variables)
         _go(process)
         ended = self._finish(process, folder)
         failures = [*_differences(alone, ended), *_crashes(folder)]
-        recorded = _Recorded()
+        recorded = _Recorded(self._java_heap)
         files = sorted(folder.glob("offheap-*.live"))
         if len(files) != 1:
             failures.append(f"{len(files)} live files, not 1")
@@ -207,7 +215,7 @@ class Stress:
 
     def _attach(self, cell: Cell, alone: Ended, folder: Path) -> Result:
         process = self._start(cell.machine, folder, {})
-        attacher = _Attacher(process, exact=cell.exact)
+        attacher = _Attacher(process, self._words(cell), _Recorded(self._java_heap), exact=cell.exact)
         thread = threading.Thread(target=attacher.work)
         thread.start()
         try:
@@ -263,19 +271,22 @@ class Stress:
 class _Attacher:
     """Attaches and detaches until the process has ended."""
 
-    def __init__(self, process: subprocess.Popen[str], *, exact: bool) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], options: str, recorded: _Recorded, *, exact: bool
+    ) -> None:
         self._process = process
+        self._options = options
         self._exact = exact
         self.came_in = threading.Event()
         self.attaches = 0
         self.failures: list[str] = []
-        self.recorded = _Recorded()
+        self.recorded = recorded
 
     def work(self) -> None:
         pid = self._process.pid
         while self._process.returncode is None:
             try:
-                live_file = control.start(pid, _options(self._exact)).live_file
+                live_file = control.start(pid, self._options).live_file
             except UserError as error:
                 if self._alive():
                     self.failures.append(str(error))

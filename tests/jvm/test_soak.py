@@ -34,6 +34,14 @@ def stress(
     return survival_matrix.Stress(jdk, tmp_path_factory.mktemp("soak"), divisor=40, library=probe_library)
 
 
+@pytest.fixture(scope="module")
+def stress_of_the_heap(
+    jdk: Path, probe_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> survival_matrix.Stress:
+    folder = tmp_path_factory.mktemp("soak-java-heap")
+    return survival_matrix.Stress(jdk, folder, divisor=40, library=probe_library, java_heap=True)
+
+
 @pytest.mark.parametrize("cell", chosen(rotation.seed()), ids=str)
 def test_the_jvm_survives(
     cell: survival_matrix.Cell, stress: survival_matrix.Stress, jres: dict[int, Path]
@@ -41,6 +49,16 @@ def test_the_jvm_survives(
     if cell.machine.jdk not in jres or not stress.present(cell.machine):
         needs.skip(f"a JRE {cell.machine.jdk} with {cell.machine.collector} in .jres", needs.JRES)
     assert not stress.run(cell).failures
+
+
+# Other cells: half the matrix away.
+@pytest.mark.parametrize("cell", chosen(rotation.seed() + 80), ids=str)
+def test_the_jvm_survives_while_java_objects_are_followed(
+    cell: survival_matrix.Cell, stress_of_the_heap: survival_matrix.Stress, jres: dict[int, Path]
+) -> None:
+    if cell.machine.jdk not in jres or not stress_of_the_heap.present(cell.machine):
+        needs.skip(f"a JRE {cell.machine.jdk} with {cell.machine.collector} in .jres", needs.JRES)
+    assert not stress_of_the_heap.run(cell).failures
 
 
 def test_the_matrix_is_whole() -> None:

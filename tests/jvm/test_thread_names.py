@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import needs
+from harness.jvms.collectors import COLLECTORS
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.plugins.rotation import one_a_row
 from harness.survival import survival_matrix
@@ -73,7 +74,7 @@ def test_the_jvms_own_threads_have_names(
     version: int, collector: str, jre: Callable[[int], Path], jar: Path, probe_library: Path, tmp_path: Path
 ) -> None:
     """Compilers and collectors name themselves only after their first allocations."""
-    java, options = jre(version), survival_matrix.COLLECTORS[collector]
+    java, options = jre(version), COLLECTORS[collector]
     if subprocess.run([java, *options, "-version"], capture_output=True, timeout=60).returncode:
         needs.skip(f"a JRE {version} with {collector}", "use another build of that JDK in .jres")
     found = record_stress(java, jar, probe_library, tmp_path, *options, "-XX:+AlwaysPreTouch")

@@ -29,3 +29,7 @@ __attribute__((visibility("default"))) jint Agent_OnLoad(JavaVM *vm, char *optio
     jint interval_set = TABLE_ENTRY(jvmti, 155, jint (*)(jvmtiEnv *, jint))(jvmti, INTERVAL);
     return interval_set || jvmti_set_event(jvmti, JVMTI_ENABLE, (enum jvmti_event)SAMPLED_OBJECT_ALLOC);
 }
+
+__attribute__((visibility("default"))) jint Agent_OnAttach(JavaVM *vm, char *options, void *reserved) {
+    return Agent_OnLoad(vm, options, reserved);
+}

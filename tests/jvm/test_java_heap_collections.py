@@ -1,0 +1,62 @@
+"""What is said of Java objects where collections are missing: nothing is called live that may be garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.jvms.heap_cases import PROGRAMS, Setting, record
+from harness.jvms.zoo import Zoo
+
+pytestmark = pytest.mark.usefixtures("probe_library")
+SECONDS = 12.0
+
+
+def test_without_a_collection_nothing_is_live_and_the_verdict_waits(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    jre(17)
+    roomy = ("-Xmx512m", "-Xmn256m", "-Dcollect=never")
+    setting = Setting(17, "Serial", "run")
+    result = record(
+        PROGRAMS["static-map"], setting, zoo, tmp_path, seconds=SECONDS, heap=roomy, collect=False
+    )
+    found = result.java_heap
+    assert found["undecided"].startswith("cannot tell yet")
+    assert "--gc" in found["undecided"]
+    assert not result.suspects("leak")
+    assert not result.suspects("growing")
+    assert found["survivors"]["bytes"]["estimate"] == 0
+    (held,) = result.held
+    uncollected = found["uncollected"]["bytes"]
+    assert uncollected["high"] > held.bytes
+
+
+@pytest.mark.parametrize(("name", "version"), [("sessions", 11), ("batch", 25)])
+def test_garbage_that_waits_for_an_old_collection_is_no_leak(
+    name: str, version: int, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """Young collections alone make the sessions old; only a collection of the old generation frees them."""
+    jre(version)
+    program, setting = PROGRAMS[name], Setting(version, "Serial", "run")
+    heap = ("-Xmx512m", "-Dcollect=never", "-XX:MaxTenuringThreshold=0")
+    result = record(program, setting, zoo, tmp_path, heap=heap, collect=False)
+    assert not result.suspects("leak"), result.suspects("leak")
+
+
+def test_a_collection_on_request_settles_it(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:
+    """The same program and heap as without a collection, with one at the end: the map's answers are live."""
+    jre(17)
+    roomy = ("-Xmx512m", "-Xmn256m", "-Dcollect=never")
+    result = record(
+        PROGRAMS["static-map"], Setting(17, "Serial", "run"), zoo, tmp_path, seconds=SECONDS, heap=roomy
+    )
+    found = result.java_heap
+    (held,) = result.held
+    survivors = found["survivors"]["bytes"]
+    assert held.bytes < survivors["high"]
+    assert survivors["low"] < held.bytes + (8 << 20)
+    assert found["suspects"][0]["stack"][0]["name"] == "byte[]"
+    assert found["suspects"][0]["verdict"] in ("leak", "growing", "cannot tell yet")
