@@ -9,8 +9,8 @@
     .venv/bin/python -m benchmarks.survival.soak --java-heap        while Java objects are followed
     .venv/bin/python -m benchmarks.survival.soak --write            the table into docs/soak.md
 
-Each cell that ends is a line of build/soak.jsonl, or with --write of build/soak-written.jsonl; with --java-heap
-of a file beside it, and the table goes into a section of its own.
+Each cell that ends is a line of build/soak.jsonl, or with --write of build/soak-written.jsonl; with
+--java-heap of a file beside it, and the table goes into a section of its own.
 
 Exit status 1 when a cell failed.
 """

@@ -221,10 +221,14 @@ class Running:
 
     def collect(self) -> int:
         """Collects the whole Java heap; the bytes in use after that."""
-        before = len(self._matching("collected "))
+        before = len(self.collected())
         self._tell("collect")
         self._await("collected ", before + 1)
-        return int(self._matching("collected ")[-1].split()[1])
+        return self.collected()[-1]
+
+    def collected(self) -> list[int]:
+        """The bytes in use after each collection that the program stated."""
+        return [int(line.split()[1]) for line in self._matching("collected ")]
 
     def held(self) -> list[Held]:
         """What the program stated last of the Java heap."""

@@ -44,7 +44,7 @@ def weak_references(pid: int) -> int:
 def test_nothing_is_left_and_a_second_attach_works(
     version: int, collector: str, zoo: Zoo, jre: Callable[[int], Path], sampler: Path, tmp_path: Path
 ) -> None:
-    java, setting = jre(version), Setting(version, collector, "attach")  # type: ignore[arg-type]
+    java, setting = jre(version), Setting(version, collector, "attach")
     if not setting.present():
         needs.skip(f"a JRE {version} with {collector} in .jres", needs.JRES)
     with Running(zoo.command(PROGRAMS["static-map"], java, heap=setting.heap)) as running:

@@ -1,4 +1,4 @@
-"""Programs that hold Java objects, on every JDK and collector, recorded with --java-heap, against their truth.
+"""Programs that hold Java objects, on every JDK and collector, recorded with --java-heap: found and true?
 
 Each program has one setting of JDK, collector and way; OFFHEAP_SEED chooses which.
 """
@@ -126,7 +126,7 @@ def test_intervals_cover_what_the_programs_counted(
 def test_both_sides_of_a_direct_buffer_are_one_story(
     zoo: Zoo, jres: dict[int, Path], probe_library: Path, tmp_path: Path
 ) -> None:
-    """The connections leak Java objects and the native memory of their buffers, through the same constructor."""
+    """The connections leak Java objects, and the native memory of their buffers by the same constructor."""
     needs.jre(21, 21 in jres)
     program = PROGRAMS["connections"]
     result = record(program, Setting(21, "G1", "run"), zoo, tmp_path)
