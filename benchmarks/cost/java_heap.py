@@ -5,8 +5,8 @@
     .venv/bin/python -m benchmarks.cost.java_heap --quick    one short round of G1
 
 AllocationLoad.java handles a thousand requests a second, a megabyte each.  A round has a JVM of every
-variant, each time in another order.  CPU is the process's, for a request, after a warm-up that is not measured;
-the recorder's own CPU is a column apart.  Pauses are those of the log of collections in the measured time.
+variant, each time in another order.  CPU is the process's, for a request, after a warm-up that is not
+measured; the recorder's own CPU is a column apart.  Pauses are those of the log of collections in that time.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-# Seconds of uptime in front, the milliseconds at the end: what -Xlog:gc,gc+phases writes with the decorator `uptime`.
+# Each line begins with the seconds of uptime; a pause's line ends with its milliseconds.
 OPTION = "-Xlog:gc,gc+phases:file={file}:uptime:filecount=0"
 _PAUSE = re.compile(r"^\[([\d.]+)s\].*\bPause .*?([\d.]+)ms$", re.MULTILINE)
 

@@ -142,6 +142,24 @@ def spent_under_the_budget() -> None:
     assert all(0 < float(share) < 5 for share in spent)
 
 
+def intervals_of_java_objects() -> None:
+    output = bench("accuracy.java_heap")
+    rows = re.findall(r"^\| (\S+) \| 2 \|(.+)\|$", output, re.M)
+    assert [collector for collector, _ in rows] == ["Serial", "G1", "ZGC"]
+    for collector, cells in rows:
+        ratios = [float(ratio) for ratio in re.findall(r"\(([\d.]+)\)", cells)]
+        assert len(ratios) == 4, collector
+        assert all(0.5 < ratio < 2 for ratio in ratios), (collector, ratios)
+
+
+def cost_of_java_objects() -> None:
+    output = bench("cost.java_heap", "--only", "offheap")
+    rows = re.findall(r"^\| (nothing|offheap[^|]*) \| ([\d,]+) \|", output, re.M)
+    names = ["nothing", "offheap, native memory only", "offheap --java-heap"]
+    assert [name for name, _ in rows] == [*names, "offheap --java-heap-interval 512KiB"]
+    assert all(int(figure.replace(",", "")) > 0 for _, figure in rows)
+
+
 def need(*programs: str) -> None:
     for program in programs:
         needs.program(program)
@@ -159,6 +177,8 @@ def need(*programs: str) -> None:
             profile_of_malloc,
             profile_of_churn,
             spent_under_the_budget,
+            intervals_of_java_objects,
+            cost_of_java_objects,
         ]
     ),
     ids=lambda measured: measured.__name__,

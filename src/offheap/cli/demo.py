@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAIN = "com.example.shop.Shop"
 SHORTEST_SECONDS = 5
+HEAP_MIB = 64  # of the shop
+LEAKED_MIB_PER_SECOND = 1.25  # at most, of Java objects; the shop must not run out of memory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = """examples:
   offheap demo
+  offheap demo --java-heap                 leak Java objects as well
   offheap demo --duration 1m -o /tmp/shop.offheap"""
     parser.add_argument(
         "-o",
@@ -50,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how long to record (default 30s)",
     )
+    parser.add_argument(
+        "--java-heap",
+        action="store_true",
+        help="the program leaks Java objects as well; find both leaks",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,12 +69,16 @@ def run(args: argparse.Namespace) -> int:
     output: Path = args.output or _free_name()
     check_output(output)
     home = find_jdk()
-    say(f"a shop in {(DEMO / 'com/example/shop').as_posix()} leaks native memory; let us see where")
+    what = "native memory and Java objects" if args.java_heap else "native memory"
+    say(f"a shop in {(DEMO / 'com/example/shop').as_posix()} leaks {what}; let us see where")
     with tempfile.TemporaryDirectory(prefix="offheap-demo-") as classes:
         compile_demo(home, Path(classes))
         java = str(home / "bin" / "java")
         seconds = round(args.duration)
-        launched = record([java, "-Xmx64m", "-Xmn4m", "-cp", classes, MAIN, str(seconds)], output, seconds)
+        most = HEAP_MIB + (round(seconds * LEAKED_MIB_PER_SECOND) if args.java_heap else 0)
+        command = [java, f"-Xmx{most}m", "-Xmn4m", "-cp", classes, MAIN, str(seconds)]
+        command += ["visitors"] if args.java_heap else []
+        launched = record(command, output, seconds, java_heap=args.java_heap)
     if launched.problems:
         return 2
     if not launched.outcomes:
@@ -82,11 +94,11 @@ def run(args: argparse.Namespace) -> int:
     _command("leaks", str(output))
     print(flush=True)
     _command("report", str(output), "-o", str(report))
-    print(_next_steps(printable(str(output))), flush=True)
+    print(_next_steps(printable(str(output)), java_heap=args.java_heap), flush=True)
     return 0
 
 
-def record(command: list[str], output: Path, seconds: float) -> Launched:
+def record(command: list[str], output: Path, seconds: float, *, java_heap: bool = False) -> Launched:
     """Runs the command to its end under the probe, with a progress bar."""
     from offheap.inspect.over_time import owners_reader
     from offheap.jvm.collection_log import CollectionLog
@@ -94,10 +106,11 @@ def record(command: list[str], output: Path, seconds: float) -> Launched:
     from offheap.probe import options
     from offheap.probe.library import probe_library
 
+    sampling = f"{options.DEFAULT},java" if java_heap else options.DEFAULT
     library = options.preload(probe_library(), os.environ.get("LD_PRELOAD", ""))
 
     def variables(folder: Path) -> dict[str, str]:
-        words = options.environment_text(options.DEFAULT, directory=folder, follow=False)
+        words = options.environment_text(sampling, directory=folder, follow=False)
         return {"LD_PRELOAD": library, "OFFHEAP": f"{words},search={os.getpid()}"}
 
     with _progress(seconds) as advance:
@@ -157,14 +170,17 @@ def _free_name() -> Path:
     return next(path for path in map(Path, names) if not os.path.lexists(path))
 
 
-def _next_steps(output: str) -> str:
+def _next_steps(output: str, *, java_heap: bool) -> str:
+    follow = " --java-heap" if java_heap else ""
     commands = {
         f"offheap tree {output}": "who called whom",
         "offheap ps": "the JVMs of this machine",
-        "offheap attach PID --duration 1m": "record a running JVM, without a restart",
+        f"offheap attach PID{follow} --duration 1m": "record a running JVM, without a restart",
         "offheap run -- java -jar app.jar": "record a program from its start",
     }
-    width = min(max(map(len, commands)), 36)
+    width = min(max(map(len, commands)), 44)
     lines = [f"  {command:<{width}}   {what}" for command, what in commands.items()]
-    bug = "The bug is in PriceImport.askNextSupplier:\none return path does not end the Inflater."
-    return "\n".join(["", bug, "next:", *lines])
+    bugs = ["The bug is in PriceImport.askNextSupplier:", "one return path does not end the Inflater."]
+    if java_heap:
+        bugs += ["The other one is in Visitors.leave:", "a key of another type removes no basket."]
+    return "\n".join(["", *bugs, "next:", *lines])
