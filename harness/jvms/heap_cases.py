@@ -94,16 +94,19 @@ def record(
     *,
     seconds: float = SECONDS,
     heap: Sequence[str] = (),
+    options: Sequence[str] = OPTIONS,
     collect: bool = True,
 ) -> Recorded:
-    """Starts the program, records it, and asks `offheap leaks`; `heap` are more options of the JVM.
+    """Starts the program, records it, and asks `offheap leaks`.
 
+    heap     more options of the JVM
+    options  of the recording
     collect  the program collects its whole heap before the end
     """
     output = folder / f"{program.name}-{setting}.offheap"
     command = zoo.command(program, java_homes.java(setting.jdk), heap=(*setting.heap, *heap))
     if setting.way == "run":
-        with Running(offheap("run", *OPTIONS, "-o", output, "--", *command)) as running:
+        with Running(offheap("run", *options, "-o", output, "--", *command)) as running:
             time.sleep(seconds)
             held, used = _settle(running, collect)
             status = running.exit()
@@ -111,7 +114,7 @@ def record(
     else:
         with Running(command) as running:
             running.truths(1)
-            with attached(running.pid, output):
+            with attached(running.pid, output, options):
                 time.sleep(seconds)
                 held, used = _settle(running, collect)
             assert running.exit() == 0, running.errors

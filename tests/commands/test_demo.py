@@ -90,3 +90,24 @@ def test_demo_refuses_what_cannot_be_done_before_it_starts(tmp_path: Path) -> No
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
         assert words in line
+
+
+@pytest.mark.usefixtures("jdk", "probe_library")
+def test_demo_of_the_java_heap_names_both_leaks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        offheap("demo", "--java-heap"), cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "com.example.shop.pricing.PriceImport.openFeed" in done.stdout
+    assert "com.example.shop.visitors.Visitors.openBasket" in done.stdout
+    assert "offheap attach PID --java-heap" in done.stdout
+
+    asked = subprocess.run(
+        offheap("leaks", tmp_path / "demo.offheap", "--json"), capture_output=True, text=True, timeout=60
+    )
+    found = json.loads(asked.stdout)
+    native, java = found["suspects"][0], found["java_heap"]["suspects"][0]
+    assert native["verdict"] == java["verdict"] == "leak"
+    assert native["blamed"]["name"] == "com.example.shop.pricing.PriceImport.openFeed"
+    assert java["blamed"]["name"] == "com.example.shop.visitors.Visitors.openBasket"
+    assert java["stack"][0] == java["stack"][0] | {"name": "byte[]", "kind": "class"}

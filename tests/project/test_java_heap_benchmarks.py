@@ -29,9 +29,11 @@ ZGC = """\
 
 
 def test_pauses_of_the_measured_time_count() -> None:
-    assert pauses.read(G1, 0.0, 9.0) == pauses.Pauses(pytest.approx(16.875), 10.125, 4)
+    assert pauses.read(G1, 0.0, 9.0) == pauses.Pauses(16.875, 10.125, 4)
     assert pauses.read(G1, 1.0, 2.0) == pauses.Pauses(3.5, 2.0, 2)
-    assert pauses.read(ZGC, 0.0, 9.0) == pauses.Pauses(pytest.approx(0.041), 0.020, 3)
+    found = pauses.read(ZGC, 0.0, 9.0)
+    assert found.total == pytest.approx(0.041)
+    assert (found.p99, found.count) == (0.020, 3)
     assert pauses.read(G1, 5.0, 9.0) == pauses.Pauses(0.0, 0.0, 0)
 
 

@@ -11,7 +11,7 @@ public final class Redeploys {
 
     /** Each deployment has a copy of this class. */
     public static final class Application implements Supplier<byte[]> {
-        private static final byte[] cache = new byte[40_000];
+        private static final byte[] cache = new byte[20_000];
 
         @Override
         public byte[] get() {
@@ -23,7 +23,7 @@ public final class Redeploys {
         byte[] bytes = PluginLoader.bytes(Application.class);
         Exhibit.run(
                 args,
-                20,
+                40,
                 () -> {
                     deploy(bytes);
                     Collections.nowAndThen();
