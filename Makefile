@@ -52,8 +52,8 @@ sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 
 BENCH_ARGS ?= --write
 # Profiles per function are printed only: they are no documentation.
 PROFILE_ARGS = $(filter-out --write,$(BENCH_ARGS))
-bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 86 minutes, to docs/measurements/ (BENCH_ARGS=--quick: does it run?)
-	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4; --quick: 6 in all."
+bench: $(VENV)/.test jres bench-packages ## side by side with the peers, two hours, to docs/measurements/ (BENCH_ARGS=--quick: does it run?)
+	@echo "On two idle CPUs: malloc_pair 9 minutes, its profile 1, shared_line 2, jvm_churn 17, churn_profile 14, known_leak 3, footprint 7, application 12 and its profile 4, budget 9, recorder_cost 4, java_heap 31; --quick: 7 in all."
 	$(BIN)/python -m benchmarks.cost.malloc_pair $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.pair_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.cost.shared_line $(BENCH_ARGS)
@@ -65,6 +65,7 @@ bench: $(VENV)/.test jres bench-packages ## side by side with the peers, 86 minu
 	$(BIN)/python -m benchmarks.cost.application_profile $(PROFILE_ARGS)
 	$(BIN)/python -m benchmarks.cost.budget $(BENCH_ARGS)
 	$(BIN)/python -m benchmarks.cost.recorder_cost $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.cost.java_heap $(BENCH_ARGS)
 
 .PHONY: bench-full
 bench-full: $(VENV)/.test jres bench-packages ## a server for 10 minutes each way, an hour recorded as one: three hours, tables of their own
@@ -77,6 +78,11 @@ evaluate: $(VENV)/.test ## recall, false alarms and calibration of the verdicts,
 .PHONY: evaluate-real
 evaluate-real: $(VENV)/.test jres ## the same on real JVMs, leaks of known rate and healthy ones, half an hour
 	$(BIN)/python -m benchmarks.evaluation.real_jvms --write $(EVALUATE_ARGS)
+
+.PHONY: evaluate-java-heap
+evaluate-java-heap: $(VENV)/.test jres ## Java objects of real JVMs: intervals against the truth, verdicts on the zoo, an hour and a half
+	$(BIN)/python -m benchmarks.accuracy.java_heap --write
+	$(BIN)/python -m benchmarks.evaluation.java_heap --write $(EVALUATE_ARGS)
 
 .PHONY: evaluate-published
 evaluate-published: $(VENV)/.test jres debian-packages ## programs around published libraries, leaking and healthy, 45 minutes (EVALUATE_ARGS=--full: all day)
