@@ -112,7 +112,7 @@ def test_what_the_program_drops_is_no_leak(behaviour: str, collector: str) -> No
 
 
 def test_garbage_that_waits_for_a_collection_of_the_whole_heap_is_no_leak() -> None:
-    """Objects survive young collections, then the program drops them: to the young ones they are live for ever."""
+    """Objects survive young collections, then the program drops them: young ones do not free them."""
     for seed in range(RUNS):
         early: CollectionKind = "full"
         for ran in (young(120, seed), [*young(120, seed), (30.0, early)], [*young(120, seed), (60.0, early)]):

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-java-growth",
         type=parse_rate,
         metavar="RATE",
-        help="largest growth of Java objects that survive collections; a command is recorded with --java-heap",
+        help="largest growth of Java objects that survive collections; COMMAND then runs with --java-heap",
     )
     limits.add_argument(
         "--max-live",

@@ -65,8 +65,8 @@ def assemble(
 ) -> Recording:
     """Expands inlined chains, makes frames distinct, gives every stack number its place.
 
-    Java objects are set apart.  A frame without a chain was not named in time; a stack that live or series mention
-    and that is not there has no frames.  ValueError when numbers are out of all bounds.
+    Java objects are set apart.  A frame without a chain was not named in time; a stack that live or series
+    mention and that is not there has no frames.  ValueError when numbers are out of all bounds.
     """
     stacks = _sorted(stacks)
     count = 1 + max(

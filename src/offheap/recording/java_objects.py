@@ -61,7 +61,7 @@ def _java_info(info: Info) -> Info:
 
 def process_row(process: Rows, latest: Rows) -> Rows:
     """A row of model.PROCESS with the sums of the latest values of stacks, and all else as in `process`."""
-    row = process.copy()
+    row: Rows = process.copy()
     for name in _SUMS:
         row[name] = latest[name].sum()
     return row

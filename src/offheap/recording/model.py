@@ -24,8 +24,8 @@ class Frame(NamedTuple):
 
     name    demangled native name, or Java's `java.util.zip.Inflater.init`; never empty:
             an address without a symbol reads `libfoo.so+0x1234`, one in no module `0x7f...`
-    kind    jvm: a function of libjvm.so; class: no function but a Java object's class, innermost in its stack;
-            unknown: a gap, its name says why
+    kind    jvm: a function of libjvm.so; class: no function but a Java object's class, innermost in its
+            stack; unknown: a gap, its name says why
     module  base name of the ELF image; of a class, the class of its elements if it is an array, else itself;
             "" if none
     file    source file, "" if not known

@@ -1,6 +1,6 @@
 """Whether the books close: the survivors of the last collection beside the heap in use after it.
 
-The JVM counts the heap in use after each collection (`heap-after-collection`, docs/recording-format.md).
+The JVM counts the heap in use after each collection (the table `heap`, docs/recording-format.md).
 Two estimates of one quantity, by unrelated ways: where they disagree, one of them is wrong.
 
 The estimate may be less.  A recording of a process that ran before knows no older object.  The heap in use
@@ -16,11 +16,10 @@ import numpy as np
 from offheap.analysis.java_heap.last_collection import Ran
 from offheap.analysis.java_heap.results import Books
 from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.statistics.estimates import Floats
-from offheap.quantities import format_share, format_size
-from offheap.recording.model import Recording
+from offheap.analysis.verdicts.survival import CLOCK_SECONDS
+from offheap.quantities import format_size
+from offheap.recording.model import HeapInUse, Recording
 
-GAUGE = "heap-after-collection"
 SOURCE = "hsperfdata"
 # Bytes of the JVM's own objects after its start: archived ones, mirrors, interned strings, those of class
 # loading before any agent listens.  `jcmd GC.class_histogram` of an idle JVM 17 or 25 has 1 to 3 MiB of them.
@@ -36,14 +35,11 @@ _FROM_THE_START = 3.0
 
 def books(recording: Recording, estimate: Estimate, known: Ran) -> Books | None:
     """None: no collection ran, or the JVM does not tell the heap in use after it."""
-    values = recording.owners.gauges.get(GAUGE)
-    if values is None or not len(known.until):
+    in_use = recording.heap
+    if not len(in_use.times) or not len(known.until):
         return None
-    last = int(known.until.argmax())
-    at = _reading(recording.owners.times, values, float(known.ended[last]))
-    if at is None:
-        return None
-    heap, seconds = float(values[at]), float(recording.owners.times[at])
+    at = _reading(in_use, float(known.ended[known.until.argmax()]))
+    heap, seconds = float(in_use.bytes[at]), float(in_use.times[at])
     if heap <= 0:
         return None
     explained = Estimate(estimate.estimate / heap, estimate.low / heap, estimate.high / heap)
@@ -51,23 +47,21 @@ def books(recording: Recording, estimate: Estimate, known: Ran) -> Books | None:
     return Books(heap, SOURCE, seconds, estimate, explained, agrees, why)
 
 
-def _reading(times: Floats, values: Floats, ended: float) -> int | None:
-    """The first reading after a collection; the last before it, where the recording ended with it."""
-    told = np.flatnonzero(np.isfinite(values))
-    after = told[times[told] >= ended]
-    if len(after):
-        return int(after[0])
-    return int(told[-1]) if len(told) else None
+def _reading(in_use: HeapInUse, ended: float) -> int:
+    """The first one after the end of a collection; the last one where the recording ended with it."""
+    after = int(np.searchsorted(in_use.times, ended - CLOCK_SECONDS, "left"))
+    return min(after, len(in_use.times) - 1)
 
 
 def _compare(recording: Recording, estimate: Estimate, heap: float) -> tuple[bool, str]:
-    share = format_share(estimate.estimate / heap)
     if estimate.low > heap + _ROUNDING:
         more = format_size(estimate.low - heap)
         return False, f"the estimate is above the heap in use, by {more} at least: one of them is wrong"
     if recording.info.process_age > _FROM_THE_START:
-        return True, f"{share} of the heap in use; the rest is older than the recording, or the JVM's own"
+        if estimate.high >= heap:
+            return True, "the estimate is that within its interval"
+        return True, "the rest is older than the recording, or the JVM's own"
     if estimate.high < heap * (1 - _FILLERS) - _OF_THE_JVM:
         less = format_size(heap - estimate.high)
         return False, f"{less} of the heap in use at least is at no sampled object, more than the JVM's own"
-    return True, f"{share} of the heap in use; the rest is the JVM's own, or within the interval"
+    return True, "the rest is the JVM's own, or within the interval"

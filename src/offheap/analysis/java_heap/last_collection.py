@@ -13,7 +13,7 @@ import numpy as np
 
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.survival import CLOCK_SECONDS, collections, passed
-from offheap.recording.model import CollectionKind, JavaHeap, Recording
+from offheap.recording.model import CollectionKind, Collections, Info, JavaHeap, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ def ran(recording: Recording) -> Ran:
     heap = recording.info.java_heap or JavaHeap("requested")
     nothing = np.zeros(0)
     known = collections(recording)
+    if known is not None and _keeps_young_garbage(recording.info):
+        known = _without_young(known)
     if known is not None:
         # A concurrent cycle finds what was dead at its begin, or what `passed` knows of that.
         until = np.minimum(passed(known, np.inf), heap.swept)
@@ -60,6 +62,30 @@ def ran(recording: Recording) -> Ran:
         one = np.array([heap.collected])
         return Ran(one, np.array([max(heap.swept, heap.collected)]), ())
     return Ran(nothing, nothing, ())
+
+
+def _keeps_young_garbage(info: Info) -> bool:
+    """Whether young collections free nothing that the probe follows.
+
+    Generational ZGC keeps what a weak reference leads to until it collects the old generation (JDK-8375615).
+    JDK 21 and 22 need a flag for it, 23 has a flag against it, and 24 has no other ZGC.
+    """
+    flags = info.jvm_flags
+    if "-XX:+UseZGC" not in flags or "-XX:-ZGenerational" in flags:
+        return False
+    major = info.java_version.partition(".")[0]
+    return "-XX:+ZGenerational" in flags or (major.isdecimal() and int(major) >= 23)
+
+
+def _without_young(known: Collections) -> Collections:
+    old = np.array([kind != "young" for kind in known.kinds], np.bool_)
+    return Collections(
+        since=known.since,
+        kinds=tuple(kind for kind in known.kinds if kind != "young"),
+        begun=known.begun[old],
+        ended=known.ended[old],
+        counts=known.counts[old],
+    )
 
 
 def as_of(java: Recording, until: float) -> Recording:

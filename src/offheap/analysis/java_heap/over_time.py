@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis.java_heap.books import GAUGE
 from offheap.analysis.java_heap.last_collection import Ran
 from offheap.analysis.java_heap.results import AfterCollection
 from offheap.analysis.java_heap.settled_history import first_after, live_after
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.verdicts.survival import CLOCK_SECONDS
 from offheap.recording.model import Recording
 
 MOST = 500  # points: more than a chart can show, and each costs a pass over all stacks
@@ -36,15 +36,11 @@ def after_collections(
         many = estimates.of_many_sums(0 * ones, live[0], variance[0], ones)
         found = [(float(time), many.at(place)) for place, time in enumerate(begun.tolist())]
     found.append((known.last, survivors))
-    values = recording.owners.gauges.get(GAUGE)
-    times = recording.owners.times
+    in_use = recording.heap
     result = []
     for time, live_bytes in found:
         row = int(np.searchsorted(known.until, time, "right")) - 1
-        heap = None
-        if values is not None and len(times):
-            ended = float(known.ended[row])
-            after = np.flatnonzero(np.isfinite(values) & (times >= ended))
-            heap = float(values[after[0]]) if len(after) else None
+        after = int(np.searchsorted(in_use.times, float(known.ended[row]) - CLOCK_SECONDS, "left"))
+        heap = float(in_use.bytes[after]) if after < len(in_use.times) else None
         result.append(AfterCollection(time, known.kinds[row], live_bytes, heap))
     return tuple(result)
