@@ -18,8 +18,8 @@ from offheap.recording.model import (
     CollectionKind,
     Collections,
     Frame,
+    HeapInUse,
     JavaHeap,
-    OwnersOverTime,
     Recording,
 )
 
@@ -99,13 +99,13 @@ class JavaProcess:
         snapshots: int | None = None,
         seed: int | None = None,
         kinds_known: bool = True,
-        gauge: bool = True,
+        heap_told: bool = True,
         age: float = 600.0,
     ) -> Recording:
         """Follow a sample of the objects, `most` of them at once; where there are more, half is thinned out.
 
         kinds_known  whether the recorder followed the JVM's collections
-        gauge        whether the JVM tells the heap in use after each
+        heap_told    whether the JVM tells the heap in use after each
         age          of the process, at the end
         """
         random = np.random.default_rng(self.seed + 1000 if seed is None else seed)
@@ -152,7 +152,7 @@ class JavaProcess:
             objects,
             live=np.zeros(0, LIVE),
             series=np.zeros(0, SERIES),
-            owners=self._owners(times) if gauge else OwnersOverTime.none(),
+            heap=self._heap() if heap_told else HeapInUse.none(),
             java=objects,
         )
 
@@ -190,13 +190,9 @@ class JavaProcess:
             swept=last + PAUSE + SWEEP if last else 0.0,
         )
 
-    def _owners(self, times: Floats) -> OwnersOverTime:
+    def _heap(self) -> HeapInUse:
         begun = np.array([time for time, _ in self.collections])
-        left = np.array([np.nan, *(self.heap_after(time) for time in begun.tolist())])
-        gauge = left[np.searchsorted(begun + PAUSE, times, "right")]
-        return OwnersOverTime(
-            times, [], np.zeros((len(times), 0)), np.zeros(len(times)), {"heap-after-collection": gauge}
-        )
+        return HeapInUse(begun + PAUSE, np.array([self.heap_after(time) for time in begun.tolist()]))
 
 
 def _thin(

@@ -158,7 +158,7 @@ def test_where_kinds_of_collections_are_not_known_the_confidence_is_less() -> No
 
 
 def test_thinning_does_not_hide_a_leak() -> None:
-    """Half of the followed objects go whenever there are 300; births were sampled more finely than survivors."""
+    """Half of the objects go whenever there are 300; births were sampled more finely than survivors."""
     found: Counter[str] = Counter()
     for seed in range(RUNS):
         process = JavaProcess(240, seed, COLLECTORS["full"](240, seed))

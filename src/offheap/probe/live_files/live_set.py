@@ -29,8 +29,9 @@ def inclusion_probability(
 
 def interval_codes(values: Rows) -> NDArray[np.intp]:
     """The interval codes of contract.VALUE rows."""
-    block: NDArray[np.uint64] = values["block"]
-    return ((block >> np.uint64(contract.VALUE_INTERVAL_SHIFT)) & np.uint64(0xFF)).astype(np.intp)
+    codes = (values["block"] >> np.uint64(contract.VALUE_INTERVAL_SHIFT)) & np.uint64(0xFF)
+    numbers: NDArray[np.intp] = codes.astype(np.intp)
+    return numbers
 
 
 def live_blocks(values: Rows, intervals: NDArray[np.uint64], tick_seconds: float) -> Rows:
