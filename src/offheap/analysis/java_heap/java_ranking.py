@@ -119,6 +119,9 @@ def _examined(found: Judgements, history: Histories) -> Judgements:
         if level is not None:
             if level.high < found.growth.low[number]:
                 reason[number], confidence[number] = Reason.OLD_DIE, _NO_LEAK
+            elif level.low <= 0 or level.low > found.growth.high[number]:
+                # Survivors of a leak show in the level, and nothing else does for long.
+                reason[number], confidence[number] = Reason.MAY_END, _NO_LEAK
             continue
         same = levels_and_shares.one_share(history, number)
         if same <= LIKELY:

@@ -125,7 +125,7 @@ def by_frames(recording: Recording, traits: Traits) -> Framed:
         number = numbers.setdefault((kinds[stack], *of_class, *key), len(numbers))
         if number == len(members):
             members.append([])
-            callers.append(caller and (kinds[stack], *caller))
+            callers.append(caller and (kinds[stack], *of_class, *caller))
         members[number].append(stack)
         of_stack[stack] = number
     return Framed(Grouping(of_stack, members), callers)
