@@ -12,6 +12,9 @@ from harness.jvms.zoo import Zoo
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 SECONDS = 12.0
+# HotSpot samples no object in what is left of a thread's buffer (TLAB) when the recording begins: with these
+# 256 MiB for young objects a buffer is as large as this.
+FIRST_BUFFER = 4 << 20
 
 
 def test_without_a_collection_nothing_is_live_and_the_verdict_waits(
@@ -56,7 +59,7 @@ def test_a_collection_on_request_settles_it(zoo: Zoo, jre: Callable[[int], Path]
     found = result.java_heap
     (held,) = result.held
     survivors = found["survivors"]["bytes"]
-    assert held.bytes < survivors["high"]
+    assert held.bytes - FIRST_BUFFER < survivors["high"]
     assert survivors["low"] < held.bytes + (8 << 20)
     assert found["suspects"][0]["stack"][0]["name"] == "byte[]"
     assert found["suspects"][0]["verdict"] in ("leak", "growing", "cannot tell yet")

@@ -4,8 +4,6 @@
 #include "jvm/jvmti.h"
 
 enum {
-    SAMPLED_OBJECT_ALLOC = 86, /* JVMTI 11 */
-    FIRST_EVENT_OF_REST = 57,
     CAN_SAMPLE = 43, /* bit of the capabilities */
     INTERVAL = 65536,
 };
@@ -21,13 +19,13 @@ __attribute__((visibility("default"))) jint Agent_OnLoad(JavaVM *vm, char *optio
     (void)options, (void)reserved;
     jvmtiEnv *jvmti;
     jvmtiEventCallbacks callbacks = {0};
-    callbacks.rest[SAMPLED_OBJECT_ALLOC - FIRST_EVENT_OF_REST] = (table_entry)sampled;
+    callbacks.sampled_object = sampled;
     jvmtiCapabilities can = {.bits = {[CAN_SAMPLE / 32] = UINT32_C(1) << CAN_SAMPLE % 32}};
     if (vm_get_env(vm, &jvmti, JVMTI_VERSION_11) || jvmti_add_capabilities(jvmti, &can) ||
         jvmti_set_callbacks(jvmti, &callbacks))
         return 1;
-    jint interval_set = TABLE_ENTRY(jvmti, 155, jint (*)(jvmtiEnv *, jint))(jvmti, INTERVAL);
-    return interval_set || jvmti_set_event(jvmti, JVMTI_ENABLE, (enum jvmti_event)SAMPLED_OBJECT_ALLOC);
+    jint interval_set = jvmti_sampling_interval(jvmti, INTERVAL);
+    return interval_set || jvmti_set_event(jvmti, JVMTI_ENABLE, JVMTI_SAMPLED_OBJECT);
 }
 
 __attribute__((visibility("default"))) jint Agent_OnAttach(JavaVM *vm, char *options, void *reserved) {
