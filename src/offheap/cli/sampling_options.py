@@ -35,8 +35,7 @@ def add_arguments(parser: argparse._ActionsContainer, condition: str = "") -> No
         "--java-heap",
         action="store_true",
         help=f"{condition}sample Java allocations, too, and follow each object until the collector frees it; "
-        "shares the budget: native memory and Java objects have half of the sampling each "
-        "(HotSpot, JDK 11 and later)",
+        "within the same budget (HotSpot, JDK 11 and later)",
     )
     parser.add_argument(
         "--java-heap-interval",
