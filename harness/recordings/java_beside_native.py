@@ -34,7 +34,7 @@ def beside(native: Recording, heap: Recording) -> Recording:
         stack_offsets=np.concatenate((native.stack_offsets, heap.stack_offsets[2:] + ends)),
         stack_kinds=np.concatenate((native.stack_kinds, heap.stack_kinds[1:])),
         threads=[*native.threads, *heap.threads],
-        owners=heap.owners,
+        heap=heap.heap,
         collections=heap.java.collections,
     )
     objects = replace(

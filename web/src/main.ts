@@ -17,7 +17,7 @@ import { coverage, particulars } from "./panels/coverage.ts";
 import { renderDiff } from "./diff/diff-page.ts";
 import { DIFF_SCHEMA } from "./payload/diff-payload.ts";
 import { h, nameOf } from "./parts/dom.ts";
-import { javaHeap, parts } from "./panels/java-heap.ts";
+import { javaAnswer, javaHeap, parts } from "./panels/java-heap.ts";
 import { figures } from "./panels/figures.ts";
 import { flamePanel, type FlamePanel } from "./flame/flame-panel.ts";
 import { useRateUnit, visible } from "./text/format.ts";
@@ -111,11 +111,12 @@ function render(payload: Payload, root: HTMLElement): void {
   const [some, anchor] = [payload.stacks.frames.length > 0, location.hash];
   root.replaceChildren(
     header(payload.info, button),
-    ...(java ? [parts(model, root)] : []),
+    ...(java ? [parts(model, java, root)] : []),
     native(answer(payload)),
-    ...(java ? javaHeap(model, java) : []),
+    ...(java ? [javaAnswer(java)] : []),
     figures(payload, model),
     native(charts(model)),
+    ...(java ? [javaHeap(model, java)] : []),
     ...(some ? [scopeBar(model)] : []),
     native(suspects(model, panel)),
     ...(java ? [javaSuspects(model, java, panel)] : []),

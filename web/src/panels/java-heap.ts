@@ -17,8 +17,8 @@ const HEADLINES: Record<Conclusion["kind"], string> = {
   "cannot tell yet": "Of the Java heap it cannot be told yet.",
 };
 
-/** The switch between both, native memory alone and the Java heap alone. */
-export function parts({ store }: Model, root: HTMLElement): HTMLElement {
+/** The switch between both, native memory alone and the Java heap alone; and which of the two leaks. */
+export function parts({ store }: Model, { compared }: JavaHeap, root: HTMLElement): HTMLElement {
   const buttons = (Object.keys(PARTS) as Part[]).map((part) => {
     const button = h("button", { type: "button", "data-part": part }, PARTS[part]);
     button.addEventListener("click", () => store.set({ part, source: undefined, zoom: 0 }));
@@ -28,21 +28,24 @@ export function parts({ store }: Model, root: HTMLElement): HTMLElement {
     root.dataset["part"] = part;
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset["part"] === part)));
   });
-  return h("div", { id: "parts", class: "parts", role: "group", "aria-label": "Memory shown" }, ...buttons);
+  return h("div", { class: "parts" }, h("div", { id: "parts", role: "group", "aria-label": "Memory shown" }, ...buttons), h("strong", { id: "compared" }, compared));
 }
 
-export function javaHeap(model: Model, heap: JavaHeap): HTMLElement[] {
-  const words = h(
+export function javaAnswer(heap: JavaHeap): HTMLElement {
+  return h(
     "section",
     { id: "java-answer", class: `answer of-java ${SEVERITY[heap.kind]}`, "aria-label": "Answer on the Java heap" },
     h("h1", {}, HEADLINES[heap.kind]),
     h("p", {}, visible(heap.answer)),
     ...heap.books.map((text) => h("p", { class: "why" }, sentence(text))),
   );
+}
+
+export function javaHeap(model: Model, heap: JavaHeap): HTMLElement {
   const chart = overTime(model, heap);
   const about = section("java-heap", "Java heap", h("div", { class: "charts" }, chart, histogram(heap)));
   about.classList.add("of-java");
-  return [words, about];
+  return about;
 }
 
 /** The heap in use after each collection, and what of it is explained by sampled objects. */

@@ -5,7 +5,7 @@ import { formatDuration, formatSigned, formatSize, visible } from "../text/forma
 import type { Model } from "../model/model.ts";
 import type { Scope } from "../model/scope.ts";
 import { compileSearch, isMatcher, SYNTAX } from "../model/search.ts";
-import type { State } from "../model/state.ts";
+import type { Part, State } from "../model/state.ts";
 
 const MOST_SUGGESTIONS = 500;
 
@@ -31,31 +31,38 @@ export function scopeBar(model: Model): HTMLElement {
   store.follow((state) => {
     clear.hidden = !state.range && !state.thread && !state.module && !state.only;
   });
-  model.follow((scope) => {
-    totals.textContent = sentence(scope);
+  const show = (): void => {
+    const { scope } = model;
+    totals.textContent = sentence(scope, store.state.part);
     bar.classList.toggle("active", scope.ranged || scope.filtered);
-  });
+  };
+  model.follow(show);
+  store.follow((_state, changed) => changed.has("part") && show());
   return bar;
 }
 
 /** `At 20.0 s: live 47.5 MiB. From 5.0 s to 20.0 s: grown by +12.0 MiB, 1.3 GiB allocated, 1.2 GiB of that freed.` */
-function sentence(scope: Scope): string {
-  const size = (measure: "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes"));
+function sentence(scope: Scope, part: Part): string {
+  const kind = part === "java" ? "java" : undefined;
+  const size = (measure: "allocated" | "temporary"): string => formatSize(scope.total(measure, "bytes", kind));
   const [from, to] = scope.seconds;
   const what = scope.filtered ? "What the filters leave: " : "";
   const lately = `${size("allocated")} allocated, ${size("temporary")} of that freed`;
   return scope.ranged
-    ? `${what}${live(scope)} at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes"))}, ${lately}.`
-    : `${what || "Whole recording: "}${live(scope)}; ${lately}.`;
+    ? `${what}${live(scope, part)} at ${formatDuration(to)}; since ${formatDuration(from)} ${formatSigned(scope.total("grown", "bytes", kind))}, ${lately}.`
+    : `${what || "Whole recording: "}${live(scope, part)}; ${lately}.`;
 }
 
 /** Apart by kind: mapped address space beside malloc's blocks is no sum. */
-function live(scope: Scope): string {
+function live(scope: Scope, part: Part): string {
+  const objects = `${formatSize(scope.total("live", "bytes", "java"))} of Java objects live`;
+  if (part === "java") {
+    return objects;
+  }
   const mapped = scope.total("live", "bytes", "mmap");
   const blocks = `${formatSize(scope.total("live", "bytes", "malloc"))} live by malloc`;
   const native = mapped > 0 ? `${blocks}, ${formatSize(mapped)} mapped` : blocks;
-  const java = scope.total("live", "bytes", "java");
-  return java > 0 ? `${native}, ${formatSize(java)} of Java objects` : native;
+  return part === "both" && scope.total("live", "bytes", "java") > 0 ? `${native}, ${objects}` : native;
 }
 
 /** Two sliders over the snapshots: what dragging on a chart does, for keyboards and fingers. */

@@ -14,7 +14,7 @@ import { stackList } from "../parts/stack-list.ts";
 
 export const SUSPICIOUS: Verdict[] = ["leak", "growing"];
 const FEW = 8;
-const COLUMNS = ["#", "Verdict", "Allocated by", "Live over time", "Growth", "Live", "Blocks"];
+const COLUMNS = ["#", "Verdict", "Allocated by", "Live over time", "Growth", "Live"];
 
 /** What a suspect's buttons do in the flame graph. */
 export interface Links {
@@ -30,6 +30,8 @@ interface Table {
   nothing: string;
   page: "page" | "javaPage";
   open: "open" | "javaOpen";
+  /** What a site allocates. */
+  things: "blocks" | "objects";
   suspects: Suspect[];
   count: number;
 }
@@ -38,13 +40,13 @@ interface Table {
 export function suspects(model: Model, links: Links): HTMLElement {
   const { suspects: found, suspect_count: count } = model.payload;
   const nothing = "No allocation site is suspect: none keeps old blocks while it grows.";
-  return sites(model, links, { prefix: "", title: "Suspects", nothing, page: "page", open: "open", suspects: found, count });
+  return sites(model, links, { prefix: "", title: "Suspects", nothing, page: "page", open: "open", things: "blocks", suspects: found, count });
 }
 
 /** The sites of Java objects. */
 export function javaSuspects(model: Model, { suspects: found, suspect_count: count }: JavaHeap, links: Links): HTMLElement {
   const nothing = "No Java object was sampled.";
-  return sites(model, links, { prefix: "java-", title: "Suspects in the Java heap", nothing, page: "javaPage", open: "javaOpen", suspects: found, count });
+  return sites(model, links, { prefix: "java-", title: "Suspects in the Java heap", nothing, page: "javaPage", open: "javaOpen", things: "objects", suspects: found, count });
 }
 
 function sites(model: Model, links: Links, its: Table): HTMLElement {
@@ -63,7 +65,7 @@ function sites(model: Model, links: Links, its: Table): HTMLElement {
   const table = h(
     "table",
     {},
-    h("thead", {}, h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ...[...COLUMNS, capital(its.things)].map((name) => h("th", { scope: "col" }, name)))),
     body,
   );
   const more = h("button", { type: "button", id: `${its.prefix}more` }, `Show the other sites: ${tally(rest)}`);
@@ -150,7 +152,7 @@ class Row {
 
   constructor(
     private readonly model: Model,
-    its: Table,
+    private readonly its: Table,
     readonly suspect: Suspect,
     private readonly links: Links,
   ) {
@@ -164,7 +166,7 @@ class Row {
     const made = innermost?.kind === "class" && `new ${visible(innermost.name)}`;
     const place = [suspect.kind === "mmap" && "mmap", made, formatPlace(blamed), through && `through ${visible(through)}`, visible(suspect.callback), visible(suspect.triggered)].filter(Boolean).join(" · ");
     const told = apart(payload.frames, suspect.apart);
-    this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length }));
+    this.detail = h("tr", { class: "detail", id, hidden: true }, h("td", { colspan: COLUMNS.length + 1 }));
     this.button.addEventListener("click", () => {
       const open = opened(its, store.state[its.open]);
       const { rank } = suspect;
@@ -195,7 +197,7 @@ class Row {
       course!.replaceChildren(...this.sparkline());
       fill(numbers[0]!, "Growth", formatRate(growth.estimate), formatRateInterval(growth));
       fill(numbers[1]!, "Live", formatSize(live.estimate), formatInterval(live));
-      fill(numbers[2]!, "Blocks", formatCount(blocks.estimate), formatInterval(blocks, formatCount));
+      fill(numbers[2]!, capital(this.its.things), formatCount(blocks.estimate), formatInterval(blocks, formatCount));
     }
   }
 
@@ -229,7 +231,7 @@ class Row {
     }
     const { payload } = this.model;
     return [
-      h("p", { class: "note" }, "When its live blocks were born: all along, if it leaks; only lately, if blocks come and go."),
+      h("p", { class: "note" }, `When its live ${this.its.things} were born: all along, if it leaks; only lately, if ${this.its.things} come and go.`),
       ageHistogram(births, payload.info.duration_seconds, this.scope.ranged ? this.scope.seconds : undefined),
     ];
   }
@@ -269,6 +271,10 @@ function details(payload: Payload, suspect: Suspect, links: Links): HTMLElement[
     h("div", { class: "ages-box" }),
     list,
   ];
+}
+
+function capital(word: string): string {
+  return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }
 
 function some(names: string[]): string {
