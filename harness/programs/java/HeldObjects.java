@@ -74,6 +74,8 @@ public class HeldObjects {
             }
         }
         dropped = null;
+        // Clocks of the JVM and of the probe differ a little: what is younger by both did not meet the collection.
+        Thread.sleep(500);
         System.gc();
         Runtime runtime = Runtime.getRuntime();
         long used = runtime.totalMemory() - runtime.freeMemory();
