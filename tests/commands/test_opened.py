@@ -76,7 +76,7 @@ def simulated() -> OpenedRecording:
     return OpenedRecording(replace(recording, owners=owners))
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [table for table in TABLES if not table.startswith("java_")])
 def test_every_table_has_the_columns_that_the_document_names(table: str) -> None:
     (line,) = re.findall(rf"^\| `{table}` \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
     described = re.findall(r"`(\w+)`", re.sub(r"\((?:`\w+`(?:, )?)+\)|\(its place [^)]*\)", "", line))

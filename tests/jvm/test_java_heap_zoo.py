@@ -100,7 +100,7 @@ def test_the_books_close(name: str, setting: Setting, recorded: Callable[[str, S
     # HotSpot samples no object in what is left of each thread's buffer (TLAB) when the recording begins.
     if setting.way == "run":
         assert result.java_heap["survivors"]["bytes"]["high"] > held
-    assert books["heap_bytes"] - result.java_heap["survivors"]["bytes"]["high"] < UNSAMPLED_BYTES, books
+        assert books["heap_bytes"] - result.java_heap["survivors"]["bytes"]["high"] < UNSAMPLED_BYTES, books
 
 
 def test_intervals_cover_what_the_programs_counted(

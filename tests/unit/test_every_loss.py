@@ -75,6 +75,7 @@ FAULTS: dict[Loss, Sequence[Fault]] = {
     Loss.LOST_UNWINDS: (_no_unwind, _unknown),
     Loss.LOST_JAVA: (_no_java,),
     Loss.LOST_REENTRIES: (_whole,),
+    Loss.LOST_OBJECTS: (_whole,),
     Loss.TRUNCATED: (_whole,),
     Loss.JAVA_JOINED: (_whole,),
     Loss.JAVA_INEXACT: (_inexact,),
