@@ -40,7 +40,7 @@ class Bounds:
 @dataclass(frozen=True)
 class Run:
     """sites  by the allocating method, against the program's count
-    heap   all survivors, against the heap in use after the collection
+    heap   all survivors, against the heap in use after the collection, less what it was before any site
     """
 
     collector: str
@@ -59,14 +59,15 @@ def run(collector: str, seed: int, jdk: int, classes: Path) -> Run:
         record = offheap("run", "--java-heap-interval", INTERVAL, "-o", output, "--", *command)
         with Running(record) as running:
             time.sleep(heap_cases.SWEPT_SECONDS)
-            held, used = running.held(), running.collected()[-1]
+            held, (own, used) = running.held(), running.collected()
             status = running.exit()
             assert status == 0, running.errors
         recorded = Recorded(output, heap_cases.ask("leaks", output, "--all", "--json"), held, used)
-    return judge(collector, seed, recorded)
+    return judge(collector, seed, recorded, own)
 
 
-def judge(collector: str, seed: int, recorded: Recorded) -> Run:
+def judge(collector: str, seed: int, recorded: Recorded, own: int) -> Run:
+    """`own`: bytes of the heap in use before the program holds anything, which no sample finds."""
     sites = {}
     for held in recorded.held:
         site = heap_cases.of_place(recorded, held)
@@ -74,7 +75,8 @@ def judge(collector: str, seed: int, recorded: Recorded) -> Run:
         sites[held.method] = _bounds(site["live_bytes"], held.bytes)
     books = recorded.java_heap["books"]
     assert books, f"{collector}, seed {seed}: the heap in use after the collection is not known"
-    return Run(collector, seed, sites, _bounds(recorded.java_heap["survivors"]["bytes"], books["heap_bytes"]))
+    heap = _bounds(recorded.java_heap["survivors"]["bytes"], books["heap_bytes"] - own)
+    return Run(collector, seed, sites, heap)
 
 
 def _bounds(estimate: dict[str, float], truth: float) -> Bounds:

@@ -34,6 +34,7 @@ from harness.plugins.rotation import one_a_row
 AT_ONCE = 3
 ALL = [*LEAKING, *HEALTHY]
 CASES = one_a_row(ALL, settings())
+LONGER_SECONDS = 60.0
 # The JVM's own objects from before the recording, and what a collector rounds up to.
 UNSAMPLED_BYTES = 8 << 20
 
@@ -59,11 +60,27 @@ def recorded(
         def result(name: str, setting: Setting) -> Recorded:
             if (name, setting) not in futures:
                 needs.skip(f"a JRE {setting.jdk} with {setting.collector} in .jres", needs.JRES)
+            done = futures[name, setting].result()
+            if name in LEAKING and _undecided(done) and (name, setting) not in longer:
+                # Many JVMs share two CPUs with their host: a program may stand still for longer than it runs.
+                print(f"{name} {setting}: undecided, recorded for a minute")
+                longer.add((name, setting))
+                again = tmp_path_factory.mktemp("longer")
+                futures[name, setting] = executor.submit(
+                    record, PROGRAMS[name], setting, zoo, again, seconds=LONGER_SECONDS
+                )
             return futures[name, setting].result()
 
+        longer: set[tuple[str, Setting]] = set()
         yield result
         for future in futures.values():
             future.cancel()
+
+
+def _undecided(recorded: Recorded) -> bool:
+    """Whether the verdict on the first suspect is "growing" or "cannot tell yet"."""
+    suspects = recorded.java_heap["suspects"]
+    return bool(suspects) and suspects[0]["verdict"] in ("growing", "cannot tell yet")
 
 
 def _wanted(items: list[pytest.Item]) -> list[tuple[str, Setting]]:
@@ -85,22 +102,21 @@ def test_the_leak_comes_first_and_a_healthy_program_is_not_accused(
     assert_names(PROGRAMS[name].java_stack, first["stack"])
     assert first["stack"][0]["kind"] == "class"
     assert first["kind"] == "java"
-    # A queue frees its oldest objects while it grows: that may be shown as well.
-    assert first["verdict"] in (("leak", "growing") if name == "queue" else ("leak",)), first
+    assert first["verdict"] == "leak", first
 
 
 @pytest.mark.parametrize(("name", "setting"), CASES, ids=str)
 def test_the_books_close(name: str, setting: Setting, recorded: Callable[[str, Setting], Recorded]) -> None:
     """Every program is recorded from its start, or holds nothing before: all but the JVM's own is sampled."""
     result = recorded(name, setting)
-    books = result.java_heap["books"]
+    books, survivors = result.java_heap["books"], result.java_heap["survivors"]["bytes"]
     assert books["agrees"], books
     assert abs(books["heap_bytes"] - result.used) < UNSAMPLED_BYTES, (books, result.used)
     held = sum(one.bytes for one in result.held)
     # HotSpot samples no object in what is left of each thread's buffer (TLAB) when the recording begins.
     if setting.way == "run":
-        assert result.java_heap["survivors"]["bytes"]["high"] > held
-        assert books["heap_bytes"] - result.java_heap["survivors"]["bytes"]["high"] < UNSAMPLED_BYTES, books
+        assert survivors["high"] > held
+        assert books["heap_bytes"] - survivors["high"] < UNSAMPLED_BYTES, books
 
 
 def test_intervals_cover_what_the_programs_counted(
@@ -132,7 +148,8 @@ def test_both_sides_of_a_direct_buffer_are_one_story(
     """The connections leak Java objects, and the native memory of their buffers by the same constructor."""
     needs.jre(21, 21 in jres)
     program = PROGRAMS["connections"]
-    result = record(program, Setting(21, "G1", "run"), zoo, tmp_path)
+    # A machine with uneven load slows the program down: 20 seconds of that look like a cache that fills.
+    result = record(program, Setting(21, "G1", "run"), zoo, tmp_path, seconds=LONGER_SECONDS)
     native, java = result.leaks["suspects"][0], result.java_heap["suspects"][0]
     assert native["verdict"] == java["verdict"] == "leak"
     assert_names(program.stack, native["stack"])

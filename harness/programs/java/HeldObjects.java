@@ -6,8 +6,8 @@ import sun.misc.Unsafe;
 /**
  * Holds objects that three methods allocate, a known number of bytes of each, and collects the whole heap.
  *
- * Argument: a seed of their sizes and order. It prints "pid N", a line of JSON for each method, "collected BYTES",
- * the heap in use, and "ready"; a line on standard input ends it.
+ * Argument: a seed of their sizes and order. It prints "pid N", "collected BYTES", the heap in use before it holds
+ * anything, a line of JSON for each method, "collected BYTES" again, and "ready"; a line on standard input ends it.
  */
 public class HeldObjects {
     static final int MIB = 1 << 20;
@@ -50,8 +50,15 @@ public class HeldObjects {
         return new byte[10_000 + random.nextInt(60_000)];
     }
 
+    static long collect() {
+        System.gc();
+        Runtime runtime = Runtime.getRuntime();
+        return runtime.totalMemory() - runtime.freeMemory();
+    }
+
     public static void main(String[] args) throws Exception {
         System.out.println("pid " + ProcessHandle.current().pid());
+        System.out.println("collected " + collect());
         Random random = new Random(Long.parseLong(args[0]));
         Count[] counts = {new Count("small", "long[]"), new Count("medium", "byte[]"), new Count("large", "byte[]")};
         long[] goals = {24 * MIB, 40 * MIB, 40 * MIB};
@@ -76,9 +83,7 @@ public class HeldObjects {
         dropped = null;
         // Clocks of the JVM and of the probe differ a little: what is younger by both did not meet the collection.
         Thread.sleep(500);
-        System.gc();
-        Runtime runtime = Runtime.getRuntime();
-        long used = runtime.totalMemory() - runtime.freeMemory();
+        long used = collect();
         for (Count count : counts) {
             count.tell();
         }
