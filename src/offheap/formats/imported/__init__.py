@@ -1,0 +1,1 @@
+"""Other tools' memory profiles, read into recordings: a module a format."""
