@@ -134,6 +134,18 @@ def check_attach(scene: Scene) -> None:
     expect(Path(f"/proc/{scene.pid}").exists(), "the JVM is gone")
 
 
+def check_java_heap(scene: Scene) -> None:
+    recording = scene.folder / "heap.offheap"
+    arguments = ("--java-heap-interval", "16KiB", "--gc", "--duration", "8s", "-o", recording)
+    offheap(scene, "attach", str(scene.pid), *arguments)
+    found = answer(scene, "leaks", recording, "--all")["java_heap"]
+    expect(found["books"] and found["books"]["agrees"], f"the books are {found['books']}")
+    expect(found["survivors"]["bytes"]["estimate"] > 0, f"survivors are {found['survivors']}")
+    innermost = {suspect["stack"][0]["kind"] for suspect in found["suspects"] if suspect["stack"]}
+    expect(innermost == {"class"}, f"the innermost frames are {innermost}")
+    expect("Java heap" in offheap(scene, "leaks", recording, "--all"), "leaks says nothing of the Java heap")
+
+
 def check_leaks(scene: Scene) -> None:
     for recording in (scene.ran, scene.attached):
         found = answer(scene, "leaks", recording)
@@ -207,6 +219,7 @@ CHECKS: dict[str, Callable[[Scene], None]] = {
     "nmt": check_nmt,
     "run": check_run,
     "attach": check_attach,
+    "java heap": check_java_heap,
     "trim": check_trim,
     "ps": check_ps,
     "leaks": check_leaks,
@@ -324,10 +337,10 @@ def main() -> int:
                     outcomes[name] = ""
                 except Exception as error:
                     outcomes[name] = f"{type(error).__name__}: {error}"
-                print(f"{name:8} {outcomes[name] or 'ok'}  {time.monotonic() - began:.1f} s", flush=True)
+                print(f"{name:9} {outcomes[name] or 'ok'}  {time.monotonic() - began:.1f} s", flush=True)
     except Exception as error:
         outcomes["start"] = f"{type(error).__name__}: {error}"
-        print(f"start    {outcomes['start']}", flush=True)
+        print(f"start     {outcomes['start']}", flush=True)
     failed = [name for name, reason in outcomes.items() if reason]
     took = time.monotonic() - started
     print(f"{len(outcomes) - len(failed)} checks passed, {len(failed)} failed, {took:.0f} s")
