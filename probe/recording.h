@@ -151,12 +151,12 @@ struct offheap_header {
                                            (weight 1).  A budget fills in all codes that it may choose, ascending */
     uint64_t budget_ppm;          /* 2816  CPU that sampling may take, in millionths of the process's; 0: no budget.
                                            Without a budget the probe does not write the next seven */
-    uint64_t cpu_ns;              /* 2824  the process's CPU time from the start to the budget's last look */
+    uint64_t cpu_ns;              /* 2824  the process's CPU time from the start to the budget's last adjustment */
     uint64_t spent_ns;            /* 2832  the part of cpu_ns that samples took */
-    uint64_t looked_ns;           /* 2840  CLOCK_MONOTONIC of the last look */
-    double inverse_seconds;       /* 2848  integral of 1/interval over time up to the last look, seconds/byte; the
+    uint64_t adjusted_ns;           /* 2840  CLOCK_MONOTONIC of the last adjustment */
+    double inverse_seconds;       /* 2848  integral of 1/interval over time up to the last adjustment, seconds/byte; the
                                            least of all size classes */
-    uint32_t interval_code;       /* 2856  code since the last look, of the class sampled most rarely */
+    uint32_t interval_code;       /* 2856  code since the last adjustment, of the class sampled most rarely */
     uint32_t greatest_code;       /* 2860  greatest code so far, of any class */
     uint32_t least_code;          /* 2864  least code so far, of any class */
     uint32_t kept;                /* 2868  1: the file stays after its process has ended, until a person removes it */

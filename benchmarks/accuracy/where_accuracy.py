@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.accuracy.where_accuracy --runs 3
 
 The program is Footprint.java: threads, zip streams, direct buffers, a mapped file, class loaders.
-Each run looks twice: once it is up, and after a whole collection (G1's is concurrent), when the collector's
-tables are in memory.  Prints the least and the most of all looks in % of RSS.
+Each run has two readings: once it is up, and after a whole collection (G1's is concurrent), when the
+collector's tables are in memory.  Prints the least and the most of all readings in % of RSS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offheap.jvm.attach import AttachedVM
 
 
 def shares(version: int, collector: str, classes: Path, options: list[str]) -> list[float]:
-    """% of RSS that is nobody's, of both looks of one run."""
+    """% of RSS that is nobody's, of both readings of one run."""
     options = ["-XX:+ExplicitGCInvokesConcurrent", *options]
     with footprint_jvm(java_homes.java(version), classes, collector, *options) as jvm:
         first = inspect_process(jvm.pid)

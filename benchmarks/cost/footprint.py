@@ -74,7 +74,7 @@ class Recorded:
 
 
 def allocated(folder: Path) -> int:
-    """Bytes that the files below have blocks for; some may go while we look."""
+    """Bytes that the files below have blocks for; some may go meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 from harness.evaluation import simulated_verdicts
-from harness.evaluation.excluded_rates import LOOKS, excluded, honest, reported
+from harness.evaluation.excluded_rates import READINGS, excluded, honest, reported
 from harness.measuring import document
 from harness.measuring.runner import Benchmark
 from offheap.analysis.leaks.conclusion import per_minute
@@ -29,7 +29,7 @@ def table(runs: int, workers: int) -> list[str]:
     rows = []
     with ProcessPoolExecutor(workers) as pool:
         for mode in simulated_verdicts.MODES:
-            for seconds in LOOKS:
+            for seconds in READINGS:
 
                 def share(
                     ask: Callable[[str, float, int], bool], mode: str = mode, at: float = seconds

@@ -17,10 +17,10 @@ from harness.evaluation import scenarios
 from harness.evaluation.simulated_verdicts import (
     CHURNS,
     EARLY,
-    LOOKS,
     MINUTES,
     MODES,
     RATES,
+    READINGS,
     Judged,
     alarm_table,
     calibration_table,
@@ -46,10 +46,12 @@ def simulate(runs: int, healthy_runs: int, workers: int) -> tuple[dict[str, list
     for mode in MODES:
         grid = repeated(scenarios.leaks(RATES, CHURNS), runs)
         shapes = repeated(scenarios.shapes(1e5), runs)
-        found = run(grid, mode, LOOKS, workers)
+        found = run(grid, mode, READINGS, workers)
         shaped = run(shapes, mode, MINUTES, workers)
         well = run(healthy_cases(healthy_runs), mode, (*EARLY, *MINUTES), workers)
-        by_mode[mode] = [judged for results in (found, shaped, well) for looks in results for judged in looks]
+        by_mode[mode] = [
+            judged for results in (found, shaped, well) for readings in results for judged in readings
+        ]
         sections[f"Leaks, {mode}"] = recall_table(found)
         sections[f"Uneven leaks of 98 KiB/s, {mode}"] = shape_table(shaped)
         sections[f"False alarms in 100 runs of a healthy program, {mode}"] = alarm_table(

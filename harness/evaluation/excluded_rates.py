@@ -15,7 +15,7 @@ from offheap.analysis.stacks import frames
 from offheap.analysis.verdicts.power import BLOCK_BYTES
 
 LEAKY = inflater("com.example.Leaky.leak", "com.example.Main.main")
-LOOKS = (5.0, 10.0, 25.0, 60.0, 120.0)  # seconds
+READINGS = (5.0, 10.0, 25.0, 60.0, 120.0)  # seconds
 LARGER = (1.0, 1.5, 3.0)  # times X: what a hidden leak leaks
 SIZES = (512.0, BLOCK_BYTES)
 

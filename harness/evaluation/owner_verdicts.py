@@ -65,7 +65,7 @@ def watches(folder: Path = WATCHES) -> list[Watch]:
 
 
 def window(over: OwnersOverTime, start: float, seconds: float) -> OwnersOverTime:
-    """The looks of these seconds, at most sixty as `where` takes them."""
+    """The readings of these seconds, at most sixty as `where` takes them."""
     chosen = np.flatnonzero((over.times >= start) & (over.times <= start + seconds))
     every = max(seconds / 60, 1.0)
     first = np.searchsorted(over.times[chosen], np.arange(start, start + seconds + every / 2, every))

@@ -97,8 +97,8 @@ def run(case: Case, ready: Ready, folder: Path, seconds: float) -> Outcome:
         with zoo.Running(command) as running, ThreadPoolExecutor(1) as pool:
             running.truths(WARM_SECONDS)
             start, first = time.monotonic(), running.truths(1)[-1]
-            look = ["where", str(running.pid), "--watch", f"{seconds:.0f}s", "--json"]
-            watch = pool.submit(ask, *look)
+            where = ["where", str(running.pid), "--watch", f"{seconds:.0f}s", "--json"]
+            watch = pool.submit(ask, *where)
             ask("attach", str(running.pid), "--duration", f"{seconds:.0f}s", "-o", recording)
             spent, last = time.monotonic() - start, running.truths(1)[-1]
             watched = watch.result()

@@ -32,7 +32,7 @@ from harness.measuring import document
 from harness.paths import ROOT
 from offheap.quantities import format_duration, format_rate
 
-LOOKS = (60.0, 300.0)
+READINGS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8)  # bytes a second taken and given back by the same call path
 JDKS = (11, 17, 21, 25)
@@ -127,9 +127,9 @@ def judge(case: Case, seconds: float, said_of: dict[str, Any], rate: float | Non
 
 
 def run(
-    case: Case, classes: Path, zoo: zoo_programs.Zoo, folder: Path, looks: Sequence[float] = LOOKS
+    case: Case, classes: Path, zoo: zoo_programs.Zoo, folder: Path, readings: Sequence[float] = READINGS
 ) -> list[Judged]:
-    """Records the program for as long as the last look takes, and judges it at every look."""
+    """Records the program for as long as the last reading takes, and judges it at every reading."""
     java = java_homes.java(case.jdk)
     if case.way:
         size = INFLATER if case.way == "inflater" else 65536 if case.leak >= 1e6 else 4096
@@ -142,7 +142,7 @@ def run(
     recorder = command_line.offheap("run", *MODES[case.mode], "-o", output, "--", *command)
     with zoo_programs.Running(recorder) as running:
         start = time.monotonic()
-        for seconds in looks:
+        for seconds in readings:
             time.sleep(max(start + seconds - time.monotonic(), 0))
             asked = command_line.offheap("leaks", output, "--all", "--json")
             done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
@@ -186,23 +186,23 @@ def run_all(chosen: Sequence[Case], at_once: int) -> list[Judged]:
             started = [pool.submit(once, case) for case in chosen]
             try:
                 for number, future in enumerate(as_completed(started), 1):
-                    looks = future.result()
-                    judged += looks
-                    print(f"{number}/{len(chosen)} {describe(looks)}", file=sys.stderr, flush=True)
+                    readings = future.result()
+                    judged += readings
+                    print(f"{number}/{len(chosen)} {describe(readings)}", file=sys.stderr, flush=True)
             except KeyboardInterrupt:
                 print("no more are started; those that run are left to end, uncounted", file=sys.stderr)
                 pool.shutdown(cancel_futures=True)
     return judged
 
 
-def describe(looks: Sequence[Judged]) -> str:
+def describe(readings: Sequence[Judged]) -> str:
     """One program in one line, false alarms by name."""
     said = []
-    for one in looks:
+    for one in readings:
         verdict = one.leak.verdict if one.leak else "not seen" if one.case.way else "done"
         accused = "".join(f", {alarm.about} accused" for alarm in one.alarms)
         said.append(f"{format_duration(one.seconds)}: {verdict}{accused}")
-    return f"{looks[0].case}: {', '.join(said)}"
+    return f"{readings[0].case}: {', '.join(said)}"
 
 
 def of(count: int, whole: int) -> str:
@@ -211,7 +211,7 @@ def of(count: int, whole: int) -> str:
 
 def summary_table(judged: Sequence[Judged]) -> list[str]:
     rows = []
-    for mode, seconds in itertools.product(MODES, LOOKS):
+    for mode, seconds in itertools.product(MODES, READINGS):
         at = [one for one in judged if one.case.mode == mode and one.seconds == seconds]
         leaks = [one for one in at if one.case.way]
         large = [one for one in leaks if one.case.leak >= 1e5]
@@ -256,7 +256,7 @@ def leak_table(judged: Sequence[Judged]) -> list[str]:
             runs = [
                 one for one in judged if (one.case.leak, one.case.churn, one.case.mode) == (leak, churn, mode)
             ]
-            times = [[one for one in runs if one.seconds == seconds] for seconds in LOOKS]
+            times = [[one for one in runs if one.seconds == seconds] for seconds in READINGS]
             row.append(", ".join(of(sum(one.found for one in at), len(at)) for at in times))
         rows.append(row)
     return document.table(("leak", "churn", *MODES), rows)
@@ -274,14 +274,16 @@ def missed_table(judged: Sequence[Judged]) -> list[str]:
 def healthy_table(judged: Sequence[Judged]) -> list[str]:
     rows = []
     for name in HEALTHY:
-        at = [[one for one in judged if one.case.program == name and one.seconds == time] for time in LOOKS]
+        at = [
+            [one for one in judged if one.case.program == name and one.seconds == time] for time in READINGS
+        ]
         rows.append([name, *(of(sum(bool(one.alarms) for one in runs), len(runs)) for runs in at)])
     return document.table(("healthy program", "accused after 1 min", "after 5 min"), rows)
 
 
 def report(judged: Sequence[Judged], ran: str) -> list[str]:
     """The section of the document; `ran` is the command that measured."""
-    said = [one for look in judged for one in (*look.others, *([look.leak] if look.leak else []))]
+    said = [one for reading in judged for one in (*reading.others, *([reading.leak] if reading.leak else []))]
     runs = len({one.case for one in judged})
     return [
         "## Real JVMs",
@@ -303,7 +305,7 @@ def report(judged: Sequence[Judged], ran: str) -> list[str]:
         "",
         *healthy_table(judged),
         "",
-        "Calibration, over both looks and all sites, the JVM's own included:",
+        "Calibration, over both readings and all sites, the JVM's own included:",
         "",
         *simulated_verdicts.calibration_of(said),
     ]

@@ -26,7 +26,7 @@ from offheap.quantities import format_duration, format_rate
 
 MINUTES = (60.0, 300.0, 900.0)
 EARLY = (10.0, 15.0, 20.0, 30.0)  # seconds, all of them of a program's start
-LOOKS = (10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0, 900.0)
+READINGS = (10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 RATES = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked
 CHURNS = (0.0, 1e7, 1e8, 1e9)  # bytes a second allocated and freed beside it
 CHURN = {"own": "own site", "same": "same site", "alike": "same site and size"}  # scenarios.leaks
@@ -110,11 +110,11 @@ def budgeted(process: Process, duration: float) -> Callable[[Floats, Floats], Fl
     return interval
 
 
-def judge(scenario: Scenario, mode: str, seed: int, looks: Sequence[float]) -> list[Judged]:
-    process, number = scenario.process(max(looks), seed)
-    interval = budgeted(process, max(looks)) if mode == "budget 1 %" else INTERVAL
+def judge(scenario: Scenario, mode: str, seed: int, readings: Sequence[float]) -> list[Judged]:
+    process, number = scenario.process(max(readings), seed)
+    interval = budgeted(process, max(readings)) if mode == "budget 1 %" else INTERVAL
     judged = []
-    for seconds in looks:
+    for seconds in readings:
         subject, others, covered = None, [], None
         for suspect in suspects(process.record(interval=interval, exact=mode == "exact", until=seconds)):
             its = number in suspect.site.stacks
@@ -133,13 +133,13 @@ def judge(scenario: Scenario, mode: str, seed: int, looks: Sequence[float]) -> l
 
 
 def run(
-    cases: Iterable[tuple[Scenario, int]], mode: str, looks: Sequence[float], workers: int
+    cases: Iterable[tuple[Scenario, int]], mode: str, readings: Sequence[float], workers: int
 ) -> list[list[Judged]]:
-    """Each scenario with its seed, over all looks."""
+    """Each scenario with its seed, over all readings."""
     chosen = list(cases)
     names, seeds = [scenario for scenario, _ in chosen], [seed for _, seed in chosen]
     with ProcessPoolExecutor(workers) as pool:
-        return list(pool.map(judge, names, repeat(mode), seeds, repeat(looks), chunksize=4))
+        return list(pool.map(judge, names, repeat(mode), seeds, repeat(readings), chunksize=4))
 
 
 def healthy_cases(runs: int) -> list[tuple[Scenario, int]]:
@@ -171,14 +171,14 @@ def _stands_out(scenario: Scenario) -> bool:
 def recall_table(results: Sequence[Sequence[Judged]]) -> list[str]:
     """By rate and churn: the share found at each time, and the median time until it was."""
     grouped: defaultdict[tuple[float, float, str], list[Sequence[Judged]]] = defaultdict(list)
-    for looks in results:
-        scenario = looks[0].scenario
+    for readings in results:
+        scenario = readings[0].scenario
         churn = scenario.flow or scenario.beside
-        grouped[churn.rate * churn.size if churn else 0.0, scenario.leak, scenario.name].append(looks)
+        grouped[churn.rate * churn.size if churn else 0.0, scenario.leak, scenario.name].append(readings)
     rows = []
     for (churned, rate, where), runs in sorted(grouped.items()):
         shares = [share(looks_at(runs, seconds)) for seconds in MINUTES]
-        times = [first_found(looks) for looks in runs]
+        times = [first_found(readings) for readings in runs]
         median = statistics.median(times)
         rows.append(
             [
@@ -193,17 +193,17 @@ def recall_table(results: Sequence[Sequence[Judged]]) -> list[str]:
 
 
 def looks_at(runs: Iterable[Sequence[Judged]], seconds: float) -> list[Judged]:
-    return [judged for looks in runs for judged in looks if judged.seconds == seconds]
+    return [judged for readings in runs for judged in readings if judged.seconds == seconds]
 
 
 def share(judged: Sequence[Judged]) -> str:
     return f"{sum(one.found for one in judged) / max(len(judged), 1):.0%}"
 
 
-def first_found(looks: Sequence[Judged]) -> float:
-    """Seconds after which the verdict was right and stayed so at every later look."""
+def first_found(readings: Sequence[Judged]) -> float:
+    """Seconds after which the verdict was right and stayed so at every later reading."""
     time = float("inf")
-    for judged in reversed(looks):
+    for judged in reversed(readings):
         if not judged.found:
             break
         time = judged.seconds
@@ -212,27 +212,27 @@ def first_found(looks: Sequence[Judged]) -> float:
 
 def shape_table(results: Sequence[Sequence[Judged]]) -> list[str]:
     grouped: defaultdict[str, list[Sequence[Judged]]] = defaultdict(list)
-    for looks in results:
-        grouped[looks[0].scenario.name].append(looks)
+    for readings in results:
+        grouped[readings[0].scenario.name].append(readings)
     rows = [
         [name, *(share(looks_at(runs, seconds)) for seconds in MINUTES)] for name, runs in grouped.items()
     ]
     return document.table(("leak", "1 min", "5 min", "15 min"), rows)
 
 
-def alarm_table(results: Sequence[Sequence[Judged]], looks: Sequence[float] = MINUTES) -> list[str]:
+def alarm_table(results: Sequence[Sequence[Judged]], readings: Sequence[float] = MINUTES) -> list[str]:
     """False alarms in 100 runs, by kind: of the subject, and of what every JVM does beside it."""
     rows = []
-    kinds = list(dict.fromkeys(looks[0].scenario.name for looks in results))
+    kinds = list(dict.fromkeys(readings[0].scenario.name for readings in results))
     for kind in [*kinds, ""]:
-        runs = [looks for looks in results if kind in ("", looks[0].scenario.name)]
+        runs = [readings for readings in results if kind in ("", readings[0].scenario.name)]
         cells = []
-        for seconds in looks:
+        for seconds in readings:
             at = looks_at(runs, seconds)
             alarms = sum(bool(judged.alarms) for judged in at)
             cells.append(f"{100 * alarms / max(len(at), 1):.1f}")
         rows.append([kind or "**all**", str(len(runs)), *cells])
-    return document.table(("healthy program", "runs", *map(format_duration, looks)), rows)
+    return document.table(("healthy program", "runs", *map(format_duration, readings)), rows)
 
 
 def precision_table(by_mode: dict[str, list[Judged]]) -> list[str]:

@@ -322,7 +322,7 @@ def scene(java: Path, javac: Path) -> Iterator[Scene]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--java", type=Path, required=True, help="the JVM that is looked at")
+    parser.add_argument("--java", type=Path, required=True, help="the JVM to try")
     parser.add_argument("--javac", type=Path, required=True, help="compiles the program for Java 11")
     parser.add_argument("--json", type=Path, help='where to write {check: reason why it failed, or ""}')
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Real JVMs that wait, started by tests that look at them from outside."""
+"""Real JVMs that wait, started by tests that read them from outside."""
 
 from __future__ import annotations
 

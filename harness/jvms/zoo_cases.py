@@ -25,7 +25,7 @@ class Case:
     program: str
     jre: int
     way: Literal["run", "attach"]
-    # The births of a young process must look even: 100 samples cluster early in one of 100 runs, 400 samples
+    # The births of a young process must be even: 100 samples cluster early in one of 100 runs, 400 samples
     # do not.
     options: tuple[str, ...] = ("--interval", "32KiB")
 

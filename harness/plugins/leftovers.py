@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The workers of xdist have their own sessions: the controlling process alone looks.
+    # The workers of xdist have their own sessions: the controlling process alone asks.
     grace: float | None = config.getoption("--leftovers")
     if grace is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers(grace), "leftovers-of-this-run")

@@ -52,12 +52,12 @@ class Whole:
     """A source that shows all of a finished recording at once."""
 
     recorded: Recording
-    looked: bool = False
+    read: bool = False
 
     def update(self) -> LiveUpdate | None:
-        if self.looked:
+        if self.read:
             return None
-        self.looked = True
+        self.read = True
         its = self.recorded
         return LiveUpdate(its.info, True, True, its.live, its.series, its.process)
 

@@ -81,7 +81,9 @@ def fill(target: RecordingWriter, snapshots: int = 3) -> None:
         target.replace_live(live([1, 1, 2][: n + 1]))
         target.append_rows("series", series(n, min(n + 1, 2), 100.0 * n))
         target.append_rows("process", process(n))
-        target.append_look(n, {"malloc": 100.0 * n, **({"gc": 5.0} if n == 1 else {})}, {"classes": 7.0 + n})
+        target.append_reading(
+            n, {"malloc": 100.0 * n, **({"gc": 5.0} if n == 1 else {})}, {"classes": 7.0 + n}
+        )
         target.append_collections([("counted", 0.25, 0.25, 0)] if n == 0 else [("young", n, n + 0.1, n)])
         target.append_heap([(n + 0.2, 4096.0 * n)] if n else [])
         target.replace_info(info(duration_seconds=float(n)))

@@ -212,11 +212,11 @@ def _cycle(pid: int, programs: Programs, cycle: int, kind: Kind) -> None:
 
 
 def _memory(pid: int) -> Memory:
-    """The smallest of a few looks, figure by figure.
+    """The smallest of a few readings, figure by figure.
 
-    The load has Deflaters of 268 KB in use, threads that start and a library that is being loaded. A look
-    meets them by chance, and they hide a leak of a few bytes a cycle. Every look has what was leaked, and so
-    has the smallest.
+    The load has Deflaters of 268 KB in use, threads that start and a library that is being loaded. A reading
+    meets them by chance, and they hide a leak of a few bytes a cycle. Every reading has what was leaked, and
+    so has the smallest.
     """
     vm, found = AttachedVM(pid), []
     for _ in range(_TRIES):
@@ -226,7 +226,7 @@ def _memory(pid: int) -> Memory:
         assert heap
         assert heap.told_apart
         assert report
-        # A look at an arena that changes too fast misses blocks and would be the smallest.
+        # A reading of an arena that changes too fast misses blocks and would be the smallest.
         if heap.coverage < 1:
             continue
         categories = report.categories
@@ -242,7 +242,7 @@ def _memory(pid: int) -> Memory:
         )
         if len(found) == _LOOKS:
             return Memory(*map(min, zip(*map(astuple, found), strict=True)))
-    raise AssertionError(f"only {len(found)} of {_TRIES} looks saw all of malloc")
+    raise AssertionError(f"only {len(found)} of {_TRIES} readings saw all of malloc")
 
 
 def _slots(pid: int) -> dict[str, tuple[int, bytes]]:

@@ -58,10 +58,10 @@ static bool come_in(bool stopping_as_well) {
     struct lane *lane = my_lane();
     if (likely(owns(lane))) {
         count_owner(lane, 1);
-        /* The processor needs no fence: the membarrier orders the count before this look at the state. */
+        /* The processor needs no fence: the membarrier orders the count before this read of the state. */
         atomic_signal_fence(memory_order_seq_cst);
     } else {
-        /* Sequentially consistent with the store of the state and the look at the lanes. */
+        /* Sequentially consistent with the store of the state and the read of the lanes. */
         atomic_fetch_add(&lane->of_others, 1);
     }
     int state = atomic_load(&current);

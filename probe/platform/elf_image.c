@@ -175,7 +175,7 @@ struct next {
     bool loader;           /* the visit has met the loader */
 };
 
-static bool look_for_next(const struct elf_image *image, void *context) {
+static bool is_next(const struct elf_image *image, void *context) {
     struct next *next = context;
     if (next->after >= image->start && next->after < image->end) {
         next->passed = true;
@@ -191,7 +191,7 @@ static bool look_for_next(const struct elf_image *image, void *context) {
 
 void *elf_next_symbol(const void *after, const char *name) {
     struct next next = {.name = name, .after = (uintptr_t)after};
-    elf_each_image(look_for_next, &next);
+    elf_each_image(is_next, &next);
     if (next.at_start_up) return next.behind ? next.behind : next.before;
     return next.before ? next.before : next.behind;
 }

@@ -35,7 +35,7 @@ uint64_t system_realtime_ns(void);
 void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds);
 void system_futex_wake(_Atomic uint32_t *word);
 
-/* CPU time of the whole process; a system call, which looks at every thread. */
+/* CPU time of the whole process; a system call, which reads every thread. */
 uint64_t system_cpu_ns(void);
 /* CPU time of the calling thread; a system call. */
 uint64_t system_thread_cpu_ns(void);

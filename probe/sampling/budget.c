@@ -41,10 +41,10 @@ enum {
     FREES_A_CLOCK = 17,
     FREES_A_MEAN = 16,
     FREE_NS = 20,
-    /* Entering and leaving the probe, and the check whether a look is due. */
+    /* Entering and leaving the probe, and the check whether an adjustment is due. */
     ENTER_NS = 20,
     OCTAVE = 8,        /* interval codes (sampler_mean) */
-    RISE = 3 * OCTAVE, /* most in a look, a factor of 8: a burst may be over at the next look */
+    RISE = 3 * OCTAVE, /* most at once, a factor of 8: a burst may be over at the next adjustment */
     FALL = OCTAVE,     /* most in a period */
 };
 
@@ -54,19 +54,19 @@ static const double AIM = 0.95;
 static struct {
     bool on;
     uint64_t cpu_at_start;
-    _Atomic uint64_t looked; /* coarse clock at the last look */
-    _Atomic bool looking;
-    _Atomic uint64_t unusual;        /* ns of samples above USUAL_NS since the last look */
+    _Atomic uint64_t adjusted; /* coarse clock at the last adjustment */
+    _Atomic bool adjusting;
+    _Atomic uint64_t unusual;        /* ns of samples above USUAL_NS since the last adjustment */
     uint64_t read_ns;                /* of one reading of the clock */
     _Atomic uint64_t free_ns;        /* of the free of a sampled block */
     _Atomic uint64_t freeing, freed; /* ns and number of timed frees that are not in free_ns yet */
     struct {
-        _Atomic uint64_t spent; /* ns since the last look, at most USUAL_NS of each sample */
+        _Atomic uint64_t spent; /* ns since the last adjustment, at most USUAL_NS of each sample */
         double potential;       /* ns a second that the class would spend under code 1, a mean over LATELY_NS */
-        double inverse_seconds; /* integral of 1/interval up to the last look */
+        double inverse_seconds; /* integral of 1/interval up to the last adjustment */
         uint8_t code;
     } classes[SAMPLER_CLASSES];
-    /* Values at the last look.  Only the thread that holds `looking` uses these and the classes' codes. */
+    /* Values at the last adjustment.  Only the thread that holds `adjusting` uses these and the classes' codes. */
     uint64_t cpu, lost, passed_over;
     uint64_t credit; /* ns left of CREDIT_NS */
     uint8_t code;    /* code of the countdowns, for small blocks */
@@ -112,9 +112,9 @@ void budget_start(void) {
     atomic_store(&budget.freeing, 0);
     atomic_store(&budget.freed, 0);
     budget.cpu_at_start = system_cpu_ns();
-    atomic_store(&budget.looked, system_coarse_ns());
-    atomic_store(&budget.looking, false);
-    live->looked_ns = live->start_monotonic_ns;
+    atomic_store(&budget.adjusted, system_coarse_ns());
+    atomic_store(&budget.adjusting, false);
+    live->adjusted_ns = live->start_monotonic_ns;
 }
 
 uint64_t budget_clock(void) { return budget.on ? system_monotonic_ns() : 0; }
@@ -140,8 +140,8 @@ uint64_t budget_clock_of_free(void) {
 }
 
 void budget_spend_on_free(uint64_t began, bool found) {
-    /* Live samples cause the look-ups that find nothing, and samples may live forever.  If later samples paid for
-     * these look-ups, the probe would take fewer and fewer samples. */
+    /* Live samples cause the lookups that find nothing, and samples may live forever.  If later samples paid for
+     * these lookups, the probe would take fewer and fewer samples. */
     if (!began || !found) return;
     uint64_t spent = system_monotonic_ns() - began;
     if (spent > USUAL_NS) spent = USUAL_NS;
@@ -159,9 +159,9 @@ static void average_frees(void) {
     atomic_store_explicit(&budget.free_ns, (before + lately) / 2, memory_order_relaxed);
 }
 
-/* Adds the time since the last look to the figures of the live file. */
+/* Adds the time since the last adjustment to the figures of the live file. */
 static uint64_t account(uint64_t now) {
-    uint64_t before = atomic_load_explicit(&budget.looked, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&budget.adjusted, memory_order_relaxed);
     uint64_t passed = now > before ? now - before : 0;
     double rarest = 0;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
@@ -171,13 +171,13 @@ static uint64_t account(uint64_t now) {
     }
     __atomic_store(&live->inverse_seconds, &rarest, __ATOMIC_RELAXED);
     __atomic_store_n(&live->cpu_ns, system_cpu_ns() - budget.cpu_at_start, __ATOMIC_RELAXED);
-    __atomic_store_n(&live->looked_ns, now, __ATOMIC_RELAXED);
-    atomic_store_explicit(&budget.looked, now, memory_order_relaxed);
+    __atomic_store_n(&live->adjusted_ns, now, __ATOMIC_RELAXED);
+    atomic_store_explicit(&budget.adjusted, now, memory_order_relaxed);
     return passed;
 }
 
 /* Codes up or down.  While blocks are small against the interval, the time spent is inverse to the interval, so the
- * ratio of time spent to time granted is the factor that the interval lacks.  For larger blocks a few looks come
+ * ratio of time spent to time granted is the factor that the interval lacks.  For larger blocks a few adjustments come
  * closer. */
 static int step(double spent, double granted, uint64_t passed) {
     double octaves = natural_log((spent + PRIOR_NS) / (granted + PRIOR_NS)) / 0.69314718055994531;
@@ -188,7 +188,7 @@ static int step(double spent, double granted, uint64_t passed) {
     return (int)(codes < 0 ? codes - 0.5 : codes + 0.5);
 }
 
-/* Has the full table lost a block since the last look?  Then the interval must rise, although CPU is left. */
+/* Has the full table lost a block since the last adjustment?  Then the interval must rise, although CPU is left. */
 static bool crowded(void) {
     uint64_t lost = __atomic_load_n(&live->losses[OFFHEAP_LOST_BLOCKS], __ATOMIC_RELAXED);
     bool more = lost != budget.lost;
@@ -201,12 +201,12 @@ static double probability(unsigned size_class, uint8_t code) {
     return one_minus_exp(1.5 * (double)(UINT64_C(1) << size_class) / (double)live->intervals[code]);
 }
 
-/* A class has few samples between two looks, so its potential is a mean over LATELY_NS, except at the start of a
+/* A class has few samples between two adjustments, so its potential is a mean over LATELY_NS, except at the start of a
  * burst. */
 static void estimate_potential(unsigned size_class, uint64_t passed) {
     double *potential = &budget.classes[size_class].potential;
     double spent = (double)atomic_exchange_explicit(&budget.classes[size_class].spent, 0, memory_order_relaxed);
-    /* Nearly all classes return here: a look must stay cheaper than the samples. */
+    /* Nearly all classes return here: an adjustment must stay cheaper than the samples. */
     if (spent == 0 && *potential == 0) return;
     double now = spent / ((double)passed * 1e-9);
     if (now > 0) now *= probability(size_class, 1) / probability(size_class, budget.classes[size_class].code);
@@ -303,7 +303,7 @@ static bool follows_objects(void) {
     return __atomic_load_n(&live->java_heap, __ATOMIC_RELAXED) == OFFHEAP_JAVA_HEAP_FOLLOWED;
 }
 
-static void look(uint64_t now) {
+static void adjust(uint64_t now) {
     uint64_t passed = account(now);
     if (!passed) return;
     uint64_t cpu = live->cpu_ns;
@@ -321,17 +321,17 @@ static void look(uint64_t now) {
     move(granted, (double)(lately * PASSED_OVER_NS), passed);
 }
 
-void budget_look(void) {
+void budget_adjust(void) {
     if (!budget.on) return;
     uint64_t now = system_coarse_ns();
-    if (now < atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) return;
-    if (atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
-    if (now >= atomic_load_explicit(&budget.looked, memory_order_relaxed) + PERIOD_NS) look(now);
-    atomic_store_explicit(&budget.looking, false, memory_order_release);
+    if (now < atomic_load_explicit(&budget.adjusted, memory_order_relaxed) + PERIOD_NS) return;
+    if (atomic_exchange_explicit(&budget.adjusting, true, memory_order_acquire)) return;
+    if (now >= atomic_load_explicit(&budget.adjusted, memory_order_relaxed) + PERIOD_NS) adjust(now);
+    atomic_store_explicit(&budget.adjusting, false, memory_order_release);
 }
 
 void budget_settle(void) {
-    if (!budget.on || atomic_exchange_explicit(&budget.looking, true, memory_order_acquire)) return;
+    if (!budget.on || atomic_exchange_explicit(&budget.adjusting, true, memory_order_acquire)) return;
     account(system_coarse_ns());
-    atomic_store_explicit(&budget.looking, false, memory_order_release);
+    atomic_store_explicit(&budget.adjusting, false, memory_order_release);
 }

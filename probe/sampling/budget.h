@@ -32,11 +32,11 @@ void budget_start(void);
 uint64_t budget_clock(void);
 /* Call after the sample, of a block of `size` bytes. */
 void budget_spend(uint64_t began, size_t size);
-/* The same for the look-up of a freed block; mostly 0, which is not timed. */
+/* The same for the lookup of a freed block; mostly 0, which is not timed. */
 uint64_t budget_clock_of_free(void);
 void budget_spend_on_free(uint64_t began, bool found);
-/* Moves the intervals when a look is due.  Call it after any work that is not on the fast path. */
-void budget_look(void);
+/* Moves the intervals when an adjustment is due.  Call it after any work that is not on the fast path. */
+void budget_adjust(void);
 
 /* CPU in ns that samples of Java objects may take of the last `passed` ns, in which the process used `used` ns.  If the
  * recording has no budget, the default one counts. */

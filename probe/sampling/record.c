@@ -71,7 +71,7 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
         beat(value.birth);
         budget_spend(began, size);
     }
-    budget_look();
+    budget_adjust();
     guard_leave();
     errno = saved;
 }
@@ -116,7 +116,7 @@ void record_mapping(void *start, size_t length, enum offheap_hook hook, struct u
         beat(live_tick());
         budget_spend(began, length);
     }
-    budget_look();
+    budget_adjust();
     guard_leave();
     errno = saved;
 }

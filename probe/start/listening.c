@@ -46,7 +46,7 @@ static void *create_vm(void *found) { return jvm_start_intercept(found, agent_vm
 static void tick(void) {
     if (!guard_enter()) return;
     __atomic_store_n(&live->heartbeat_ns, system_monotonic_ns(), __ATOMIC_RELAXED);
-    budget_look();
+    budget_adjust();
     image_files_settle();
     guard_leave();
 }

@@ -192,7 +192,7 @@ static struct offheap_value read_value(const struct segment *segment, uint64_t s
     return value;
 }
 
-/* In a completely full segment each look-up goes past dozens of buckets.  A small segment has too few counted blocks
+/* In a completely full segment each lookup goes past dozens of buckets.  A small segment has too few counted blocks
  * for an estimate. */
 static bool is_full(const struct segment *segment) {
     uint64_t capacity = segment->buckets * BUCKET;

@@ -5,13 +5,13 @@
  *   VALUES  in step with KEYS
  *   (private) one byte a bucket: how many keys went past it to a later bucket
  *
- * A look-up ends at the first bucket that no key went past, so a miss costs one cache
+ * A lookup ends at the first bucket that no key went past, so a miss costs one cache
  * line and there are no tombstones (as in F14).  The outside reader copies twice and
  * keeps the rows that are equal in both copies.
  *
  * The table grows by segments; each segment is such a table.  New blocks go into one of them.  Blocks never move, so a
  * new segment stops no thread, and a reader meets a block that lives through the reading exactly once.
- * A look-up begins at the youngest segment and costs one cache line for each segment that lacks the block.
+ * A lookup begins at the youngest segment and costs one cache line for each segment that lacks the block.
  *
  * A counting filter precedes the table, one byte for each hash of the address: the free of a block that is not sampled
  * ends there, in a line of 128 KiB that stays in L2.

@@ -10,7 +10,7 @@
 #include "store/memory_bound.h"
 
 enum {
-    QUADRUPLED = 1 << 20, /* segments below this size grow fourfold: each segment costs every look-up a cache line */
+    QUADRUPLED = 1 << 20, /* segments below this size grow fourfold: each segment costs every lookup a cache line */
     ROW_BYTES = sizeof(uint64_t) + sizeof(struct offheap_value),
     LEAST_ROWS = 1 << 13,  /* with fewer rows VALUES would not start on a page */
     ASKED_AGAIN = 8 << 20, /* prepared bytes between two readings of the memory limit, which take 50 us or more */

@@ -71,7 +71,7 @@ static void allocate(size_t size) {
         sampling_takes(ENTER_NS);
         free_sampled();
     }
-    budget_look();
+    budget_adjust();
 }
 
 static size_t large_size = 65536;

@@ -29,7 +29,7 @@ static void *load(void *unused) {
                 if (j) free(block);
             }
         }
-        usleep(120000); /* longer than the time between two looks of the budget */
+        usleep(120000); /* longer than the time between two adjustments of the budget */
     }
     return unused;
 }

@@ -5,7 +5,7 @@
 
 #include "platform/system.h"
 
-static bool look_at(struct cfi_window *window, const uint8_t *at) {
+static bool window_holds(struct cfi_window *window, const uint8_t *at) {
     if (at >= window->low && at < window->high) return true;
     const struct cfi_image *image = window->image;
     size_t before = (uintptr_t)at % CFI_WINDOW, behind = CFI_WINDOW - before;
@@ -23,7 +23,7 @@ uint64_t cfi_bytes(struct cfi_cursor *cursor, size_t count) {
     if ((size_t)(cursor->end - cursor->at) < count) cursor->bad = true;
     for (size_t got = 0, part; !cursor->bad && got < count; got += part) {
         struct cfi_window *window = cursor->window;
-        if (!look_at(window, cursor->at)) {
+        if (!window_holds(window, cursor->at)) {
             cursor->bad = true;
             break;
         }

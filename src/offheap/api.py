@@ -105,7 +105,7 @@ class OpenedRecording:
 
     @property
     def owners(self) -> OwnersOverTime:
-        """Who held RSS, over time; without rows where nobody looked."""
+        """Who held RSS, over time; without rows where nobody read them."""
         return self._recording.owners
 
     @cached_property
@@ -210,7 +210,7 @@ def _tables(opened: OpenedRecording) -> dict[str, Columns]:
     depths = np.diff(recording.stack_offsets)
     starts = np.repeat(recording.stack_offsets[:-1], depths)
     owners = recording.owners
-    looks, held = owners.bytes.shape
+    readings, held = owners.bytes.shape
     return {
         "live": _columns(recording.live),
         "series": _columns(recording.series),
@@ -244,7 +244,7 @@ def _tables(opened: OpenedRecording) -> dict[str, Columns]:
         "sites": _sites(opened),
         "owners": {
             "time": np.repeat(owners.times, held),
-            "owner": _texts(owners.names * looks),
+            "owner": _texts(owners.names * readings),
             "bytes": owners.bytes.ravel(),
         },
         "java_live": _columns(opened.java_live),

@@ -52,13 +52,13 @@ def test_a_real_jvm_is_watched_to_its_end(leaking_jvm: zoo_programs.Running, tmp
             assert "leaks.Inflaters.handleUpload" in app.app.screen.query_one(Pager).text
             await app.press("escape", "o")
             pager = app.app.screen.query_one(Pager)
-            await app.see(lambda: bool(re.search(r"([2-9]|\d\d) looks", pager.text)))
+            await app.see(lambda: bool(re.search(r"([2-9]|\d\d) readings", pager.text)))
             lines = pager.text.splitlines()
             titles = {line[:25].strip() for line in lines if "iB" in line[25:35]}
             assert {"Java heap", "malloc", "RSS"} <= titles
             assert all(len(line) <= 80 for line in lines)
             os.kill(leaking_jvm.pid, signal.SIGKILL)
-            await app.see(lambda: "no more looks" in app.keys)
+            await app.see(lambda: "no more readings" in app.keys)
             assert "Java heap" in pager.text
             await app.press("escape")
             await app.see(lambda: "process was killed" in app.head)

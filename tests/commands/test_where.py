@@ -159,22 +159,22 @@ def test_what_the_program_takes_meanwhile_is_not_our_cost(
         assert process.stdin
         assert process.stdout
         try:
-            looks: list[Accounts] = []
+            readings: list[Accounts] = []
             deadline = time.monotonic() + 60
-            while not looks and time.monotonic() < deadline:
+            while not readings and time.monotonic() < deadline:
                 with contextlib.suppress(UserError):  # a new process has no memory yet, or takes no questions
-                    looks.append(inspect_process(process.pid, walk=False))
+                    readings.append(inspect_process(process.pid, walk=False))
             # The process grows by 100 MiB.
             process.stdin.write(b"\n")
             process.stdin.flush()
             while not select.select([process.stdout], [], [], 0.05)[0]:
-                looks.append(inspect_process(process.pid, walk=False))
-            looks.append(inspect_process(process.pid, walk=False))
+                readings.append(inspect_process(process.pid, walk=False))
+            readings.append(inspect_process(process.pid, walk=False))
         finally:
             process.kill()
-    assert any(one.sources for one in looks)
-    assert looks[-1].memory.rss - looks[0].memory.rss > 10 * MIB
-    assert sum(one.cost_bytes for one in looks) < MIB
+    assert any(one.sources for one in readings)
+    assert readings[-1].memory.rss - readings[0].memory.rss > 10 * MIB
+    assert sum(one.cost_bytes for one in readings) < MIB
 
 
 @needs.tracing

@@ -65,7 +65,7 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
 
 
 def wait_until_asked(pid: int) -> None:
-    """The first look has begun: the JVM has created its attach socket."""
+    """The first reading has begun: the JVM has created its attach socket."""
     deadline = time.monotonic() + 60
     while not Path(f"/tmp/.java_pid{pid}").exists():
         assert time.monotonic() < deadline

@@ -121,7 +121,7 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         (["where", "1", "--histogram", "0"], "'0' is not above 0"),
     ],
 )
-def test_reports_look_at_their_output_first(
+def test_reports_check_their_output_first(
     arguments: list[str], words: str, recording: Path, tmp_path: Path
 ) -> None:
     line = refused(*(str(recording) if word == "R" else word for word in arguments), folder=tmp_path)

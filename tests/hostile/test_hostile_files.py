@@ -101,13 +101,13 @@ def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
 # ---- opened files ----------------------------------------------------------------------------------
 
 
-def _opened(watched: Path, look: Sequence[str]) -> bool:
+def _opened(watched: Path, command: Sequence[str]) -> bool:
     """Whether a command opens the file, by inotify(7)."""
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         assert library.inotify_add_watch(descriptor, os.fsencode(watched), 0x20) > 0  # IN_OPEN
-        subprocess.run(look, capture_output=True, timeout=SECONDS, check=True)
+        subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)
         try:
             return bool(os.read(descriptor, 4096))
         except BlockingIOError:

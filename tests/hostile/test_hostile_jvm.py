@@ -273,12 +273,12 @@ def test_address_space_that_runs_out(
     without = run(alone, {}, ready=leave_address_space, full=give_address_space)
     seen: list[int] = []
 
-    def look(pid: int) -> None:
+    def count(pid: int) -> None:
         seen.append(recorded(preloaded, MIB))
         give_address_space(pid)
 
     variables = under(probe_library, f"exact,dir={preloaded}")
-    held = run(preloaded, variables, ready=leave_address_space, full=look)
+    held = run(preloaded, variables, ready=leave_address_space, full=count)
     assert seen == [held]
     assert abs(held - without) < 10
     assert not (preloaded / "stderr").read_text()
@@ -326,8 +326,8 @@ def test_file_descriptors_that_run_out(
     few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))  # noqa: E731
     run = partial(hold, java, scarce, what="descriptors", confine=few)
     seen: list[int] = []
-    look = lambda pid: seen.append(recorded(preloaded, 5000))  # noqa: E731
-    run(preloaded, under(probe_library, f"exact,dir={preloaded}"), full=look)
+    count = lambda pid: seen.append(recorded(preloaded, 5000))  # noqa: E731
+    run(preloaded, under(probe_library, f"exact,dir={preloaded}"), full=count)
     assert seen == [6000]
     assert not (preloaded / "stderr").read_text()
     said: list[str] = []

@@ -283,10 +283,10 @@ def test_the_process_does_not_say_who_it_belongs_to(neighbour: Neighbour, said: 
 
 
 def test_a_mapped_file_hides_no_other(said: dict[str, Said]) -> None:
-    looked = json.loads(said["where {pid} --json"].out)
-    owners = sum(owner["bytes"] for owner in looked["owners"]) + looked["unattributed_bytes"]
-    assert owners == looked["rss_bytes"] > 20 << 20
-    held = {part["name"]: part["bytes"] for owner in looked["owners"] for part in owner["detail"]}
+    found = json.loads(said["where {pid} --json"].out)
+    owners = sum(owner["bytes"] for owner in found["owners"]) + found["unattributed_bytes"]
+    assert owners == found["rss_bytes"] > 20 << 20
+    held = {part["name"]: part["bytes"] for owner in found["owners"] for part in owner["detail"]}
     assert [size for name, size in held.items() if name.endswith(MAPPED)] == [1 << 20]
 
 

@@ -277,7 +277,7 @@ def test_the_server_only_reads(server: tuple[subprocess.Popen[bytes], int]) -> N
     assert b"offheap_rss_bytes" in said(b"GET /metrics HTTP/1.0\r\n\r\n")
 
 
-def test_scrapes_at_once_look_once(server: tuple[subprocess.Popen[bytes], int]) -> None:
+def test_scrapes_at_once_inspect_once(server: tuple[subprocess.Popen[bytes], int]) -> None:
     _, port = server
     texts: list[str] = []
     threads = [threading.Thread(target=lambda: texts.append(scrape(port))) for _ in range(8)]

@@ -77,7 +77,7 @@ def test_a_jvm_without_perf_data_is_listed(jre: Callable[[int], Path], waiting_c
 def test_another_users_jvm_is_listed_as_far_as_it_can_be(
     jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
-    needs.root("to look as another user")
+    needs.root("to read as another user")
     needs.readable_by(NOBODY, sys.executable, "-c", "import offheap")
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         (found,) = [row for row in _ps(*NOBODY) if row["pid"] == jvm.pid]

@@ -127,7 +127,7 @@ def test_one_arena_only(known_blocks: Path) -> None:
         assert sizes(heap)[1008].blocks == 2 * (20_000 - 5_000 - 2_000)
 
 
-def test_looking_does_not_grow_the_process(known_blocks: Path) -> None:
+def test_reading_does_not_grow_the_process(known_blocks: Path) -> None:
     with running(known_blocks) as process:
         heap_of(process.pid)
         before = status.read(process.pid).rss_bytes

@@ -82,13 +82,13 @@ def test_a_bad_budget_or_interval_records_nothing_and_says_so(
 
 
 def budgeted(**header: int | float) -> LiveFileWriter:
-    """A recording of 100 s: 60 s every 512 KiB, 30 s every 8 MiB, then 10 s without a look."""
+    """A recording of 100 s: 60 s every 512 KiB, 30 s every 8 MiB, then 10 s without a reading."""
     start = time.monotonic_ns() - 100 * 10**9
     fields: dict[str, int | float] = {
         "budget_ppm": 10_000,
         "cpu_ns": 50 * 10**9,
         "spent_ns": 4 * 10**8,
-        "looked_ns": start + 90 * 10**9,
+        "adjusted_ns": start + 90 * 10**9,
         "inverse_seconds": 60 / (512 << 10) + 30 / (8 << 20),
         "interval_code": 33,
         "least_code": 1,
@@ -201,7 +201,7 @@ def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path,
     assert budget
     assert budget.cpu_seconds > 5
     due = share * budget.cpu_seconds
-    # 50 ms are granted beside the share (docs/budget.md), and the first look follows the first samples.
+    # 50 ms are granted beside the share (docs/budget.md), and the first adjustment follows the first samples.
     assert due / 2 < budget.spent_seconds < 1.1 * due + 0.05
 
 
@@ -209,7 +209,7 @@ def test_what_is_spent_stays_under_the_budget(share: float, probe_library: Path,
 def test_once_started_the_share_itself_is_kept(probe_library: Path, tmp_path: Path) -> None:
     """By the real clock, after the 50 ms that are granted at the start and would hide an excess of half.
 
-    Looks come every 0.1 s and correct the error of the last one, so that the spent share stays near the
+    Readings come every 0.1 s and correct the error of the last one, so that the spent share stays near the
     granted one: 0.95 to 0.98 of it, measured without the probe's aim of 0.95.  Beside busy loops a sample
     may include a preemption, which counts with up to 64 us: the largest measured ratio is 1.1.
     """

@@ -47,7 +47,7 @@ MISTAKES = {
         "",
         "miscounted",
     ),
-    "a look-up that ends too early": (
+    "a lookup that ends too early": (
         "        count_up(&segment->passed[bucket]);\n",
         "        if (n > 0) count_up(&segment->passed[bucket]);\n",
         "is not found|miscounted",
@@ -67,7 +67,7 @@ MISTAKES = {
         "atomic_store_explicit(&table.target, count, memory_order_relaxed);",
         "is not found",
     ),
-    "a look-up in the youngest segment only": (
+    "a lookup in the youngest segment only": (
         "if (find_in(segment_at(i), key, place)) return true;",
         "return find_in(segment_at(i), key, place);",
         "is not found",

@@ -95,7 +95,7 @@ def test_a_real_jvm_is_judged_while_it_is_recorded(jres: dict[int, Path], zoo: Z
     needs.jre(17, 17 in jres)
     classes = churn_jvm.compile_java("LeakUnderChurn.java", tmp_path / "classes")
     case = real_jvms.Case("exact", 17, "LeakUnderChurn", "unsafe", 1e6, 1e7)
-    _, judged = real_jvms.run(case, classes, zoo, tmp_path, looks=[5.0, 12.0])
+    _, judged = real_jvms.run(case, classes, zoo, tmp_path, readings=[5.0, 12.0])
     assert judged.leak
     assert (judged.leak.verdict, judged.first, judged.alarms) == ("leak", True, [])
     assert judged.covered is not None

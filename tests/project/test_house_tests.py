@@ -58,7 +58,7 @@ def test_each_room_imports_what_it_may_know(room: Path) -> None:
 
 
 @pytest.mark.parametrize("room", MAY_KNOW, ids=lambda room: room.name)
-def test_no_file_changes_where_modules_are_looked_for(room: Path) -> None:
+def test_no_file_changes_where_modules_are_found(room: Path) -> None:
     assert [path.name for path in files(room) if edits_the_path(ast.parse(path.read_text()))] == []
 
 

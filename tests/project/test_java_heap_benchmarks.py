@@ -54,11 +54,11 @@ def test_a_run_is_judged_by_the_largest_site_of_each_method() -> None:
     java_heap = {
         "suspects": sites,
         "survivors": {"bytes": {"estimate": 800.0, "low": 700.0, "high": 900.0}},
-        "books": {"heap_bytes": 850.0},
+        "books": {"heap_bytes": 853.0},
     }
     truth = dict(zip(methods, (100, 25, 600), strict=True))
     held = [Held(method, "byte[]", 1, size) for method, size in truth.items()]
-    one = java_heap_accuracy.judge("G1", 7, Recorded(Path(), {"java_heap": java_heap}, held, 850))
+    one = java_heap_accuracy.judge("G1", 7, Recorded(Path(), {"java_heap": java_heap}, held, 853), own=3)
     assert [one.sites[method].covered for method in methods] == [True, False, True]
     assert one.heap.covered
     assert java_heap_accuracy.too_rare([one], 0.9) == [f"G1: {methods[1]}"]

@@ -59,10 +59,10 @@ def test_a_recorder_beside_a_jvm(jre: Callable[[int], Path], waiting_classes: Pa
     assert 0 < cost.rss_bytes < MOST_RSS, f"{cost.rss_bytes >> 20} MiB"
     assert 0 < cost.cpu_seconds < 30
     assert (recording.process["time"] < SETTLED).sum() >= 8
-    looks = recording.owners.times
-    assert (looks < SETTLED).sum() >= 4
-    assert 2 <= (looks >= SETTLED).sum() <= 8
-    assert looks[-1] > recording.info.duration_seconds - 2, "a look before the probe is stopped"
+    readings = recording.owners.times
+    assert (readings < SETTLED).sum() >= 4
+    assert 2 <= (readings >= SETTLED).sum() <= 8
+    assert readings[-1] > recording.info.duration_seconds - 2, "a reading before the probe is stopped"
 
     stats = subprocess.run(offheap("stats", output, "--json"), capture_output=True, text=True, check=True)
     assert json.loads(stats.stdout)["recording"]["recorder"] == dataclasses.asdict(cost)

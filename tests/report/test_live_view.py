@@ -200,7 +200,7 @@ def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -
     async def steps(app: Driven) -> None:
         await app.press("o")
         pager = app.app.screen.query_one(Pager)
-        await app.see(lambda: "RSS by owner, 40 looks in 39.0 s" in pager.text)
+        await app.see(lambda: "RSS by owner, 40 readings in 39.0 s" in pager.text)
         # Without the wrapped sentences, this is the view of a user at 80 columns.
         table = pager.text[pager.text.index("owner  ") :].splitlines()
         assert table[1].split()[:4] == ["Java", "heap", "64", "MiB"]
@@ -214,10 +214,10 @@ def test_owners_of_a_recording_are_those_that_its_recorder_saw(tmp_path: Path) -
     drive(*unfinished(leaky(60.0)[0]), steps, tmp_path, owners=lambda: (over, judge(over)))
 
 
-def test_owners_that_nobody_looked_for_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_owners_that_nobody_read_are_said_to_be_missing(tmp_path: Path) -> None:
     async def steps(app: Driven) -> None:
         await app.press("o")
-        assert "nobody looked who held its RSS" in app.keys
+        assert "nobody read who held its RSS" in app.keys
 
     drive(*unfinished(leaky(60.0)[0]), steps, tmp_path)
 

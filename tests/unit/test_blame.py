@@ -28,19 +28,19 @@ ZSTD = (
 @pytest.mark.parametrize("application", [Application(), ACME])
 def test_a_library_is_called_by_the_application(application: Application) -> None:
     stack = (*ZSTD, java("com.acme.Archive.store"), java("com.acme.Main.main"))
-    look = blamed(stack, application)
-    assert look.name == "com.acme.Archive.store"
+    chosen = blamed(stack, application)
+    assert chosen.name == "com.acme.Archive.store"
     assert (
-        through(stack, look)
+        through(stack, chosen)
         == "com.github.luben.zstd.ZstdOutputStream.<init>, called by com.acme.Archive.store"
     )
 
 
 def test_streams_of_the_jdk_between_the_two_are_neither() -> None:
     stack = (*ZSTD, java("java.io.FilterOutputStream.write"), java("com.acme.Archive.store"), *RUN)
-    look = blamed(stack)
-    found = called(stack, look)
-    assert look.name == "com.acme.Archive.store"
+    chosen = blamed(stack)
+    found = called(stack, chosen)
+    assert chosen.name == "com.acme.Archive.store"
     assert found is not None
     assert found.name == "com.github.luben.zstd.ZstdOutputStream.<init>"
 
@@ -59,8 +59,8 @@ def test_frameworks_on_both_sides_of_the_application_are_passed_over() -> None:
         java("io.netty.channel.nio.NioEventLoop.run"),
         *RUN,
     )
-    look = blamed(stack)
-    assert through(stack, look) == (
+    chosen = blamed(stack)
+    assert through(stack, chosen) == (
         "io.netty.buffer.AbstractByteBufAllocator.directBuffer, called by org.acme.Handler.channelRead"
     )
 
@@ -84,21 +84,23 @@ def test_what_is_told_is_the_application_whatever_else_is_known() -> None:
     assert nobody_called(stack, none) == "no application code is on the stack, io.netty runs it by itself"
 
 
-def test_the_application_alone_is_looked_at_innermost_first() -> None:
+def test_the_application_alone_is_blamed_innermost_first() -> None:
     stack = (MALLOC, native("decode"), java("com.acme.Codec.decode"), java("com.acme.Images.load"), *RUN)
-    look = blamed(stack)
-    assert through(stack, look) == "com.acme.Codec.decode, called by com.acme.Images.load", "a native method"
+    chosen = blamed(stack)
+    assert through(stack, chosen) == "com.acme.Codec.decode, called by com.acme.Images.load", (
+        "a native method"
+    )
     downcall = (
         native("strdup", "libc.so.6"),
         java("com.acme.Codec.decode", 7),
         java("com.acme.Images.load", 9),
         *RUN,
     )
-    look = blamed(downcall)
-    assert (look.name, called(downcall, look)) == ("com.acme.Codec.decode", None), "a foreign function"
+    chosen = blamed(downcall)
+    assert (chosen.name, called(downcall, chosen)) == ("com.acme.Codec.decode", None), "a foreign function"
     zipped = inflater("com.acme.Images.load", "com.acme.Main.main")
-    look = blamed(zipped)
-    assert through(zipped, look) == "java.util.zip.Inflater.<init>, called by com.acme.Images.load"
+    chosen = blamed(zipped)
+    assert through(zipped, chosen) == "java.util.zip.Inflater.<init>, called by com.acme.Images.load"
 
 
 def test_a_class_without_a_package_is_the_applications() -> None:
@@ -106,7 +108,7 @@ def test_a_class_without_a_package_is_the_applications() -> None:
     assert blamed(stack).name == "Demo.fill"
 
 
-def test_generated_classes_are_not_looked_at() -> None:
+def test_generated_classes_are_not_blamed() -> None:
     lambda_ = java("com.acme.Archive$$Lambda/0x00007f0001001200.run")
     stack = (
         *ZSTD,
@@ -126,8 +128,8 @@ def test_jna_is_a_library_though_its_package_begins_as_the_jdks() -> None:
         java("com.sun.proxy.$Proxy4.strdup"),
         java("com.acme.Labels.print"),
     )
-    look = blamed(stack)
-    assert through(stack, look) == "com.sun.jna.Library$Handler.invoke, called by com.acme.Labels.print"
+    chosen = blamed(stack)
+    assert through(stack, chosen) == "com.sun.jna.Library$Handler.invoke, called by com.acme.Labels.print"
 
 
 def test_a_thread_without_application_code_says_so() -> None:
@@ -138,8 +140,8 @@ def test_a_thread_without_application_code_says_so() -> None:
         java("io.netty.channel.nio.NioEventLoop.run"),
         *RUN,
     )
-    look = blamed(stack, ACME)
-    assert look.name == "io.netty.buffer.PoolArena.allocateDirect"
+    chosen = blamed(stack, ACME)
+    assert chosen.name == "io.netty.buffer.PoolArena.allocateDirect"
     assert nobody_called(stack, ACME) == "no application code is on the stack, io.netty runs it by itself"
     background = (*ZSTD, *RUN)
     assert nobody_called(background, ACME) == "no code of com.acme is on the stack"
@@ -284,8 +286,8 @@ def pipeline(depth: int) -> tuple[Frame, ...]:
 
 def test_a_long_stack_keeps_what_tells_the_story() -> None:
     stack = pipeline(12)
-    look = blamed(stack, ACME)
-    found = folds(stack, look)
+    chosen = blamed(stack, ACME)
+    found = folds(stack, chosen)
     left_out = {index for fold in found for index in range(fold.start, fold.stop)}
     shown = [frame.name for index, frame in enumerate(stack) if index not in left_out]
     assert {
@@ -328,10 +330,11 @@ GAP = Frame("inlined Java methods missing: no debug record at the call", "unknow
 def test_a_method_that_others_were_inlined_in_is_not_blamed() -> None:
     inexact = (MALLOC, native("Java_x"), GAP, java("com.acme.Codec.decode"))
     stack = (*inexact, java("com.acme.Images.load"), *RUN)
-    look = blamed(stack)
-    assert look.name == "com.acme.Images.load"
+    chosen = blamed(stack)
+    assert chosen.name == "com.acme.Images.load"
     assert (
-        through(stack, look) == "a method inlined into com.acme.Codec.decode, called by com.acme.Images.load"
+        through(stack, chosen)
+        == "a method inlined into com.acme.Codec.decode, called by com.acme.Images.load"
     )
     alone = (*inexact, *RUN)
     assert through(alone, blamed(alone, ACME)) == "a method inlined into com.acme.Codec.decode"

@@ -183,7 +183,7 @@ def test_moments_that_are_not_there(start: float, end: float | None) -> None:
         diff_in_time(process.record(), start, end)
 
 
-def test_moments_between_which_nobody_looked() -> None:
+def test_moments_between_which_nobody_read() -> None:
     process = Process(60, 1)
     process.add(stack("leak"), Leak(100, 20_000))
     recording = process.record(snapshots=6)

@@ -195,3 +195,20 @@ def test_sums_and_differences_add_half_widths_in_squares() -> None:
     a, b = Estimate(10, 7, 14), Estimate(5, 1, 8)
     assert estimates.total([a, b]) == Estimate(15, 10, 20)
     assert estimates.difference(a, b) == Estimate(5, 5 - np.hypot(3, 3), 5 + np.hypot(4, 4))
+
+
+def test_an_error_that_all_weights_share_widens_the_interval_by_the_unseen_part() -> None:
+    sizes = np.full(10_000, 1000.0)
+    probabilities = -np.expm1(-sizes / INTERVAL)
+    alone, with_error = (estimates.of_blocks(sizes, probabilities, error) for error in (0.0, 0.1))
+    unseen = alone.estimate - sizes.sum()
+    assert with_error.high == pytest.approx(
+        alone.estimate + np.hypot(alone.high - alone.estimate, 0.196 * unseen)
+    )
+    assert with_error.low == pytest.approx(
+        alone.estimate - np.hypot(alone.estimate - alone.low, 0.196 * unseen)
+    )
+    exact = estimates.of_blocks(sizes, np.ones(len(sizes)), 0.1)
+    assert exact.low == exact.estimate == exact.high
+    most = estimates.of_blocks(sizes[:1], probabilities[:1], 0.9)
+    assert most.low >= sizes[0], "what was sampled surely exists"

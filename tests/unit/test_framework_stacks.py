@@ -75,11 +75,11 @@ def test_the_headline_names_the_library_and_the_application(name: str, launched_
 @pytest.mark.parametrize("name", TRUTH)
 def test_a_short_view_keeps_the_application_and_names_what_it_leaves_out(name: str) -> None:
     stack, main = recorded(name)
-    look = blamed(stack, application(main))
-    found = folds(stack, look)
+    chosen = blamed(stack, application(main))
+    found = folds(stack, chosen)
     left_out = {index for fold in found for index in range(fold.start, fold.stop)}
     shown = [frame.name for index, frame in enumerate(stack) if index not in left_out]
-    for wanted in (*TRUTH[name][1], look.name, stack[-1].name):
+    for wanted in (*TRUTH[name][1], chosen.name, stack[-1].name):
         assert any(matches(each, wanted) for each in shown), wanted
     assert len(shown) + len(found) <= MOST_LINES
     assert all(" of " in fold.text for fold in found)
@@ -93,13 +93,13 @@ def test_every_report_says_the_same(name: str) -> None:
     recording = process.record(exact=True)
     recording = replace(recording, info=replace(recording.info, main_class=main))
     (first,) = ranking(recording)
-    look, headline = first.blamed.name, TRUTH[name][0]
+    chosen, headline = first.blamed.name, TRUTH[name][0]
     value = json_report.suspect(first)
     assert value["headline"].startswith(headline)
-    assert value["blamed"]["name"] == look
+    assert value["blamed"]["name"] == chosen
     for lines in (ticket_report.stack(first), stack_lines(first), site_lines(first, 10)):
         (marked,) = [line for line in lines if line.startswith(">")]
-        assert look.partition("(")[0] in marked
+        assert chosen.partition("(")[0] in marked
     assert ticket_report.stack(first) == [line.rstrip() for line in stack_lines(first)]
 
 

@@ -20,7 +20,7 @@ HELD = {"java-heap": 60.0, "malloc": 8.7, "metaspace": 10.0, "code-cache": 8.0, 
 
 
 def over(
-    looks: int = 60,
+    readings: int = 60,
     every: float = 1.0,
     gauges: dict[str, Series] | None = None,
     seed: int = 0,
@@ -28,33 +28,33 @@ def over(
 ) -> OwnersOverTime:
     """Values in MiB; each owner jitters by 20 KB."""
     rng = np.random.default_rng(seed)
-    held = {name: np.full(looks, size) for name, size in HELD.items()}
+    held = {name: np.full(readings, size) for name, size in HELD.items()}
     held.update({name.replace("_", "-"): values for name, values in owners.items()})
     names = sorted(held)
-    jitter = np.abs(rng.normal(0, 20_000, (looks, len(names))))
+    jitter = np.abs(rng.normal(0, 20_000, (readings, len(names))))
     table: NDArray[np.float64] = np.stack([held[name] for name in names], axis=1) * MIB + jitter
     return OwnersOverTime(
-        np.arange(looks, dtype=np.float64) * every, names, table, table.sum(axis=1), gauges or {}
+        np.arange(readings, dtype=np.float64) * every, names, table, table.sum(axis=1), gauges or {}
     )
 
 
-def verdict(looks: OwnersOverTime, loaders: tuple[Grown, ...] = ()) -> WhereVerdict:
-    return judge(looks, pid=4711, loaders=loaders).verdict
+def verdict(readings: OwnersOverTime, loaders: tuple[Grown, ...] = ()) -> WhereVerdict:
+    return judge(readings, pid=4711, loaders=loaders).verdict
 
 
-def wander(rng: np.random.Generator, looks: int, memory: float, size: float) -> Series:
+def wander(rng: np.random.Generator, readings: int, memory: float, size: float) -> Series:
     """Noise with that standard deviation, in which each value keeps `memory` of the one before."""
-    values, value = np.zeros(looks), 0.0
-    for at in range(looks):
+    values, value = np.zeros(readings), 0.0
+    for at in range(readings):
         value = memory * value + rng.normal() * np.sqrt(1 - memory**2)
         values[at] = value * size
     return values
 
 
-def stairs(rng: np.random.Generator, looks: int, first: float, last: float, steps: int) -> Series:
+def stairs(rng: np.random.Generator, readings: int, first: float, last: float, steps: int) -> Series:
     """From first to last in steps at random times."""
-    at = np.sort(rng.uniform(0, looks, steps))
-    return first + np.searchsorted(at, np.arange(looks)) * (last - first) / steps
+    at = np.sort(rng.uniform(0, readings, steps))
+    return first + np.searchsorted(at, np.arange(readings)) * (last - first) / steps
 
 
 @pytest.mark.parametrize(("first", "last", "steps"), [(8.7, 42.0, 20), (7.5, 13.0, 20), (8.7, 22.9, 30)])
@@ -98,13 +98,13 @@ def test_what_is_excluded_is_no_less_than_the_truth(rate: float, memory: float) 
     assert wrong <= 2
 
 
-def collected(period: int, looks: int = 60) -> dict[str, Series]:
-    return {"collections": np.floor(np.arange(looks) / period), "old-collections": np.zeros(looks)}
+def collected(period: int, readings: int = 60) -> dict[str, Series]:
+    return {"collections": np.floor(np.arange(readings) / period), "old-collections": np.zeros(readings)}
 
 
-def saw(period: int, height: float, looks: int = 60) -> Series:
+def saw(period: int, height: float, readings: int = 60) -> Series:
     """Growth that a collection frees."""
-    return np.arange(looks) % period / period * height
+    return np.arange(readings) % period / period * height
 
 
 @pytest.mark.parametrize("period", [3, 7, 12, 18, 25])
@@ -167,8 +167,8 @@ def test_a_cache_of_a_young_process_may_fill() -> None:
     assert "the process is 1 min 47 s old, and a cache that fills would look the same" in found.why
     assert found.next == ("offheap where 4711 --watch 120s",)
     assert found.needs_seconds == 120
-    looks = over(gauges=aged(48), malloc=8 + np.arange(60) * 0.5)
-    longer = OwnersOverTime(looks.times * 2, looks.names, looks.bytes, looks.rss, looks.gauges)
+    readings = over(gauges=aged(48), malloc=8 + np.arange(60) * 0.5)
+    longer = OwnersOverTime(readings.times * 2, readings.names, readings.bytes, readings.rss, readings.gauges)
     assert verdict(longer).kind == "native-malloc"
 
 
@@ -195,7 +195,7 @@ def test_why_is_about_what_grew() -> None:
 
 def test_buffers_that_threads_hold_are_direct_buffers() -> None:
     threads = {"threads: writer-#": np.floor(5 + np.arange(60) / 2)}
-    looks = over(
+    readings = over(
         gauges={
             **threads,
             "direct-buffer-bytes": (5 + np.arange(60.0) / 2) * MIB,
@@ -204,7 +204,7 @@ def test_buffers_that_threads_hold_are_direct_buffers() -> None:
         thread_stacks=2 + np.arange(60) * 0.02,
         direct_buffers=5 + np.arange(60) / 2,
     )
-    found = verdict(looks)
+    found = verdict(readings)
     assert found.kind == "direct-buffers"
     assert "threads writer-# grew from 5 to 34" in found.why
     assert "the JDK counts 5 buffers at first and 34 at last" in found.why
@@ -215,19 +215,19 @@ def test_buffers_that_threads_hold_are_direct_buffers() -> None:
 
 
 def test_what_malloc_keeps_is_not_blamed_beside_growing_blocks() -> None:
-    """A leak by RocksDB on a busy machine: ten looks, with less growth in the last ones."""
+    """A leak by RocksDB on a busy machine: ten readings, with less growth in the last ones."""
     times = np.array([8.0, 13, 18, 25, 32, 39, 44, 49, 55, 61])
     malloc = np.array([33.8, 39.5, 43.6, 47.7, 55.0, 63.9, 65.3, 70.2, 72.9, 77.2])
     kept = np.array([0.0, 1.9, 2.2, 2.4, 0.9, 1.9, 4.5, 3.9, 5.0, 5.7])
     collections = {"collections": np.array([3.0, 4, 4, 5, 5, 6, 6, 6, 7, 7])}
     for age, kind in ((400, "native-malloc"), (100, "cannot tell yet")):
-        looks = over(10, gauges={**collections, "age": times + age}, malloc=malloc, malloc_free=kept)
-        found = verdict(OwnersOverTime(times, looks.names, looks.bytes, looks.rss, looks.gauges))
+        readings = over(10, gauges={**collections, "age": times + age}, malloc=malloc, malloc_free=kept)
+        found = verdict(OwnersOverTime(times, readings.names, readings.bytes, readings.rss, readings.gauges))
         assert found.kind == kind
     assert "a cache that fills would look the same" in found.why
     fading = 33.8 + 45 * (1 - np.exp(-times / 20))
-    looks = over(10, gauges=collections, malloc=fading, malloc_free=kept)
-    found = verdict(OwnersOverTime(times, looks.names, looks.bytes, looks.rss, looks.gauges))
+    readings = over(10, gauges=collections, malloc=fading, malloc_free=kept)
+    found = verdict(OwnersOverTime(times, readings.names, readings.bytes, readings.rss, readings.gauges))
     assert found.kind == "cannot tell yet"
     assert "malloc's memory grew, but ever slower" in found.why
 
@@ -238,17 +238,17 @@ def test_freed_blocks_are_no_growth_of_free_memory() -> None:
     assert verdict(over(malloc_free=5 + np.arange(60) * 0.5)).kind == "allocator-retention"
 
 
-def test_a_look_without_the_jdks_counters_is_left_out() -> None:
+def test_a_reading_without_the_jdks_counters_is_left_out() -> None:
     buffers = np.full(60, 24.0)
     malloc = np.full(60, 8.7)
     missed = np.arange(60) % 9 == 4
-    looks = over(
+    readings = over(
         gauges={"direct-buffer-bytes": np.where(missed, np.nan, 24.0 * MIB)},
         direct_buffers=np.where(missed, 0, buffers),
         malloc=np.where(missed, malloc + 24, malloc),
     )
-    looks.bytes[missed, looks.names.index("direct-buffers")] = 0
-    found = verdict(looks)
+    readings.bytes[missed, readings.names.index("direct-buffers")] = 0
+    found = verdict(readings)
     assert found.kind == "stable"
     assert found.excluded is not None
     assert found.excluded < 8 * KIB

@@ -32,8 +32,8 @@ def over(gauges: dict[str, Series] | None = None, **owners: Series) -> OwnersOve
     return OwnersOverTime(TIMES, names, table, table.sum(axis=1), gauges or {})
 
 
-def verdict(looks: OwnersOverTime) -> WhereVerdict:
-    return judge(looks, pid=4711).verdict
+def verdict(readings: OwnersOverTime) -> WhereVerdict:
+    return judge(readings, pid=4711).verdict
 
 
 def line(first: float, per_second: float) -> Series:
@@ -139,13 +139,13 @@ def test_a_heap_without_collections_cannot_be_judged() -> None:
 
 
 def test_the_least_between_two_collections() -> None:
-    looks = over(
+    readings = over(
         {
             "old-collections": np.repeat([1.0, 2.0, 3.0], 20),
             "heap-after-collection": np.r_[np.full(20, 9.0), np.linspace(30, 11, 20), np.full(20, 12.0)],
         }
     )
-    times, left = after_collections(looks)
+    times, left = after_collections(readings)
     assert left.tolist() == [11.0, 12.0]
     assert times.tolist() == [39.0, 40.0]
 
@@ -185,8 +185,8 @@ def test_what_the_allocator_keeps() -> None:
 
 
 def test_too_short() -> None:
-    looks = over()
-    short = OwnersOverTime(looks.times[:4], looks.names, looks.bytes[:4], looks.rss[:4])
+    readings = over()
+    short = OwnersOverTime(readings.times[:4], readings.names, readings.bytes[:4], readings.rss[:4])
     found = verdict(short)
     assert found.kind == "cannot tell yet"
     assert found.needs_seconds == 30

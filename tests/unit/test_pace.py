@@ -1,4 +1,4 @@
-"""The frequency of the recorder's work: within the budget, for any cost of its snapshots and looks."""
+"""The frequency of the recorder's work: within the budget, for any cost of its snapshots and readings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def simulate(
     *,
     left: float | None,
     snapshot: float,
-    look: float,
+    reading: float,
     poll: float,
     every: float | None = None,
 ) -> tuple[float, list[float], list[float]]:
     """Plays the recorder's loop with these costs in CPU seconds.
 
-    Returns the share of one CPU from the settled time on, and the times of the snapshots and of the looks.
+    Returns the share of one CPU from the settled time on, and the times of the snapshots and of the readings.
     """
     pace, now, used, settled = Pace(every), 0.0, 0.0, 0.0
-    due = look_due = 0.0
+    due = reading_due = 0.0
     snapshots: list[float] = []
-    looks: list[float] = []
+    readings: list[float] = []
     while now < seconds:
         if now < SETTLED_SECONDS:
             settled = used
@@ -44,38 +44,38 @@ def simulate(
         now += snapshot
         pace.pay(snapshot)
         snapshots.append(started)
-        if now >= look_due:
+        if now >= reading_due:
             began = now
-            used += look
-            now += look
-            pace.pay(look)
-            looks.append(began)
-            look_due = began + pace.until_look(look, left, now, used)
+            used += reading
+            now += reading
+            pace.pay(reading)
+            readings.append(began)
+            reading_due = began + pace.until_reading(reading, left, now, used)
         due = started + pace.until_snapshot(snapshot, left, now, used)
-    return (used - settled) / (seconds - SETTLED_SECONDS), snapshots, looks
+    return (used - settled) / (seconds - SETTLED_SECONDS), snapshots, readings
 
 
 @pytest.mark.parametrize("of_one_cpu", [0.005, 0.007, 0.01])
 @pytest.mark.parametrize("snapshot", [0.004, 0.02, 0.06])
 def test_a_settled_recorder_keeps_within_what_sampling_leaves(of_one_cpu: float, snapshot: float) -> None:
-    share, snapshots, looks = simulate(180, left=of_one_cpu, snapshot=snapshot, look=0.015, poll=0.0002)
+    share, snapshots, readings = simulate(180, left=of_one_cpu, snapshot=snapshot, reading=0.015, poll=0.0002)
     # Work that starts just before the end pays for seconds beyond the simulated time.
     assert share < of_one_cpu + (snapshot + 0.015) / 170
     assert share > of_one_cpu / 4, "what is left is used"
     assert sum(time < SETTLED_SECONDS for time in snapshots) >= 7
-    assert len(snapshots) >= len(looks) >= 6
+    assert len(snapshots) >= len(readings) >= 6
 
 
 def test_nothing_is_rarer_than_half_a_minute() -> None:
     for nothing in (0.0, 1e-6, -0.01):
-        _, snapshots, looks = simulate(600, left=nothing, snapshot=0.02, look=0.02, poll=0.0002)
+        _, snapshots, readings = simulate(600, left=nothing, snapshot=0.02, reading=0.02, poll=0.0002)
         assert sum(time > SETTLED_SECONDS for time in snapshots) >= 18
-        assert sum(time > SETTLED_SECONDS for time in looks) >= 17
+        assert sum(time > SETTLED_SECONDS for time in readings) >= 17
 
 
 @pytest.mark.parametrize(("every", "left"), [(None, None), (0.5, None), (0.5, 0.001)])
 def test_without_a_budget_or_by_the_users_clock(every: float | None, left: float | None) -> None:
-    _, snapshots, _ = simulate(60, left=left, snapshot=0.004, look=0.015, poll=0.0002, every=every)
+    _, snapshots, _ = simulate(60, left=left, snapshot=0.004, reading=0.015, poll=0.0002, every=every)
     assert len(snapshots) == pytest.approx(60 / (every or 1.0), rel=0.05)
 
 

@@ -175,7 +175,7 @@ def test_a_recording_whose_owners_nobody_watched_is_judged_by_blocks() -> None:
     [("mapped-files", "mapped-files"), ("anonymous", "native-mmap"), ("malloc", "native-mmap")],
 )
 def test_mappings_that_leak_are_files_where_the_pages_of_files_grow(grows: str, expected: str) -> None:
-    """The looks are too few for a verdict on the pages alone."""
+    """The readings are too few for a verdict on the pages alone."""
     process = Process(SECONDS, 3)
     process.add(native_stack("open_index"), Leak(4, 256 << 10), kind=StackKind.MMAP)
     many = owners(grows, 1.0 * MIB)

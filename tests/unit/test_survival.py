@@ -24,7 +24,7 @@ NONE: tuple[float, ...] = ()
 def recorded(
     stack: Sequence[Frame], young: Sequence[float] | None, old: Sequence[float] = NONE, *, asked: bool = False
 ) -> Recording:
-    """A leak of 1.4 MB/s in a JVM with collections at these times, and a look every two seconds."""
+    """A leak of 1.4 MB/s in a JVM with collections at these times, and a reading every two seconds."""
     process = Process(DURATION, 7)
     process.add(stack, Leak(200, 7160))
     recording = process.record(interval=65_536)
@@ -90,8 +90,8 @@ def test_where_nobody_counted_collections_the_doubt_is_said() -> None:
 
 
 @pytest.mark.parametrize(("since", "verdict"), [(1.0, "leak"), (57.5, "growing"), (np.nan, "growing")])
-def test_when_the_last_one_began_is_better_than_between_two_looks(since: float, verdict: str) -> None:
-    """The recording has two looks, one at its start and one at its end."""
+def test_when_the_last_one_began_is_better_than_between_two_readings(since: float, verdict: str) -> None:
+    """The recording has two readings, one at its start and one at its end."""
     recording = recorded(OWNED, [30.0])
     times = np.array([0.5, 58.0])
     gauges = {
@@ -103,7 +103,7 @@ def test_when_the_last_one_began_is_better_than_between_two_looks(since: float, 
     assert worst(replace(recording, owners=owners)).verdict == verdict
 
 
-def test_looks_that_failed_are_passed_over() -> None:
+def test_readings_that_failed_are_passed_over() -> None:
     recording = recorded(OWNED, [20.0, 40.0])
     gauges = {
         name: np.where(np.arange(30) % 2, values, np.nan) for name, values in recording.owners.gauges.items()

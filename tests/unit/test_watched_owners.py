@@ -82,7 +82,7 @@ def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
     assert found.verdict.kind == "native-malloc"
     assert "no site explains it" in found.verdict.why
     assert str(PID) in " ".join(found.verdict.next)
-    # No look follows: after a while the old looks say nothing about the present.
+    # No reading follows: after a while the old readings say nothing about the present.
     late = watch.advance()
     assert late
     assert late.names.answer.startswith("No leak found in ")
@@ -90,7 +90,7 @@ def test_pages_that_no_site_explains_are_growth_above_the_table_too() -> None:
 
 
 def test_what_is_counted_beside_owners_says_nothing_about_their_pages() -> None:
-    """Without looks only the gauges of a live file are known: metaspace that gains a kilobyte a second."""
+    """Without readings only the gauges of a live file are known: metaspace that gains a kilobyte a second."""
     recording = quiet().record(exact=True)
     times = np.linspace(3, 120, 40)
     gauges = {"metaspace-used": 2e7 + 1000 * times, "old-collections": np.floor(times / 10)}
@@ -110,7 +110,7 @@ def test_the_panel_shows_the_verdict_of_both(tmp_path: Path) -> None:
     async def steps(app: Driven) -> None:
         await app.press("o")
         pager = app.app.screen.query_one(Pager)
-        await app.see(lambda: "RSS by owner, 30 looks in 58.0 s: native-malloc" in pager.text)
+        await app.see(lambda: "RSS by owner, 30 readings in 58.0 s: native-malloc" in pager.text)
         text = " ".join(pager.text.split())
         assert "blocks leak: " in text
         assert "com.example.Feed.open; by the pages alone the verdict is stable: nothing above" in text
@@ -121,7 +121,7 @@ def test_the_panel_shows_the_verdict_of_both(tmp_path: Path) -> None:
     drive(watch, view, steps, tmp_path, owners=watch.owners)
 
 
-def test_the_screen_says_how_old_the_looks_are(tmp_path: Path) -> None:
+def test_the_screen_says_how_old_the_readings_are(tmp_path: Path) -> None:
     watch = Follower(Replay(quiet(), [20.0, 59.0, 70.0, 120.0]))
     watch.advance()
     watch.advance()

@@ -1,4 +1,4 @@
-"""The view of `offheap live` at each look: figures, intervals, baseline, order, filter; sparklines."""
+"""The view of `offheap live` at each reading: figures, intervals, baseline, order, filter; sparklines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_intervals_of_growth_cover_the_truth_where_blocks_are_sampled() -> None:
         process = Process(duration=30.0, seed=seed)
         stack = process.add(inflater("com.example.Foo.leak"), Leak(rate=200, size=7160))
         churn = process.add(native_stack("churn"), Churn(rate=400, size=20000, lifetime=2.0))
-        # One draw selects the sampled blocks: every look has the same ones.
+        # One draw selects the sampled blocks: every reading has the same ones.
         sampled = np.random.default_rng(seed)
         for number in (stack, churn):
             blocks = process.blocks[number]
@@ -147,7 +147,7 @@ def test_call_paths_newer_than_the_names_are_counted_until_they_have_some() -> N
     view = watch.advance()
     assert view
     assert view.unnamed_bytes == until(process, 13.0).truth(late)[1] > 0
-    last = watch.advance()  # the last look: all frames are named, however long it takes
+    last = watch.advance()  # the last reading: all frames are named, however long it takes
     assert last
     assert last.unnamed_bytes == 0
     assert last.row(site(last, "late_comer")).live_bytes == process.truth(late)[1]

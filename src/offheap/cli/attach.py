@@ -16,7 +16,7 @@ from offheap.quantities import format_duration, parse_duration, parse_positive_d
 from offheap.report.text.printable import printable
 
 # Before the end, so that the last reading of RSS still includes the probe's memory.
-_LAST_LOOK_SECONDS = 0.5
+_LAST_READING_SECONDS = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
                 outcome = record(
                     started.live_file,
                     output,
-                    last_look=None if args.duration is None else args.duration - _LAST_LOOK_SECONDS,
+                    last_reading=None if args.duration is None else args.duration - _LAST_READING_SECONDS,
                     every=args.every,
                     stop=ending.due,
                     collected=lambda: ending.collected,

@@ -104,7 +104,7 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         watch = Follower(source, args.app or ())
         view = watch.advance()
         print(" " * 40, end="\r", file=sys.stderr, flush=True)
-        assert view is not None, "the first look always finds something"
+        assert view is not None, "the first reading always finds something"
         from offheap.report.tui.app import LiveApp
 
         # Objects loaded so far stay: the collector need not scan them every few updates.
@@ -131,14 +131,14 @@ def owners_of(path: Path, watch: Follower) -> Owners | None:
         pid, header = find(live_file.header), live_file.header
     if pid is None:
         return None
-    looking, began = RepeatedReading(pid), elapsed(header, alive=True)
+    read_owners, began = RepeatedReading(pid), elapsed(header, alive=True)
 
-    def look() -> tuple[OwnersOverTime, OwnersGrowth]:
-        seen = looking()
+    def read() -> tuple[OwnersOverTime, OwnersGrowth]:
+        seen = read_owners()
         over = replace(seen, times=seen.times + began)
         return over, watch.see(over, pid)
 
-    return look
+    return read
 
 
 def _live_file(pid: int) -> Path:

@@ -43,7 +43,7 @@ COMMANDS: dict[str, str] = {
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     "first minute": ("demo",),
-    "look at a process": ("where", "nmt", "trim"),
+    "inspect a process": ("where", "nmt", "trim"),
     "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "set up": ("completion",),

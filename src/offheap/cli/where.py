@@ -133,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
             "--app names the application in stacks, and a process has none here",
             "leave it out, or give a recording",
         )
-    return _watch(args, meant) if args.watch is not None else _look(args, meant)
+    return _over_time(args, meant) if args.watch is not None else _once(args, meant)
 
 
-def _look(args: argparse.Namespace, pid: int) -> int:
+def _once(args: argparse.Namespace, pid: int) -> int:
     from offheap.inspect.process import inspect_process
 
     growth = _heap_growth(pid, args.histogram) if args.histogram is not None else None
@@ -174,7 +174,7 @@ def _heap_growth(pid: int, seconds: float) -> HeapGrowth:
         return compare_histograms(pid, seconds, say)
 
 
-def _watch(args: argparse.Namespace, pid: int) -> int:
+def _over_time(args: argparse.Namespace, pid: int) -> int:
     from offheap.analysis.owners.verdict import judge
     from offheap.cli.progress import ProgressLine
     from offheap.inspect.over_time import RssReading, inspect_over_time

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     return _serve(args) if args.serve else _print(args)
 
 
-def _look(args: argparse.Namespace) -> Iterator[JVMAccounts]:
+def _inspected(args: argparse.Namespace) -> Iterator[JVMAccounts]:
     from offheap.inspect import discovery
     from offheap.inspect.all_jvms import inspect_all_jvms
 
@@ -41,15 +41,15 @@ def _print(args: argparse.Namespace) -> int:
     from offheap.report.json.where_all import where_all_json
     from offheap.report.terminal import where_all
 
-    looked = list(_look(args))
+    accounts = list(_inspected(args))
     if args.json:
         from offheap.report.json.schemas import dumps
 
-        print(dumps(where_all_json(looked)))
-    elif looked:
+        print(dumps(where_all_json(accounts)))
+    elif accounts:
         from offheap.report.terminal.console import console
 
-        where_all.print_all(console(), looked)
+        where_all.print_all(console(), accounts)
     else:
         print("no JVM runs here")
     return 0
@@ -67,8 +67,8 @@ def _serve(args: argparse.Namespace) -> int:
 
     host, port = args.serve
     if args.process:
-        list(_look(args))  # an unknown name is an error now, not at the first scrape
-    server = openmetrics.serve(host, port, lambda: _look(args))
+        list(_inspected(args))  # an unknown name is an error now, not at the first scrape
+    server = openmetrics.serve(host, port, lambda: _inspected(args))
     shown = f"[{host}]" if ":" in host else host
     print(f"serving OpenMetrics on http://{shown}:{server.server_port}/metrics; Ctrl-C ends it", flush=True)
     try:

@@ -31,7 +31,7 @@ from offheap.jvm import class_loaders, gauges, hsperfdata
 from offheap.jvm.attach_listener import NoProcess, TargetGone
 from offheap.jvm.class_loaders import Loaders
 from offheap.proc import maps, status
-from offheap.recording.capture.recorder import OwnersLook
+from offheap.recording.capture.recorder import OwnersReading
 from offheap.recording.model import OwnersOverTime
 
 _MOST_GROUPS = 200  # of threads, or of files, in one reading
@@ -107,7 +107,7 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
         counted = {AGE: status.read(pid).uptime_seconds, **_jvm_counters(pid)}
         names = _thread_names(pid)
     except (ProcessLookupError, FileNotFoundError):
-        raise TargetGone(pid, "looking at it") from None
+        raise TargetGone(pid, "reading it") from None
     counted.update(_groups(THREADS, ((name, 1) for name in names)))
     files = [part for one in accounts.holdings if one.owner == "mapped-files" for part in one.parts]
     counted.update(_groups(MAPPED, ((part.name, part.bytes) for part in files)))
@@ -132,7 +132,7 @@ def _jvm_counters(pid: int) -> dict[str, float]:
     return gauges.read(performance) if performance else {}
 
 
-def owners_reader() -> OwnersLook:
+def owners_reader() -> OwnersReading:
     """For a recorder: the owners of the RSS now; asks the JVM only if it listens already.
 
     The first start of the attach listener costs a JVM memory; a JVM that listens answers in milliseconds.

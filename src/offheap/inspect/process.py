@@ -88,9 +88,9 @@ def inspect_process(
         target.check_user(process)
         raise UserError(f"PID {pid} hides its memory from this user", "run offheap as root") from None
     except ProcessLookupError:
-        raise TargetGone(pid, "looking at it") from None
+        raise TargetGone(pid, "reading it") from None
     if not mappings and not process.kernel_thread:
-        raise TargetGone(pid, "looking at it")
+        raise TargetGone(pid, "reading it")
     if not mappings:
         raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
@@ -102,7 +102,7 @@ def inspect_process(
         accounts = _close(process, answers, began, walk, exact)
         cost = (threads.faults(pid, _ANSWERING) - faults) * PAGE if attach else 0
     except (ProcessLookupError, FileNotFoundError):
-        raise TargetGone(pid, "looking at it") from None
+        raise TargetGone(pid, "reading it") from None
     arguments = status.command_line(pid)
     name = command.main_of(arguments) if target.has_libjvm(mappings) else ""
     if not name and performance:

@@ -78,7 +78,7 @@ class CollectionLog:
         else:
             try:
                 for collector in self._collectors:
-                    self._look(collector, now)
+                    self._read(collector, now)
                 if self._collected:
                     self._read_heap(now)
             except (OSError, struct.error):
@@ -134,7 +134,7 @@ class CollectionLog:
         self._vm_began = began / 1000 if isinstance(began, int) else 0.0
         self.known_since = time.monotonic()
 
-    def _look(self, collector: _Collector, now: float) -> None:
+    def _read(self, collector: _Collector, now: float) -> None:
         count = self._long(collector.count_at)
         if count == collector.count:
             return

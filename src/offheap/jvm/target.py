@@ -45,12 +45,12 @@ def check(pid: int) -> Target:
             f"PID {pid} has more rights than this user and hides its memory map", "run offheap as root"
         ) from None
     except (ProcessLookupError, FileNotFoundError):
-        raise attach_listener.TargetGone(pid, "looking at it") from None
+        raise attach_listener.TargetGone(pid, "reading it") from None
     check_loadable(pid, kind, mappings)
     check_hotspot(process, mappings)
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
     attach_listener.refuse_disabled(process, mappings, performance.attachable if performance else None)
-    process = attach_listener.refresh(process, "looking at it")
+    process = attach_listener.refresh(process, "reading it")
     attach_listener.refuse_stopped(process)
     return Target(process, mappings, performance)
 

@@ -21,13 +21,13 @@ from offheap.launch.child import Child
 from offheap.probe.live_files import run_folder, search, stale_files
 from offheap.probe.live_files.search import FoundFile
 from offheap.probe.sole_recorder import sole_recorder
-from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersLook, Progress, record
+from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersReading, Progress, record
 from offheap.recording.storage.output import check_output, try_output
 
 _POLL_SECONDS = 0.03
 # After this time without a JVM offheap records the program itself, until a JVM appears.
 _PATIENCE_SECONDS = 2.0
-_LOOK_SECONDS = 0.5
+_READING_SECONDS = 0.5
 # A JVM with a shorter life gives its recording's name to the next one.
 _SHORT_SECONDS = 5.0
 
@@ -57,7 +57,7 @@ class Settings:
     duration: float | None = None
     every: float | None = None
     on_progress: Callable[[Progress], None] | None = None
-    owners: OwnersLook | None = None
+    owners: OwnersReading | None = None
     collections: Callable[[int], CollectionLog] | None = None
     say: Callable[[str], None] = lambda line: None
     keep_arguments: bool = False
@@ -145,15 +145,15 @@ class _Run:
         self, file: FoundFile, output: Path, *, waiting: bool, duration: float | None = None
     ) -> Outcome | None:
         """`waiting`: record only until a JVM appears."""
-        looked = 0.0
+        read_at = 0.0
 
         def stop() -> bool:
-            nonlocal looked
+            nonlocal read_at
             status = self.child.poll()
             if self.child.asked_to_stop:
                 return True
-            if status is None and waiting and time.monotonic() - looked > _LOOK_SECONDS:
-                looked = time.monotonic()
+            if status is None and waiting and time.monotonic() - read_at > _READING_SECONDS:
+                read_at = time.monotonic()
                 return self._new_jvm() is not None
             return False
 

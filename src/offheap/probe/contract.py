@@ -209,7 +209,7 @@ HEADER = np.dtype(
         ("budget_ppm", "<u8"),
         ("cpu_ns", "<u8"),
         ("spent_ns", "<u8"),
-        ("looked_ns", "<u8"),
+        ("adjusted_ns", "<u8"),
         ("inverse_seconds", "<f8"),
         ("interval_code", "<u4"),
         ("greatest_code", "<u4"),

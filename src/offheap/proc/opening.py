@@ -182,14 +182,14 @@ def head(path: Path | str, size: int) -> bytes:
 def status(path: Path | str) -> os.stat_result:
     """stat(2) of the path; opens nothing."""
 
-    def look() -> os.stat_result:
+    def stat() -> os.stat_result:
         found = _resolve(str(path), _PATH)
         try:
             return os.fstat(found)
         finally:
             os.close(found)
 
-    return within(SECONDS, look)
+    return within(SECONDS, stat)
 
 
 def folder(path: Path | str, *, listed: bool = False, follow: bool = True) -> int:

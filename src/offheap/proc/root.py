@@ -19,7 +19,7 @@ def is_ours(pid: int, path: str | Path) -> bool:
     """Whether `path` is the same file in the process as in this one.
 
     Compares the file itself, not the namespaces: a chroot shares its mount namespace,
-    and two containers may share a volume.  True without the right to look.
+    and two containers may share a volume.  True without the right to read it.
     """
     try:
         theirs = opening.status(through(pid, path))

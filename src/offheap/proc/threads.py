@@ -26,7 +26,7 @@ class Thread:
 
 def read(pid: int) -> list[Thread]:
     """Every thread; ProcessLookupError when the process is gone.  Stops no thread."""
-    found = {thread.tid: thread for thread in _look(pid)}
+    found = {thread.tid: thread for thread in _list(pid)}
     for _ in range(_TRIES - 1):
         # The kernel shows nothing of a thread on a CPU, but the thread may sleep a moment later.
         missing = [thread for thread in found.values() if thread.stack_pointer is None]
@@ -94,7 +94,7 @@ def parse_syscall(text: str) -> int | None:
     return int(match[1], 16) if match else None
 
 
-def _look(pid: int) -> list[Thread]:
+def _list(pid: int) -> list[Thread]:
     return [Thread(tid, name, _stack_pointer(pid, tid)) for tid, name in names(pid).items()]
 
 

@@ -104,8 +104,8 @@ def assemble(
     return apart(whole)
 
 
-def looks(owners: Named, gauges: Named) -> OwnersOverTime:
-    """The rows of both tables, side by side; a look of which only the gauges were written is left out.
+def readings(owners: Named, gauges: Named) -> OwnersOverTime:
+    """The rows of both tables, side by side; a reading of which only the gauges were written is left out.
 
     ValueError when a time or an owner's bytes are no number.
     """
@@ -118,10 +118,10 @@ def _pivot(
     rows: Named, times: NDArray[np.float64], missing: float
 ) -> tuple[NDArray[np.float64], list[str], NDArray[np.float64]]:
     if not (np.isfinite(rows[0]).all() and np.isfinite(rows[2]).all()):
-        raise ValueError("a look at the owners is out of all bounds")
+        raise ValueError("a reading of the owners is out of all bounds")
     columns = {name: number for number, name in enumerate(sorted(set(rows[1])))}
     if len(times) * len(columns) > _MOST_CELLS:
-        raise ValueError(f"{len(columns)} names in {len(times)} looks")
+        raise ValueError(f"{len(columns)} names in {len(times)} readings")
     table = np.full((len(times), len(columns)), missing)
     known = np.isin(rows[0], times)
     number = np.array([columns[name] for name in rows[1]], np.int64)

@@ -16,6 +16,11 @@ from offheap.recording.model import JAVA, PROCESS, Info, OwnersOverTime, Recordi
 
 Rows = NDArray[Any]
 
+# Measured with arrays of 64 bytes to 70 KB under Serial, G1 and ZGC: means of estimate / truth are 0.97 to
+# 1.05, and 1.01 to 1.16 on JDK 11 (docs/evaluation.md).
+_WEIGHT_ERROR = 0.03
+_OLD_WEIGHT_ERROR = 0.08
+
 # Columns of model.PROCESS that are sums of model.SERIES.
 _SUMS = ("live_bytes", "live_blocks", "allocated_bytes")
 
@@ -56,7 +61,19 @@ def of_java(rows: Rows, kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
 def _java_info(info: Info) -> Info:
     """About the Java objects of a recording: they have an interval of their own, also beside exact blocks."""
     interval = info.java_heap.interval_bytes if info.java_heap else 0
-    return replace(info, mode="sampled", interval_bytes=interval, budget=None)
+    error = _weight_error(info.java_version)
+    return replace(info, mode="sampled", interval_bytes=interval, budget=None, weight_error=error)
+
+
+def _weight_error(java_version: str) -> float:
+    """HotSpot's sampler is no Poisson process beside arrays that do not fit into a thread's buffer (TLAB).
+
+    After such an array, bytes of the buffer since the last sample count twice or not at all
+    (memAllocator.cpp, threadLocalAllocBuffer.cpp).  Before JDK 17 the rest of a sampled object shortens the
+    way to the next sample (threadHeapSampler.cpp).
+    """
+    major = java_version.partition(".")[0]
+    return _OLD_WEIGHT_ERROR if major.isdecimal() and int(major) < 17 else _WEIGHT_ERROR
 
 
 def process_row(process: Rows, latest: Rows) -> Rows:

@@ -148,10 +148,13 @@ class Info:
     arguments_kept: bool = (
         False  # command_line, jvm_flags and properties were not masked (offheap.recording.masking)
     )
+    # Relative standard error of the weights 1/probability, the same for all blocks: how far the sampler is
+    # from what the probability says.  0.0: the probe samples, and keeps to it.
+    weight_error: float = 0.0
 
 
-# Fields of Info that whoever reads a recording gives.
-NOT_STORED = frozenset({"path", "application"})
+# Fields of Info that whoever reads a recording gives, or that follow from the others.
+NOT_STORED = frozenset({"path", "application", "weight_error"})
 
 # One row a live block or live mapping.
 LIVE = np.dtype(
@@ -206,7 +209,7 @@ class OwnersOverTime:
 
     times: NDArray[np.float64]  # seconds since the start, ascending
     names: list[str]  # owners as `offheap where --json` names them, and "unattributed"
-    bytes: NDArray[np.float64]  # [looks, owners]
+    bytes: NDArray[np.float64]  # [readings, owners]
     rss: NDArray[np.float64]  # bytes
     gauges: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -269,7 +272,9 @@ class Recording:
     series: NDArray[np.void]  # SERIES, by time; a bare live file has one snapshot
     process: NDArray[np.void]  # PROCESS, by time
     owners: OwnersOverTime = field(default_factory=OwnersOverTime.none)
-    collections: Collections | None = None  # None: nobody counted them, or an older offheap by its looks only
+    collections: Collections | None = (
+        None  # None: nobody counted them, or an older offheap by its readings only
+    )
     heap: HeapInUse = field(default_factory=HeapInUse.none)
     # The Java objects, as a recording of their own: its stacks, threads and collections are this one's, its
     # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.

@@ -77,7 +77,8 @@ class ComparedSide:
             order = np.argsort(groups[own], kind="stable")
             own, sizes, probabilities = own[order], sizes[order], probabilities[order]
         unmet = unmet_paths(rows, groups[rows["stack"]], own, count)
-        return holdings(groups[own], own, sizes.astype(np.float64), probabilities, count, unmet)
+        error = self.recording.info.weight_error
+        return holdings(groups[own], own, sizes.astype(np.float64), probabilities, count, unmet, error)
 
     @cached_property
     def _levels(self) -> stack_totals_at.Levels:

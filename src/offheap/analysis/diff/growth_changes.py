@@ -206,7 +206,7 @@ def _probability(old: Growths, new: Growths, block: Floats, asked: NDArray[np.in
     share = weights[1] / (weights[0] + weights[1])
     of_new, of_both = new.survivors[asked], old.survivors[asked] + new.survivors[asked]
     found = np.ones(len(asked))
-    # Within two standard deviations nothing passes: most sites are not looked at one by one.
+    # Within two standard deviations nothing passes: most sites are not judged one by one.
     far = np.flatnonzero(np.abs(of_new - share * of_both) > 2 * np.sqrt(of_both * share * (1 - share)))
     for place in far.tolist():
         found[place] = _two_sided(of_new.item(place), of_both.item(place), share.item(place))

@@ -46,6 +46,5 @@ def _held(
     order = np.argsort(group, kind="stable")
     rows, group = rows[order], group[order]
     sizes = rows["size"].astype(np.float64)
-    return holdings(
-        group, rows["stack"].astype(np.int64), sizes, np.ascontiguousarray(rows["probability"]), count
-    )
+    stacks, probabilities = rows["stack"].astype(np.int64), np.ascontiguousarray(rows["probability"])
+    return holdings(group, stacks, sizes, probabilities, count, error=java.info.weight_error)

@@ -204,7 +204,7 @@ class Ranking(Sequence[Suspect]):
 
     @cached_property
     def owners(self) -> OwnersGrowth | None:
-        """Who holds RSS, judged by levels alone; None where nobody looked."""
+        """Who holds RSS, judged by levels alone; None where nobody read it."""
         over = self.sites.recording.owners
         return judge_owners(over) if len(over.times) and over.names else None
 
@@ -276,7 +276,7 @@ class Ranking(Sequence[Suspect]):
         judged = self._judgements
         verdict = self.verdicts[place]
         growth = judged.growth.at(number)
-        look = blamed(site.stack, self._application)
+        chosen = blamed(site.stack, self._application)
         asked = verdict in ("leak", "growing") and self._below[number]
         waits, survived = self._collected(number) if asked else (False, "")
         return Suspect(
@@ -284,8 +284,8 @@ class Ranking(Sequence[Suspect]):
             verdict=verdict,
             confidence=float(judged.confidence[number]),
             site=site,
-            blamed=look,
-            called=called(site.stack, look),
+            blamed=chosen,
+            called=called(site.stack, chosen),
             triggers=self._triggers(number, site.stack),
             growth_bytes_per_second=growth,
             grown_bytes_per_second=judged.grown.at(number),
@@ -353,13 +353,13 @@ class Ranking(Sequence[Suspect]):
         return True, f"{owner}: {_MAY_BE_FREED}"
 
     def _kept(self, number: int) -> str:
-        """Says that the verdict is an earlier look's; "" if it is this one's."""
+        """Says that the verdict is an earlier reading's; "" if it is this one's."""
         judged = self._judgements
         if judged.reason.item(number) == judged.seen.item(number):
             return ""
         stands, seen = (VERDICTS[Reason(of[number])] for of in (judged.reason, judged.seen))
         return (
-            f"{seen} by this look alone, which has to hold before it replaces {stands}"
+            f"{seen} by this reading alone, which has to hold before it replaces {stands}"
             if seen != stands
             else ""
         )

@@ -52,7 +52,7 @@ _MAY_STOP: dict[State, str] = {
     "uncollected": "and a collection may free it",
     "unjudged": "and may be metaspace",
 }
-_FEWEST_LOOKS = 10  # as owners.verdict requires: a trend of fewer is chance
+_FEWEST_READINGS = 10  # as owners.verdict requires: a trend of fewer is chance
 # Bytes of pages to a byte that was asked for: malloc's headers and rounding make up to this of small blocks.
 _OVERHEAD = 2.0
 # Live blocks that grew by this share of the pages' growth are what fills the pages.
@@ -81,7 +81,7 @@ class Level:
 
 
 def grows(over: OwnersOverTime, found: OwnersGrowth | None) -> list[Candidate]:
-    """The pages of blocks that grow, by `found`, the judgement over these looks, the surest first."""
+    """The pages of blocks that grow, by `found`, the judgement over these readings, the surest first."""
     if found is None or found.verdict.kind in QUIET:
         return []
     growing = [one for one in standings(over) or () if one.state == "grows" and one.kind in PAGES]
@@ -136,7 +136,7 @@ def beside(over: OwnersOverTime, found: OwnersGrowth | None, unit: RateUnit = PE
         return ""
     if found.verdict.kind in _BESIDE:
         return f"{_BESIDE[found.verdict.kind]}, which is no native block"
-    if found.verdict.kind != "cannot tell yet" or found.looks < _FEWEST_LOOKS:
+    if found.verdict.kind != "cannot tell yet" or found.readings < _FEWEST_READINGS:
         return ""
     for one in standings(over) or ():
         if one.kind in PAGES and one.state in _MAY_STOP and one.trend.rate.low > 0:

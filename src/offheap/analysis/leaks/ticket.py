@@ -50,8 +50,8 @@ class Ticket:
     suspects  those that leak, grow or cannot be told yet, the worst first, at most MOST_SUSPECTS
     verdicts  how many sites got each, listed or not
     held      the sites with most live malloc blocks, at most MOST_HELD; shares are of live malloc bytes
-    owners    of RSS, those that hold most first; () where nobody looked
-    grows     what of RSS grows, as `offheap where` has it of the recording; None where nobody looked
+    owners    of RSS, those that hold most first; () where nobody read it
+    grows     what of RSS grows, as `offheap where` has it of the recording; None where nobody read it
     rate_unit of every rate in it
     limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach
               it, None where nothing leaks
@@ -144,7 +144,7 @@ def _steps(info: Info, counts: Counter[Verdict], found: Conclusion) -> tuple[Ste
         steps.append(
             Step(
                 again if still else "offheap run --interval 64KiB -- ...",
-                "a longer or finer look, to be sure",
+                "a longer or finer recording, to be sure",
             )
         )
     return tuple(steps)

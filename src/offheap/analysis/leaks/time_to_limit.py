@@ -40,7 +40,7 @@ def room(recording: Recording, limit_bytes: int | None = None) -> Room | None:
     """
     limit = limit_bytes or recording.info.memory_limit
     sizes = recording.process["rss_bytes"]
-    sizes = sizes[sizes > 0]  # the last look may come after the process has ended
+    sizes = sizes[sizes > 0]  # the last reading may come after the process has ended
     if not limit or not len(sizes):
         return None
     return Room(limit, max(limit - float(sizes[-1]), 0.0))

@@ -22,9 +22,9 @@ from offheap.recording.model import OwnersOverTime
 def with_owners(
     ranked: Ranking, over: OwnersOverTime | None, series: NDArray[np.void] | None = None
 ) -> Ranking:
-    """The ranking, concluded with these looks; what it says of sites stays.
+    """The ranking, concluded with these readings; what it says of sites stays.
 
-    over    in seconds since the recording began; None: nobody has looked, and what was counted beside owners
+    over    in seconds since the recording began; None: nobody read them, and what was counted beside owners
             says nothing about their pages
     series  newer than the ranking's own, to compare blocks with pages over the same time
     """
@@ -38,11 +38,11 @@ def with_owners(
 
 
 def still_count(over: OwnersOverTime, time: float) -> bool:
-    """Whether looks tell about now, `time` seconds after the recording began: as long as a verdict stands."""
+    """Whether readings tell about `time`, seconds since the recording began: as long as a verdict stands."""
     return bool(len(over.times)) and time - over.times.item(-1) <= hold(time)
 
 
 def owners_now(ranked: Ranking, over: OwnersOverTime, pid: int | None = None) -> OwnersGrowth:
-    """Who holds RSS by these looks, with a verdict that does not contradict the ranking's."""
+    """Who holds RSS by these readings, with a verdict that does not contradict the ranking's."""
     found = judge(over, pid=pid)
     return owners_with_blocks(found, with_owners(ranked, over)) if len(over.times) else found

@@ -42,10 +42,10 @@ class Names:
 
     of_stack  index of a stack's site; len(suspects) for one that has none yet
     rate_unit of all rates that are shown
-    time      of the look that they were judged by
-    by_birth  too few looks for growth over time: it is the rate at which survivors were born
-    owners_time  of the last look at the owners of RSS that the answer takes in; None: it has none, or those
-              of the recording itself
+    time      of the reading that they were judged by
+    by_birth  too few readings for growth over time: it is the rate at which survivors were born
+    owners_time  of the last reading of RSS's owners that the answer takes in; None: it has none, or those of
+              the recording itself
     """
 
     suspects: tuple[Suspect, ...]
@@ -58,7 +58,7 @@ class Names:
 
     @cached_property
     def texts(self) -> list[str]:
-        """By site what a filter looks through, case folded."""
+        """By site what a filter searches, case folded."""
         return [_text(suspect).casefold() for suspect in self.suspects]
 
     @cached_property
@@ -202,7 +202,9 @@ class View:
 
     def _held(self, rows: Rows, unmet: Floats | None = None) -> tuple[Estimate, Estimate]:
         size, one = rows["size"].astype(np.float64), np.zeros(len(rows), np.int64)
-        in_bytes, blocks = holdings(one, rows["stack"], size, rows["probability"], 1, unmet)
+        in_bytes, blocks = holdings(
+            one, rows["stack"], size, rows["probability"], 1, unmet, self.info.weight_error
+        )
         return in_bytes.at(0), blocks.at(0)
 
     def births(self, site: int, eras: int) -> tuple[float, ...]:

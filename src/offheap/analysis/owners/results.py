@@ -66,7 +66,7 @@ class OwnersGrowth:
     """`seconds` from the first reading to the last; owners with the most bytes first."""
 
     seconds: float
-    looks: int
+    readings: int
     rss: OwnerGrowth
     owners: tuple[OwnerGrowth, ...]
     verdict: WhereVerdict

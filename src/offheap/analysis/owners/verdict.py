@@ -18,7 +18,7 @@ from offheap.quantities import PER_SECOND, format_duration, format_size, round_u
 from offheap.recording.model import OwnersOverTime
 
 _SHORTEST = 10.0  # seconds
-_FEWEST_LOOKS = 8
+_FEWEST_READINGS = 8
 _RETAINED = 0.25  # of RSS
 # The verdict states the largest upper end of ten owners' 95 % intervals.  At 1.3 times its distance (99 % for
 # each) no owner exceeds it, at 95 %.
@@ -56,13 +56,13 @@ def judge(over: OwnersOverTime, *, pid: int | None = None, loaders: Sequence[Gro
 
 
 def _verdict(over: OwnersOverTime, seconds: float, pid: str, loaders: Sequence[Grown]) -> WhereVerdict:
-    if seconds < _SHORTEST or len(over.times) < _FEWEST_LOOKS:
-        looks = f"{len(over.times)} looks in {format_duration(seconds)} are too few"
-        why = "one look is too few" if len(over.times) == 1 else looks
+    if seconds < _SHORTEST or len(over.times) < _FEWEST_READINGS:
+        readings = f"{len(over.times)} readings in {format_duration(seconds)} are too few"
+        why = "one reading is too few" if len(over.times) == 1 else readings
         return _open(why, pid, max(_SHORTEST * 3, seconds))
     found = standings(over, loaders)
     if found is None:
-        return _open("the looks are too far apart", pid, seconds * 2)
+        return _open("the readings are too far apart", pid, seconds * 2)
     growing = [one for one in found if one.state == "grows"]
     if not growing:
         return _nobody(over, found, pid, seconds)

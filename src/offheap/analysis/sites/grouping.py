@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.stacks import frames
-from offheap.analysis.stacks.blame import MAYBE, Trait, looked_at, trait
+from offheap.analysis.stacks.blame import MAYBE, Trait, blamed_index, trait
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.packages import Application
 from offheap.recording.model import Recording
@@ -149,7 +149,7 @@ def _key(recording: Recording, traits: Traits, stack: int, own: list[int]) -> tu
     if jvm and frames.by_jvm(recording.stack(stack)):
         java = (traits.identity[index] for index in own[inner:] if not traits.glue[index])
         return (traits.function[own[inner - 1]], *java), None
-    at = looked_at(list(map(traits.blame.__getitem__, own)))
+    at = blamed_index(list(map(traits.blame.__getitem__, own)))
     assert at is not None  # there is a Java frame
     identity, glue, maybe = traits.identity, traits.glue, traits.maybe
     if not maybe[own[at]]:

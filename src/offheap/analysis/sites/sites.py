@@ -107,7 +107,8 @@ class SiteTable:
         live, own = self.recording.live, self.live_order[self._span(number)]
         stacks, path = np.unique(live["stack"][own], return_inverse=True)
         size, probability = live["size"][own].astype(np.float64), live["probability"][own]
-        in_bytes, blocks = holdings(path, live["stack"][own], size, probability, len(stacks))
+        error = self.recording.info.weight_error
+        in_bytes, blocks = holdings(path, live["stack"][own], size, probability, len(stacks), error=error)
         frames_of = [self.recording.stack(stack) for stack in members]
         outer = 0
         for same in zip(*(reversed(stack) for stack in frames_of), strict=False):
@@ -154,7 +155,8 @@ def table(recording: Recording, grouping: Grouping | None = None) -> SiteTable:
     stacks = _column(recording, "stack", order)
     rows = recording.series[latest[latest >= 0]]
     unmet = unmet_paths(rows, grouping.of_stack[rows["stack"]], stacks, count)
-    live_bytes, live_blocks = holdings(site, stacks, size, probability, count, unmet)
+    error = recording.info.weight_error
+    live_bytes, live_blocks = holdings(site, stacks, size, probability, count, unmet, error)
     in_bytes, in_blocks = allocations(recording, grouping.of_stack, count, until)
     known_stacks = np.flatnonzero(latest >= 0)
     samples = np.bincount(
@@ -191,14 +193,15 @@ def holdings(
     probabilities: Floats,
     count: int,
     unmet: Floats | None = None,
+    error: float = 0.0,
 ) -> tuple[Estimates, Estimates]:
     """Live bytes and live blocks by group of stacks, from the sampled blocks; both cover the same stacks.
 
-    Every report takes the figures of a site from here.  `unmet`: see `unmet_paths`.
+    Every report takes the figures of a site from here.  `unmet`: see `unmet_paths`; `error`: weight_error.
     """
     return (
-        estimates.of_groups(groups, sizes, probabilities, count),
-        estimates.of_counts(groups, sizes, probabilities, count, stacks, unmet),
+        estimates.of_groups(groups, sizes, probabilities, count, error=error),
+        estimates.of_counts(groups, sizes, probabilities, count, stacks, unmet, error),
     )
 
 

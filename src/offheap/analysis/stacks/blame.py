@@ -1,4 +1,4 @@
-"""Finds the frame of a stack that a person should look at, and the library function that it called.
+"""Finds the frame of a stack that a person should read first, and the library function that it called.
 
 The innermost method outside the JDK is mostly a library's: a driver, a codec, a pool.  The code that forgot
 to free is further out.  The innermost methods outside the JDK that share packages are the library; the
@@ -62,7 +62,7 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
         return Frame("no stack", "unknown")
     if inside := callback(stack):
         return inside.inner
-    at = looked_at(trait(frame, application) for frame in stack)
+    at = blamed_index(trait(frame, application) for frame in stack)
     if at is not None:
         return stack[at]
     candidates = [
@@ -76,7 +76,7 @@ def blamed(stack: Sequence[Frame], application: Application = NOBODY) -> Frame:
     return candidates[0] if candidates else stack[0]
 
 
-def looked_at(traits: Iterable[Trait]) -> int | None:
+def blamed_index(traits: Iterable[Trait]) -> int | None:
     """The index of the Java method to look at, by the traits of a stack; None without Java frames."""
     # It is unknown which of the inlined methods made the call.
     gap, native = False, -1
@@ -140,13 +140,13 @@ def nobody_called(stack: Sequence[Frame], application: Application = NOBODY) -> 
     return ""
 
 
-def entry(stack: Sequence[Frame], look: Frame) -> int | None:
+def entry(stack: Sequence[Frame], chosen: Frame) -> int | None:
     """The index of the library's outermost method inside the frame to look at.
 
     None if that frame made the allocation, by its own native method or function.
     """
-    at = position(stack, look)
-    if at is None or look.kind != "java":
+    at = position(stack, chosen)
+    if at is None or chosen.kind != "java":
         return None
     inner = [index for index in range(at) if stack[index].kind == "java" and not frames.is_glue(stack[index])]
     if not inner:
@@ -155,7 +155,7 @@ def entry(stack: Sequence[Frame], look: Frame) -> int | None:
     if not others:
         return inner[-1]
     library = packages.project(stack[others[0]].name)
-    if library == packages.project(look.name) and not packages.framework(stack[others[0]].name):
+    if library == packages.project(chosen.name) and not packages.framework(stack[others[0]].name):
         return inner[0] if _is_native(stack, inner[0]) else _jdk_entry(stack, inner)
     of_library = [index for index in others if packages.project(stack[index].name) == library]
     named = [index for index in of_library if not packages.is_synthetic(stack[index].name)]
@@ -172,9 +172,9 @@ def _jdk_entry(stack: Sequence[Frame], inner: Sequence[int]) -> int | None:
     return last
 
 
-def called(stack: Sequence[Frame], look: Frame) -> Frame | None:
+def called(stack: Sequence[Frame], chosen: Frame) -> Frame | None:
     """`entry` as a frame."""
-    at = entry(stack, look)
+    at = entry(stack, chosen)
     return None if at is None else stack[at]
 
 
@@ -189,17 +189,17 @@ def position(stack: Sequence[Frame], frame: Frame) -> int | None:
     return by_name
 
 
-def through(stack: Sequence[Frame], look: Frame) -> str:
+def through(stack: Sequence[Frame], chosen: Frame) -> str:
     """`java.util.zip.Inflater.<init>, called by com.example.Foo.bar`; one name if both are the same.
 
     For an agent's callback `libfoo.so callback (SampledObjectAlloc), in remember`.
     """
     if inside := callback(stack):
-        return f"{inside.name}, in {short(look)}"
-    library, name = called(stack, look), short(look)
+        return f"{inside.name}, in {short(chosen)}"
+    library, name = called(stack, chosen), short(chosen)
     if library is not None:
         return f"{short(library)}, called by {name}"
-    at = position(stack, look)
+    at = position(stack, chosen)
     if at is None:
         return name
     if frames.is_inexact(stack, at):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offheap.analysis.stacks import frames, packages
-from offheap.analysis.stacks.blame import blamed as look
+from offheap.analysis.stacks.blame import blamed as chosen_frame
 from offheap.analysis.stacks.blame import entry, position
 from offheap.analysis.stacks.callbacks import callback
 from offheap.recording.model import Frame
@@ -67,7 +67,7 @@ def _essential(stack: Sequence[Frame], blamed: Frame) -> set[int]:
     if inside:
         kept |= {inside.at, inside.at + 1}
         # The application's code that ran at the time of the callback.
-        blamed = look(stack[inner:]) if inner is not None else blamed
+        blamed = chosen_frame(stack[inner:]) if inner is not None else blamed
     at = position(stack, blamed)
     if at is not None:
         called = entry(stack, stack[at])

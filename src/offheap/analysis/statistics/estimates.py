@@ -140,12 +140,21 @@ def _intervals(
     return Estimates(total, np.where(exact, total, low), np.where(exact, total, high))
 
 
-def of_blocks(amounts: Floats, probabilities: Floats) -> Estimate:
+def _with_error(found: Estimates, unseen: Floats, error: float) -> Estimates:
+    """The estimates where weights share an error beside chance: it is of the unseen part, which they tell."""
+    if not error:
+        return found
+    beside = NORMAL_95 * error * unseen
+    low = found.estimate - np.minimum(np.hypot(found.estimate - found.low, beside), unseen)
+    return Estimates(found.estimate, low, found.estimate + np.hypot(found.high - found.estimate, beside))
+
+
+def of_blocks(amounts: Floats, probabilities: Floats, error: float = 0.0) -> Estimate:
     """The total of `amounts` (bytes, or ones) over the sampled blocks and those not sampled.
 
     Both arrays have one entry per sampled block; probabilities are in (0, 1].
     """
-    return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1).at(0)
+    return of_groups(np.zeros(len(amounts), np.int64), amounts, probabilities, 1, error=error).at(0)
 
 
 def of_groups(
@@ -154,10 +163,12 @@ def of_groups(
     probabilities: Floats,
     count: int,
     least: Floats | None = None,
+    error: float = 0.0,
 ) -> Estimates:
     """of_blocks for each group 0..count-1; `groups` has the group of every sampled block.
 
     `least`: by group, the probability of the smallest block that may exist; if None, of the sampled blocks.
+    `error`: the relative standard error of 1/probability, the same for all blocks (`_with_error`).
     Fastest for blocks sorted by group.
     """
     if not len(groups):
@@ -180,6 +191,7 @@ def of_groups(
         np.add.reduceat(missing * amounts, starts) / np.where(unseen > 0, unseen, 1.0),
         most,
     )
+    found = _with_error(found, unseen, error)
     result = zeros(count)
     members = groups[starts]
     for column, values in (
@@ -198,6 +210,7 @@ def of_counts(
     count: int,
     paths: NDArray[np.integer] | None = None,
     unmet: Floats | None = None,
+    error: float = 0.0,
 ) -> Estimates:
     """The number of blocks, by group as in of_groups, from the sizes of the sampled blocks.
 
@@ -227,7 +240,7 @@ def of_counts(
         least, wide = least_of, wide_of
     if unmet is not None:
         least = np.minimum(least, unmet)
-    found = of_groups(groups, np.ones(len(sizes)), probabilities, count, least)
+    found = of_groups(groups, np.ones(len(sizes)), probabilities, count, least, error)
     open_ended = wide & (found.high > found.estimate)
     return Estimates(found.estimate, found.low, np.where(open_ended, np.inf, found.high))
 
@@ -270,13 +283,14 @@ class Parts:
             max(self.most_variance, other.most_variance),
         )
 
-    def estimate(self) -> Estimate:
+    def estimate(self, error: float = 0.0) -> Estimate:
         def one(value: float) -> Floats:
             return np.array([value])
 
         block = self.weighted / self.unseen if self.unseen > 0 else 0.0
         most = one(self.most_unseen), one(self.most_variance)
-        return _intervals(one(self.seen), one(self.unseen), one(self.variance), one(block), most).at(0)
+        found = _intervals(one(self.seen), one(self.unseen), one(self.variance), one(block), most)
+        return _with_error(found, one(self.unseen), error).at(0)
 
 
 def parts_of_groups(

@@ -46,7 +46,7 @@ def summary(recording: Recording) -> Summary:
     known = [site for site in sites(recording) if site.live_bytes.high or site.allocated_bytes.high]
     known.sort(key=lambda site: (-site.live_bytes.estimate, -site.allocated_bytes.estimate))
     application = Application.of(recording.info)
-    looked_at = [blamed(site.stack, application) for site in known]
+    blamed_frames = [blamed(site.stack, application) for site in known]
     return Summary(
         info=recording.info,
         live_bytes=live_bytes,
@@ -55,7 +55,7 @@ def summary(recording: Recording) -> Summary:
         allocated_bytes=totals.allocated(recording)[0],
         held=tuple(
             Held(site, frame, share(site, by_kind), marks)
-            for site, frame, marks in zip(known, looked_at, apart(known, looked_at), strict=True)
+            for site, frame, marks in zip(known, blamed_frames, apart(known, blamed_frames), strict=True)
         ),
     )
 

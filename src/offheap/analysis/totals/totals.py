@@ -16,10 +16,10 @@ def live(recording: Recording) -> tuple[Estimate, Estimate]:
     """Live bytes and live blocks at the end of the recording."""
     sizes = recording.live["size"].astype(np.float64)
     probabilities = recording.live["probability"]
-    everything = np.zeros(len(sizes), np.int64)
+    everything, error = np.zeros(len(sizes), np.int64), recording.info.weight_error
     return (
-        estimates.of_blocks(sizes, probabilities),
-        estimates.of_counts(everything, sizes, probabilities, 1).at(0),
+        estimates.of_blocks(sizes, probabilities, error),
+        estimates.of_counts(everything, sizes, probabilities, 1, error=error).at(0),
     )
 
 
@@ -28,8 +28,9 @@ def live_by_kind(recording: Recording) -> Live:
     mapped = (recording.stack_kinds == MMAP)[recording.live["stack"]].astype(np.int64)
     sizes = recording.live["size"].astype(np.float64)
     probabilities = recording.live["probability"]
-    in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2)
-    blocks = estimates.of_counts(mapped, sizes, probabilities, 2)
+    error = recording.info.weight_error
+    in_bytes = estimates.of_groups(mapped, sizes, probabilities, 2, error=error)
+    blocks = estimates.of_counts(mapped, sizes, probabilities, 2, error=error)
     return Live(in_bytes.at(0), blocks.at(0), in_bytes.at(1), blocks.at(1))
 
 

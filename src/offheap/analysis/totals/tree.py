@@ -92,7 +92,7 @@ def tree(recording: Recording, least_share: float = 0.01) -> Tree:
         info=recording.info,
         live_bytes=totals.live(recording)[0],
         live=by_kind,
-        roots=_finish(root, least_share, by_kind),
+        roots=_finish(root, least_share, by_kind, recording.info.weight_error),
         least_share=least_share,
     )
 
@@ -103,7 +103,7 @@ def _add(node: _Growing, parts: Parts, blocks: float, mapped: float) -> None:
     node.mapped += mapped
 
 
-def _finish(root: _Growing, least: float, whole: Live) -> tuple[Node, ...]:
+def _finish(root: _Growing, least: float, whole: Live, error: float) -> tuple[Node, ...]:
     """The nodes with a share of `least` or more, as values.  No recursion: stacks may be 2,000 deep."""
     order: list[_Growing] = []
     pending = [root]
@@ -123,7 +123,7 @@ def _finish(root: _Growing, least: float, whole: Live) -> tuple[Node, ...]:
         if max(shares) >= least and node is not root:
             done[id(node)] = Node(
                 frame=node.frame,
-                live_bytes=node.parts.estimate(),
+                live_bytes=node.parts.estimate(error),
                 live_blocks=node.blocks,
                 share=shares[0] if in_malloc >= 1 else shares[1],
                 children=children,

@@ -213,25 +213,25 @@ def _is_overdue(ran: Collections, end: float) -> bool:
 def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Bools:
     """Whether each site frees at collections, and hardly ever between them."""
     count = len(sites)
-    series, looks = recording.series, np.unique(recording.process["time"])
-    looks = looks[looks > 0]
-    if len(looks) < 2 or not len(ran.begun) or not len(series):
+    series, readings = recording.series, np.unique(recording.process["time"])
+    readings = readings[readings > 0]
+    if len(readings) < 2 or not len(ran.begun) or not len(series):
         return np.zeros(count, np.bool_)
-    starts = np.concatenate(([0.0], looks[:-1]))
+    starts = np.concatenate(([0.0], readings[:-1]))
     # An interval between snapshots has a collection if one began before its end and ended, frees included,
     # after its start.  Rows may overlap: the latest end among the earlier begins counts.
     order = np.argsort(ran.begun)
     latest = np.maximum.accumulate(ran.ended[order] + SETTLE_SECONDS)
-    before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, looks, "right")
+    before = np.searchsorted(ran.begun[order] - CLOCK_SECONDS, readings, "right")
     at_collection = (before > 0) & (latest[np.maximum(before, 1) - 1] >= starts)
     # A collection may also have run before the count began.
     known = starts >= ran.since + SETTLE_SECONDS
     if not known.any():
         return np.zeros(count, np.bool_)
     of_stack = sites.grouping.of_stack
-    freed_in = _freed(recording, of_stack, count, looks, at_collection & known)
-    freed_out = _freed(recording, of_stack, count, looks, ~at_collection & known)
-    share = float(((looks - starts) * (at_collection & known)).sum() / ((looks - starts) * known).sum())
+    freed_in = _freed(recording, of_stack, count, readings, at_collection & known)
+    freed_out = _freed(recording, of_stack, count, readings, ~at_collection & known)
+    share = float(((readings - starts) * (at_collection & known)).sum() / ((readings - starts) * known).sum())
     alive = np.bincount(of_stack[recording.live["stack"]], minlength=count)
     freed = np.maximum(sites.samples - alive, 0.0)
     whole = freed_in + freed_out
@@ -241,7 +241,7 @@ def _in_batches(recording: Recording, sites: SiteTable, ran: Collections) -> Boo
 
 
 def _freed(
-    recording: Recording, of_stack: NDArray[np.int64], count: int, looks: Floats, chosen: Bools
+    recording: Recording, of_stack: NDArray[np.int64], count: int, readings: Floats, chosen: Bools
 ) -> Floats:
     """By site, bytes freed in the intervals that end at the chosen snapshots."""
     series = recording.series
@@ -251,6 +251,6 @@ def _freed(
     first = np.diff(stacks, prepend=np.uint32(0xFFFFFFFF)) != 0
     freed = np.maximum(np.where(first, gone, np.diff(gone, prepend=0.0)), 0.0)
     freed[freed <= 1e-9 * series["allocated_bytes"][order]] = 0.0
-    interval = np.clip(np.searchsorted(looks, series["time"][order], "left"), 0, len(looks) - 1)
+    interval = np.clip(np.searchsorted(readings, series["time"][order], "left"), 0, len(readings) - 1)
     bytes_of = np.bincount(of_stack[stacks], weights=freed * chosen[interval], minlength=count)
     return bytes_of.astype(np.float64, copy=False)

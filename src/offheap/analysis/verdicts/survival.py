@@ -92,10 +92,10 @@ def passed(ran: Collections, end: float) -> Floats:
 
 def collections(recording: Recording) -> Collections | None:
     """The collections that the recorder followed; else those between two readings of the JVM's counters."""
-    return recording.collections or _between_looks(recording)
+    return recording.collections or _between_readings(recording)
 
 
-def _between_looks(recording: Recording) -> Collections | None:
+def _between_readings(recording: Recording) -> Collections | None:
     over = recording.owners
     every, old = over.gauges.get("collections"), over.gauges.get("old-collections")
     if every is None or old is None:
@@ -107,13 +107,13 @@ def _between_looks(recording: Recording) -> Collections | None:
     ago = since[known] if since is not None else np.full(len(times), np.nan)
     rows: list[tuple[CollectionKind, float, float, int]] = []
     more = np.diff(every[known]), np.diff(old[known])
-    for look, (new, new_old) in enumerate(zip(*more, strict=True)):
-        before, now = float(times[look]), float(times[look + 1])
+    for reading, (new, new_old) in enumerate(zip(*more, strict=True)):
+        before, now = float(times[reading]), float(times[reading + 1])
         if new_old > 0:
             # The time is unknown; the earliest possible one is right after the reading before.
             rows.append(("full", before + CLOCK_SECONDS, now, int(new_old)))
         if new > new_old:
-            began = now - float(ago[look + 1])
+            began = now - float(ago[reading + 1])
             rows.append(
                 ("young", max(before + CLOCK_SECONDS, began if began < now else 0.0), now, int(new - new_old))
             )

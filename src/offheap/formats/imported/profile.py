@@ -59,4 +59,4 @@ class Reader(Protocol):
         """Whether a file that begins with these bytes (64 KiB at most) is of this format."""
 
     def read(self, files: Sequence[Path]) -> Profile:
-        """The files of a series in order of time.  UserError with the file and the line or offset of a fault."""
+        """The files of a series, by time.  UserError names the file and the line or offset of a fault."""

@@ -55,7 +55,7 @@ class Header:
     sections: Rows  # (16,) of contract.SECTION, checked against the file's length
     segments: tuple[tuple[int, int], ...]  # of the live table after the first: offset and capacity, checked
     budget: Budget | None
-    looked_monotonic: float  # under a budget: the last time the interval may have changed
+    adjusted_monotonic: float  # under a budget: the last time the interval may have changed
     inverse_seconds: float  # integral of 1/interval over time up to then, of the size class where it is least
     java_heap: JavaHeap | None  # None: Java objects were not requested
 
@@ -71,8 +71,8 @@ class Header:
         if self.budget is None:
             return int(self.intervals[1 : contract.JAVA_CODE].max())
         least, last = self.budget.least_interval_bytes, self.budget.last_interval_bytes
-        end = max(self.stop_monotonic or self.heartbeat, self.looked_monotonic)
-        inverse = self.inverse_seconds + (end - self.looked_monotonic) / last
+        end = max(self.stop_monotonic or self.heartbeat, self.adjusted_monotonic)
+        inverse = self.inverse_seconds + (end - self.adjusted_monotonic) / last
         seconds = end - self.start_monotonic
         mean = seconds / inverse if seconds > 0 and inverse > 0 else last
         return round(min(max(mean, least), self.budget.greatest_interval_bytes))
@@ -217,7 +217,7 @@ def _header(row: Any) -> Header:
         sections=row["sections"].copy(),
         segments=_segments(row),
         budget=_budget(row),
-        looked_monotonic=int(row["looked_ns"]) * 1e-9,
+        adjusted_monotonic=int(row["adjusted_ns"]) * 1e-9,
         inverse_seconds=float(row["inverse_seconds"]),
         java_heap=_java_heap(row),
     )

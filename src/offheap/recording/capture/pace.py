@@ -1,8 +1,8 @@
 """How often the recorder reads the live file and asks who holds the RSS, by the CPU that each took.
 
-Snapshots and looks have a share of one CPU each at first, and without a budget.  Under a budget the recorder
-takes what sampling leaves.  The budget is a share of the CPU that the process uses, or of one CPU if the
-process uses less, and the probe keeps half a CPU's budget free (probe/sampling/budget.c).
+Snapshots and readings have a share of one CPU each at first, and without a budget.  Under a budget the
+recorder takes what sampling leaves.  The budget is a share of the CPU that the process uses, or of one CPU if
+the process uses less, and the probe keeps half a CPU's budget free (probe/sampling/budget.c).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AIM = 0.95
 
 # Seconds since the recorder began -> seconds between snapshots.
 _CADENCE = ((60.0, 1.0), (600.0, 5.0), (3600.0, 15.0), (float("inf"), 30.0))
-_LOOK_SECONDS = 2.0  # between looks, at least
+_READING_SECONDS = 2.0  # between readings, at least
 # The cost of waiting is averaged over at least this time, so that one poll does not look like a high rate.
 _FEW_SECONDS = 5.0
 # The longest pause that the budget may cause: a small budget pays for less than one snapshot a minute.
@@ -40,11 +40,11 @@ class Pace:
     """`age` is the seconds since the recorder began, `used` the CPU seconds that its process has used."""
 
     every: float | None  # seconds between snapshots, where the user has chosen them
-    _paid: float = 0.0  # CPU seconds of snapshots and looks since `_settled`
+    _paid: float = 0.0  # CPU seconds of snapshots and readings since `_settled`
     _settled: tuple[float, float] | None = None  # age and CPU seconds of the process, once it has settled
 
     def pay(self, seconds: float) -> None:
-        """A snapshot or a look took so many seconds of CPU, naming included."""
+        """A snapshot or a reading took so many seconds of CPU, naming included."""
         self._paid += seconds
 
     def settle(self, age: float, used: float) -> None:
@@ -59,8 +59,10 @@ class Pace:
         share = _SNAPSHOTS if self.every is None else _SNAPSHOTS_WHEN_ASKED
         return self._seconds(cost, share, _PART_OF_SNAPSHOTS, left, age, used)
 
-    def until_look(self, cost: float, left: float | None, age: float, used: float) -> float:
-        return max(_LOOK_SECONDS, _cadence(age), self._seconds(cost, _LOOKS, _PART_OF_LOOKS, left, age, used))
+    def until_reading(self, cost: float, left: float | None, age: float, used: float) -> float:
+        return max(
+            _READING_SECONDS, _cadence(age), self._seconds(cost, _LOOKS, _PART_OF_LOOKS, left, age, used)
+        )
 
     def _seconds(
         self, cost: float, share: float, part: float, left: float | None, age: float, used: float
@@ -68,7 +70,7 @@ class Pace:
         if self.every is not None or left is None or self._settled is None:
             return cost / share
         since, at_first = self._settled
-        # The cost of polls between snapshots and looks.
+        # The cost of polls between snapshots and readings.
         waiting = (used - at_first - self._paid) / max(age - since, _FEW_SECONDS)
         bounded = min(share, part * (_AIM * left - waiting))
         return min(cost / bounded, _RAREST_SECONDS) if bounded > 0 else _RAREST_SECONDS

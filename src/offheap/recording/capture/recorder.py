@@ -29,7 +29,7 @@ from offheap.recording.storage.writer import RecordingWriter, writer
 _POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.2
 
 # PID -> (bytes by owner, gauges by name), as docs/recording-format.md has them; None when it cannot be told.
-OwnersLook = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
+OwnersReading = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
 
 
 class CollectionLog(Protocol):
@@ -86,12 +86,12 @@ def record(
     output: Path,
     *,
     duration: float | None = None,
-    last_look: float | None = None,
+    last_reading: float | None = None,
     every: float | None = None,
     stop: Callable[[], bool] = lambda: False,
     collected: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], None] | None = None,
-    owners: OwnersLook | None = None,
+    owners: OwnersReading | None = None,
     collections: Callable[[int], CollectionLog] | None = None,
     keep_arguments: bool = False,
 ) -> Outcome:
@@ -99,10 +99,10 @@ def record(
 
     `every` sets the seconds between snapshots, else it grows with the age of the recording;
     without it the recorder keeps itself under 5 % of one CPU, and under a budget within what that leaves.
-    `last_look` is when `owners` is asked in any case: stop() is about to stop the probe, whose memory goes.
+    `last_reading` is when `owners` is asked in any case: stop() stops the probe, whose memory goes.
     collected() says whether stop() has asked for a garbage collection.  `owners` tells who holds the RSS; it
     is asked every two seconds at first, later at most with each snapshot, and given 2 % more.  `collections`
-    of a PID is looked at each time that the recorder sees whether it is over.  `keep_arguments` leaves values
+    of a PID is read each time that the recorder sees whether it is over.  `keep_arguments` leaves values
     that look like secrets in meta.json.  Raises UserError when the live file or the output is no good, or
     when the disk is full: then all that was written until then is a readable recording.
     """
@@ -111,7 +111,7 @@ def record(
         try:
             recorder = _Recorder(source, target, every, owners, collected, collections, keep_arguments)
             with contextlib.closing(recorder):
-                return recorder.run(duration, last_look, stop, on_progress)
+                return recorder.run(duration, last_reading, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
         finally:
@@ -124,7 +124,7 @@ class _Recorder:
         source: LiveFile,
         target: RecordingWriter,
         every: float | None,
-        owners: OwnersLook | None,
+        owners: OwnersReading | None,
         collected: Callable[[], bool],
         collections: Callable[[int], CollectionLog] | None,
         keep_arguments: bool,
@@ -163,7 +163,7 @@ class _Recorder:
     def run(
         self,
         duration: float | None,
-        last_look: float | None,
+        last_reading: float | None,
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
@@ -171,24 +171,24 @@ class _Recorder:
         # At once, so that a killed recorder leaves a readable recording.
         self._write_info(self._pid is not None)
         with ProcessExit(self._pid, self._source.header.process_start) as life:
-            return self._follow(life, duration, last_look, stop, on_progress)
+            return self._follow(life, duration, last_reading, stop, on_progress)
 
     def _follow(
         self,
         life: ProcessExit,
         duration: float | None,
-        last_look: float | None,
+        last_reading: float | None,
         stop: Callable[[], bool],
         on_progress: Callable[[Progress], None] | None,
     ) -> Outcome:
         deadline = self._began + duration if duration is not None else float("inf")
-        look_at = self._began + last_look if last_look is not None else float("inf")
+        reading_at = self._began + last_reading if last_reading is not None else float("inf")
         due = self._began
         while True:
             if self._log:
                 self._log.poll()
-            if time.monotonic() >= look_at:
-                look_at = float("inf")
+            if time.monotonic() >= reading_at:
+                reading_at = float("inf")
                 due = self._owners_due = time.monotonic()
             # Asked before the file is read, so that what the process wrote before it ended is read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
@@ -196,7 +196,7 @@ class _Recorder:
                 self._meet_modules()
                 now = time.monotonic()
                 poll = _POLL_SECONDS if self._age() < SETTLED_SECONDS else _SETTLED_POLL_SECONDS
-                life.over_within(max(0.0, min(poll, due - now, deadline - now, look_at - now)))
+                life.over_within(max(0.0, min(poll, due - now, deadline - now, reading_at - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
             self._pace.settle(self._age(), used)
@@ -208,7 +208,7 @@ class _Recorder:
             if over:
                 return self._finish(snapshot)
             if time.monotonic() >= self._owners_due:
-                self._look()
+                self._read_owners()
             self._live_due = self._live_written + self._pace.until_live_set(self._live_cost, *self._means())
             due = started + self._pace.until_snapshot(cost - snapshot.naming_seconds, *self._means())
 
@@ -235,7 +235,7 @@ class _Recorder:
         header = self._source.refresh()
         alive = self._pid is not None and recorded_process.alive(self._pid, header.process_start)
         now = elapsed(header, alive)
-        # A killed process's heartbeat lies before its last blocks, and maybe before our last look.
+        # A killed process's heartbeat lies before its last blocks, and maybe before our last reading.
         self._time = max(self._time, now)
         self._snapshot_began = time.monotonic()
         snapshot = self._snapshots.take(self._time, pid=self._pid, final=final)
@@ -271,17 +271,17 @@ class _Recorder:
         )
         self._target.append_heap([(time - start, used) for time, used in self._log.take_heaps()])
 
-    def _look(self) -> None:
+    def _read_owners(self) -> None:
         began, used = time.monotonic(), time.process_time()
         if self._owners is None or self._pid is None:
             return
         seen = self._owners(self._pid)
         # The probe may be out by now, and its memory with it: such a reading is not of what was recorded.
         if seen is not None and not self._source.ended():
-            self._target.append_look(self._time, *seen)
+            self._target.append_reading(self._time, *seen)
         cost = time.process_time() - used
         self._pace.pay(cost)
-        self._owners_due = began + self._pace.until_look(cost, *self._means())
+        self._owners_due = began + self._pace.until_reading(cost, *self._means())
 
     def _write_info(self, alive: bool) -> None:
         info = describe(

@@ -69,7 +69,7 @@ def parts(folder: Path) -> list[ParquetPart]:
         if match:
             first = int(match[1])
             last = int(match[2] or first)
-            # A part may go between listing and looking, when a wider one has come.
+            # A part may go between listing and opening, when a wider one has come.
             with contextlib.suppress(FileNotFoundError):
                 if last >= first and (folder / name).stat().st_size > 0:
                     found.append(ParquetPart(first, last, folder / name))

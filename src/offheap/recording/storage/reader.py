@@ -18,7 +18,7 @@ from offheap.probe import contract
 from offheap.probe.contract import FrameKind
 from offheap.proc import opening
 from offheap.recording.allowance import too_large
-from offheap.recording.build_recording import Named, NumberedStacks, assemble, looks
+from offheap.recording.build_recording import Named, NumberedStacks, assemble, readings
 from offheap.recording.masking import masked
 from offheap.recording.model import (
     LIVE,
@@ -121,7 +121,7 @@ def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None 
             live,
             series,
             process,
-            owners=looks(_named(tables, "owners"), _named(tables, "gauges")),
+            owners=readings(_named(tables, "owners"), _named(tables, "gauges")),
             collections=_collections(tables),
             heap=_heap(tables),
         )

@@ -43,8 +43,8 @@ class RecordingWriter:
         if len(rows):
             self._journal.append(table, _columns(rows))
 
-    def append_look(self, time: float, owners: Mapping[str, float], gauges: Mapping[str, float]) -> None:
-        """One look at who holds the RSS: rows of `gauges`, then of `owners`."""
+    def append_reading(self, time: float, owners: Mapping[str, float], gauges: Mapping[str, float]) -> None:
+        """One reading of who holds the RSS: rows of `gauges`, then of `owners`."""
         for table, named, key, value in (
             ("gauges", gauges, "gauge", "value"),
             ("owners", owners, "owner", "bytes"),

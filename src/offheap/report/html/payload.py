@@ -41,7 +41,7 @@ SCHEMA = "offheap.report-page/4"
 # A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
 MOST_SUSPECTS = 2000
 MOST_SNAPSHOTS = 2000
-MOST_LOOKS = 500
+MOST_READINGS = 500
 # A stack that more threads share is filed under those that hold most of it.
 MOST_THREADS = 4
 
@@ -270,13 +270,13 @@ def _process(recording: Recording, worst: Sequence[Suspect]) -> dict[str, Any]:
 
 
 def _owners(owners: OwnersOverTime) -> dict[str, Any]:
-    looks = _spread(len(owners.times), MOST_LOOKS)
+    readings = _spread(len(owners.times), MOST_READINGS)
     titles = {str(owner): title for owner, title in TITLES.items()}
     return {
-        "time": [round(float(time), 3) for time in owners.times[looks]],
+        "time": [round(float(time), 3) for time in owners.times[readings]],
         "name": [titles.get(name, name) for name in owners.names],
-        "bytes": [_whole(column[looks]) for column in owners.bytes.T],
-        "rss_bytes": _whole(owners.rss[looks]),
+        "bytes": [_whole(column[readings]) for column in owners.bytes.T],
+        "rss_bytes": _whole(owners.rss[readings]),
     }
 
 

@@ -44,7 +44,7 @@ def with_growth(document: Value, found: OwnersGrowth, over: OwnersOverTime, ende
         "verdict": _verdict(found.verdict),
         "watch": {
             "seconds": round(found.seconds, 3),
-            "looks": found.looks,
+            "looks": found.readings,
             "ended": ended,
             "times": [round(float(time), 3) for time in over.times],
             "rss_bytes": [round(float(size)) for size in over.rss],

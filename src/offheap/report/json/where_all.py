@@ -9,7 +9,7 @@ from offheap.report.json import where
 from offheap.report.json.schemas import Value
 
 
-def where_all_json(looked: Sequence[JVMAccounts]) -> Value:
+def where_all_json(accounts: Sequence[JVMAccounts]) -> Value:
     """offheap.where-all/1: docs/json.md describes it."""
     return {
         "schema": "offheap.where-all/1",
@@ -17,6 +17,6 @@ def where_all_json(looked: Sequence[JVMAccounts]) -> Value:
             where.where(one.accounts)
             if one.accounts
             else {"pid": one.pid, "name": one.name or None, "error": one.error}
-            for one in looked
+            for one in accounts
         ],
     }

@@ -23,8 +23,8 @@ _FRESH_SECONDS = 1.0
 class Owners(Collector):
     """Inspects the JVMs at every scrape, unless the last result is fresh; concurrent scrapes wait."""
 
-    def __init__(self, look: Callable[[], Iterable[JVMAccounts]]) -> None:
-        self._look = look
+    def __init__(self, inspect: Callable[[], Iterable[JVMAccounts]]) -> None:
+        self._inspect = inspect
         self._lock = threading.Lock()
         self._last: tuple[float, list[JVMAccounts]] | None = None
 
@@ -35,15 +35,15 @@ class Owners(Collector):
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             if self._last is None or time.monotonic() - self._last[0] > _FRESH_SECONDS:
-                looked = list(self._look())
-                self._last = time.monotonic(), looked
-            looked = self._last[1]
-        yield from families(looked)
+                found = list(self._inspect())
+                self._last = time.monotonic(), found
+            found = self._last[1]
+        yield from families(found)
 
 
-def families(looked: Iterable[JVMAccounts]) -> Iterator[Metric]:
+def families(found: Iterable[JVMAccounts]) -> Iterator[Metric]:
     """The metrics of one scrape, all in bytes but offheap_up."""
-    up = GaugeMetricFamily("offheap_up", "1 if the JVM could be looked at, else 0", labels=_PROCESS)
+    up = GaugeMetricFamily("offheap_up", "1 if the JVM could be read, else 0", labels=_PROCESS)
     rss = GaugeMetricFamily("offheap_rss_bytes", "resident memory", labels=_PROCESS)
     owner = GaugeMetricFamily(
         "offheap_owner_bytes", "resident memory by owner; all owners sum to RSS", labels=(*_PROCESS, "owner")
@@ -56,7 +56,7 @@ def families(looked: Iterable[JVMAccounts]) -> Iterator[Metric]:
     trimmable = GaugeMetricFamily(
         "offheap_trimmable_bytes", "what malloc_trim would give back", labels=_PROCESS
     )
-    for one in looked:
+    for one in found:
         # The JVM's user chooses the name: text that is not UTF-8 would fail the scrape for all JVMs.
         labels = [str(one.pid), printable(one.name)]
         accounts = one.accounts
@@ -75,10 +75,10 @@ def families(looked: Iterable[JVMAccounts]) -> Iterator[Metric]:
     yield from (up, rss, owner, external, trimmable)
 
 
-def serve(host: str, port: int, look: Callable[[], Iterable[JVMAccounts]]) -> BoundedServer:
+def serve(host: str, port: int, inspect: Callable[[], Iterable[JVMAccounts]]) -> BoundedServer:
     """Serves until it is closed, on threads of its own; UserError when the address is taken."""
     registry = CollectorRegistry()
-    registry.register(Owners(look))
+    registry.register(Owners(inspect))
     try:
         return BoundedServer(host, port, make_wsgi_app(registry))
     except OSError as error:

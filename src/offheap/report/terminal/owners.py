@@ -31,7 +31,7 @@ def print_growth(out: Console, found: OwnersGrowth, heading: str) -> None:
     out.print()
     verdict = found.verdict
     style = _STYLES.get(verdict.kind, "red")
-    span = f"{found.looks} looks in {format_duration(found.seconds)}"
+    span = f"{found.readings} readings in {format_duration(found.seconds)}"
     out.print(
         Text.assemble((f"{'verdict':<{_LABEL}}", "bold"), (verdict.kind, f"bold {style}"), f"  ({span})")
     )

@@ -71,7 +71,7 @@ def print_where(out: Console, accounts: Accounts, *, full: bool = False) -> None
     for sentence in accounts.missing:
         _print_fact(out, "not told", sentence)
     cost = f"; the JVM's answers cost it {format_size(accounts.cost_bytes)}" if accounts.cost_bytes else ""
-    _print_fact(out, "look", f"took {format_duration(accounts.seconds)}, nothing was stopped{cost}")
+    _print_fact(out, "cost", f"reading took {format_duration(accounts.seconds)}, nothing was stopped{cost}")
     if full and accounts.native_heap:
         native_heap.print_tables(out, accounts.native_heap)
 

@@ -22,13 +22,13 @@ _COLUMNS: tuple[tuple[str, tuple[Owner, ...]], ...] = (
 )
 
 
-def print_all(out: Console, looked: Sequence[JVMAccounts]) -> None:
+def print_all(out: Console, found: Sequence[JVMAccounts]) -> None:
     """The largest first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("PID", "RSS", *(heading for heading, _ in _COLUMNS), "REST"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("MAIN", overflow="fold")
-    for one in sorted(looked, key=lambda one: -one.accounts.memory.rss if one.accounts else 0):
+    for one in sorted(found, key=lambda one: -one.accounts.memory.rss if one.accounts else 0):
         name = Text(printable(one.name) or "?")
         if one.accounts is None:
             name.append(f" {printable(one.error)}", "dim")

@@ -138,7 +138,7 @@ def _facts(ticket: Ticket) -> list[tuple[str, str]]:
 
 
 def _owners(owners: Sequence[OwnerGrowth], unit: RateUnit) -> Table:
-    """At the first and the last look, by owner; growth is what chance does not explain."""
+    """At the first and the last reading, by owner; growth is what chance does not explain."""
     titles = {str(owner): title for owner, title in TITLES.items()}
     rows = []
     for one in owners:

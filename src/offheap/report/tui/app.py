@@ -27,7 +27,7 @@ from offheap.report.tui.screens import HelpScreen, SiteScreen
 from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, SiteTable, fitting, wrapped
 
 _POLL_SECONDS = 0.5  # how long a signal may wait
-_COVERED_SECONDS = 5.0  # between looks at a recording while nobody sees the table
+_COVERED_SECONDS = 5.0  # between readings of a recording while nobody sees the table
 _SMALL = 24  # lines: in a smaller terminal the answer gets fewer
 _KEYS = (
     ("Enter", "stack"),
@@ -203,7 +203,7 @@ class LiveScreen(Screen[None]):
 
     def action_owners(self) -> None:
         if self._owners is None:
-            self.say("the process has ended, and nobody looked who held its RSS")
+            self.say("the process has ended, and nobody read who held its RSS")
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
@@ -308,7 +308,7 @@ class LiveApp(App[None]):
         # In a thread: the first look at a new library reads its symbols, and keys must not wait for that.
         while not self._over:
             await asyncio.sleep(self._every)
-            # The owners cover all of it, and their looks need the CPU that both may take.
+            # The owners cover all of it, and their readings need the CPU that both may take.
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.main.seen.wait(), _COVERED_SECONDS)
             try:

@@ -36,7 +36,7 @@ MARKS: dict[Verdict, str] = {
 _SIZES = ((1, "B"), (1024, "KiB"), (1024**2, "MiB"), (1024**3, "GiB"), (1024**4, "TiB"), (1024**5, "PiB"))
 _MAPPED = {"mmap": "mmap "}  # in front of a site: address space, touched or not
 _WIDE = 100  # columns from which on there is room for a caller
-_RECENT = 2.0  # seconds: verdicts of a look before the last need not be dated
+_RECENT = 2.0  # seconds: verdicts of a reading before the last need not be dated
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +243,9 @@ def window(view: View) -> str:
 
 
 def pages(view: View) -> str:
-    """How old the looks at RSS are that the answer takes in; "" where they are new, or there are none."""
-    looked = view.names.owners_time
-    ago = 0.0 if looked is None else view.now.time - looked
+    """How old the readings of RSS are that the answer takes in; "" where they are new, or there are none."""
+    read = view.names.owners_time
+    ago = 0.0 if read is None else view.now.time - read
     return f"RSS by owner: as of {short_duration(ago)} ago" if ago >= _RECENT else ""
 
 

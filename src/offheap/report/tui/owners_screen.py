@@ -1,4 +1,4 @@
-"""Who holds the RSS, over the table of the live view: looked at while it is open, and no longer."""
+"""Who holds the RSS, over the table of the live view: read while it is open, and no longer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offheap.report.tui import live_text
 from offheap.report.tui.screens import Overlay
 from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, Pager
 
-# A look walks the page tables of the whole process: for a large one it is taken more rarely.
+# A reading walks the page tables of the whole process: for a large one it is taken more rarely.
 _EVERY = 3.0  # seconds
 _SHARE_OF_CPU = 0.01
 _TITLE, _BARS = 24, 14
@@ -29,22 +29,22 @@ Owners = Callable[[], tuple[OwnersOverTime, OwnersGrowth]]
 
 
 class OwnersScreen(Overlay):
-    """RSS by owner; each call of `look` is a new reading, and gives all readings so far.
+    """RSS by owner; each call of `read` is a new reading, and gives all readings so far.
 
-    The next look is taken at once when `over` is set: the process may have ended.
+    The next reading is taken at once when `over` is set: the process may have ended.
     """
 
     keys = "Esc back  up down pgup pgdn scroll"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,left,o", "close", show=False)]
 
-    def __init__(self, look: Owners, over: asyncio.Event) -> None:
+    def __init__(self, read: Owners, over: asyncio.Event) -> None:
         super().__init__()
-        self._look = look
+        self._read = read
         self._over = over
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(Pager).show([("looking at the process ...", DIM)])
+        self.query_one(Pager).show([("reading the process ...", DIM)])
         self.run_worker(self._follow())
 
     async def _follow(self) -> None:
@@ -53,7 +53,7 @@ class OwnersScreen(Overlay):
                 over, found, seconds = await asyncio.to_thread(self._measured)
             except (UserError, OSError) as error:
                 # What was seen stays, and says that it is old.
-                self.query_one("#keys", Lines).paint([(f"no more looks: {printable(str(error))}", BOLD)])
+                self.query_one("#keys", Lines).paint([(f"no more readings: {printable(str(error))}", BOLD)])
                 return
             self.query_one(Pager).show(owner_lines(over, found))
             pause = max(_EVERY, seconds / _SHARE_OF_CPU)
@@ -65,15 +65,19 @@ class OwnersScreen(Overlay):
 
     def _measured(self) -> tuple[OwnersOverTime, OwnersGrowth, float]:
         began = time.thread_time()
-        over, found = self._look()
+        over, found = self._read()
         return over, found, time.thread_time() - began
 
 
 def owner_lines(over: OwnersOverTime, found: OwnersGrowth) -> list[Line]:
-    """Owners by bytes, RSS last: what each holds, how it grows since the first look, how that came about."""
+    """Owners by bytes, RSS last: what each holds, how it grows since the first reading, and how."""
     if not len(over.times):
-        return [("nobody has looked who held this process's RSS: offheap where looks now", PLAIN)]
-    span = f"{found.looks} looks in {format_duration(found.seconds)}" if found.looks > 1 else "one look"
+        return [("nobody has read who held this process's RSS: offheap where does it now", PLAIN)]
+    span = (
+        f"{found.readings} readings in {format_duration(found.seconds)}"
+        if found.readings > 1
+        else "one reading"
+    )
     titles: dict[str, str] = {str(owner): title for owner, title in TITLES.items()}
     lines: list[Line] = [
         (f"RSS by owner, {span}: {found.verdict.kind}", BOLD),
