@@ -38,6 +38,8 @@ COMMANDS: dict[str, str] = {
     "tree": "live bytes as a tree of callers",
     "stats": "what was recorded, over what time, and what was lost",
     "report": "write one self-contained HTML file",
+    "export": "write a recording in another program's format: pprof, OTLP, speedscope",
+    "push": "send a recording to Pyroscope, Parca or an OpenTelemetry collector",
     "completion": "print a shell completion script",
 }
 
@@ -46,6 +48,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "inspect a process": ("where", "nmt", "trim"),
     "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
+    "share": ("export", "push"),
     "set up": ("completion",),
 }
 
