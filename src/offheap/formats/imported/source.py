@@ -1,4 +1,4 @@
-"""The files that readers of other tools' profiles open: regular ones alone, plain or compressed, within limits.
+"""Opens the files of other tools: regular ones alone, plain or compressed, within limits.
 
 gzip (RFC 1952) and Zstandard (RFC 8878) are told by their first bytes and decompressed as they are read.
 """
@@ -19,8 +19,8 @@ from offheap.proc import opening
 HEAD = 64 << 10  # bytes by which a format is recognised
 # Bytes of a text or message that is read whole.  A Memcheck log of a large JVM has 50 MB.
 MOST_WHOLE = 512 << 20
-# Bytes of an event log after decompression, which is read in parts: 5 minutes at 100 MB/s, so that a compressed
-# file of a few kilobytes cannot keep the reader busy for hours.
+# Bytes of an event log after decompression, which is read in parts: 5 minutes at 100 MB/s, so that a
+# compressed file of a few kilobytes cannot keep the reader busy for hours.
 MOST_STREAMED = 32 << 30
 PART = 4 << 20  # bytes of an event log that are in memory at one time
 LONGEST_LINE = 1 << 20  # bytes: a call path of 2,048 frames with long names has 400 kB
@@ -41,7 +41,7 @@ class _Decompressor(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """Whole lines of a file; `line` is the number of the first, `cut` whether the file ends inside the last."""
+    """Whole lines of a file; `line` is the first one's number; `cut`: the file ends inside the last."""
 
     data: bytes
     line: int
@@ -95,7 +95,9 @@ def parts(path: Path) -> Iterator[Part]:
         while piece := reader.read(PART):
             total += len(piece)
             if total > MOST_STREAMED:
-                raise fault(path, f"line {line}", f"more than {MOST_STREAMED >> 30} GiB", "import a part of it")
+                raise fault(
+                    path, f"line {line}", f"more than {MOST_STREAMED >> 30} GiB", "import a part of it"
+                )
             data = rest + piece if rest else piece
             end = data.rfind(b"\n") + 1
             if len(data) - end > LONGEST_LINE:

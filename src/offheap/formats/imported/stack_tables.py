@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ MOST_ROWS = 8_000_000
 MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
 GROUPED = (
-    f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its totals, "
-    "and a row of the live blocks stands for several"
+    f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
+    "totals, and a row of the live blocks stands for several"
 )
 
 
@@ -93,7 +94,7 @@ def profile(
     program: str = "",
     modules: Sequence[Module] = (),
 ) -> Profile:
-    """The Profile of these moments, ascending in time; `live` is made from the totals where it is not given."""
+    """The Profile of these moments, ascending in time; without `live` its rows are made from the totals."""
     series, process, last = _tables(moments)
     sentences = list(lacks)
     if live is None:
@@ -121,32 +122,34 @@ def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
 
     Files that were copied all have the time of the copy: then the order stands for the time.
     """
-    if all(later > earlier for earlier, later in zip(given, given[1:], strict=False)):
+    if all(later > earlier for earlier, later in pairwise(given)):
         return [time - given[0] for time in given], given[0], ""
     return (
         [float(place) for place in range(len(given))],
         given[0],
-        "The files' times do not ascend (a copy without its time?): each is taken as one second after the one "
-        "before, so that a rate per second is a rate per file",
+        "The files' times do not ascend (a copy without its time?): each is taken as one second after the "
+        "one before, so that a rate per second is a rate per file",
     )
 
 
 def blocks(totals: dict[int, Total], moments: Sequence[Moment]) -> tuple[NDArray[np.void], bool]:
-    """LIVE rows: the blocks of each stack, all of its mean size; whether a row may stand for several blocks."""
-    numbers = sorted(number for number, total in totals.items() if total.live_bytes > 0 or total.live_blocks > 0)
+    """(LIVE rows of each stack's mean size, whether a row may stand for several blocks)."""
+    numbers = sorted(
+        number for number, total in totals.items() if total.live_bytes > 0 or total.live_blocks > 0
+    )
     counts = np.array([max(1.0, round(totals[number].live_blocks)) for number in numbers])
     sizes = np.array([totals[number].live_bytes for number in numbers])
     grouped = bool(counts.sum() > MOST_ROWS)
     if grouped:
         counts = np.maximum(1.0, np.floor(counts * (MOST_ROWS / counts.sum())))
     rows = counts.astype(np.int64)
-    first = {}
+    first: dict[int, float] = {}
     for moment in moments:
         for number in moment.totals:
             first.setdefault(number, moment.time)
     live = np.zeros(int(rows.sum()), LIVE)
     live["stack"] = np.repeat(np.array(numbers, np.uint32), rows)
-    live["birth"] = np.repeat(np.array([first[number] for number in numbers], float), rows)
+    live["birth"] = np.repeat(np.array([first[number] for number in numbers], np.float64), rows)
     live["probability"] = 1.0
     # What does not divide goes to the first blocks, a byte each, so that the sum is the total.
     whole = np.floor(sizes).astype(np.uint64)
@@ -191,7 +194,10 @@ def _tables(moments: Sequence[Moment]) -> tuple[NDArray[np.void], NDArray[np.voi
 
 def _not_below(total: Total, before: Total | None) -> Total:
     """Allocated amounts never fall, and are at least what is live: the least that the file allows to say."""
-    blocks, size = max(total.allocated_blocks, total.live_blocks), max(total.allocated_bytes, total.live_bytes)
+    blocks, size = (
+        max(total.allocated_blocks, total.live_blocks),
+        max(total.allocated_bytes, total.live_bytes),
+    )
     if before:
         blocks, size = max(blocks, before.allocated_blocks), max(size, before.allocated_bytes)
     return Total(total.live_blocks, total.live_bytes, blocks, size)

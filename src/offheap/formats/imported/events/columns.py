@@ -1,4 +1,4 @@
-"""Fields of many lines at once, as columns: an event log has millions of lines, which are too many for a loop.
+"""Fields of many lines at once, as columns: a loop is too slow for the millions of an event log.
 
 A block is the bytes of whole lines as an array; places are indices into it.
 """
@@ -18,7 +18,9 @@ MOST_DIGITS = 16  # of a hexadecimal number of 64 bits
 
 _BAD = 255
 _DIGITS = np.full(256, _BAD, np.uint8)
-for _value, _pair in enumerate(("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "aA", "bB", "cC", "dD", "eE", "fF")):
+for _value, _pair in enumerate(
+    ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "aA", "bB", "cC", "dD", "eE", "fF")
+):
     for _character in _pair:
         _DIGITS[ord(_character)] = _value
 
@@ -36,7 +38,9 @@ def hexadecimal(block: Bytes, starts: Places, ends: Places) -> tuple[NDArray[np.
     """(values, which are numbers) of the fields [start, end), with or without 0x, of 64 bits."""
     last = len(block) - 1
     starts = np.clip(starts, 0, last)
-    prefixed = (ends - starts > 2) & (block[starts] == ord("0")) & (block[np.minimum(starts + 1, last)] == ord("x"))
+    prefixed = (
+        (ends - starts > 2) & (block[starts] == ord("0")) & (block[np.minimum(starts + 1, last)] == ord("x"))
+    )
     starts = starts + 2 * prefixed
     length = ends - starts
     good = (length > 0) & (length <= MOST_DIGITS)
@@ -49,10 +53,8 @@ def hexadecimal(block: Bytes, starts: Places, ends: Places) -> tuple[NDArray[np.
     return values, good
 
 
-def distinct(
-    block: Bytes, starts: Places, ends: Places, number: Callable[[bytes], int]
-) -> NDArray[np.int64]:
-    """For each field what `number` says of its bytes; it is called once for each different field of the block.
+def distinct(block: Bytes, starts: Places, ends: Places, number: Callable[[bytes], int]) -> NDArray[np.int64]:
+    """For each field what `number` says of its bytes; called once for each different field of the block.
 
     Fields count as equal if length and two sums over their bytes are: a sum of the bytes, and one that weighs
     them by their places.  The second is of 64 bits, so that no two call sites of a real log collide.

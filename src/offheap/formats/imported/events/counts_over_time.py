@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# Twice as many as the least that is kept of a long recording.  The trend of a site needs some twenty; the report's
-# charts have 120 points.
+# Twice as many as the least that is kept of a long recording.  The trend of a site needs some twenty; the
+# report's charts have 120 points.
 MOST_SNAPSHOTS = 240
 _FIRST_WIDTH = 0.1  # seconds; doubled whenever there are more than MOST_SNAPSHOTS
 
@@ -34,7 +34,9 @@ class CountsOverTime:
         self._rss = 0
         self._clock: list[tuple[int, float, int]] = []  # (place, time, RSS) of the block
         self._void = -1
-        self._changes: dict[int, list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]] = {}
+        self._changes: dict[
+            int, list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]
+        ] = {}
         self._of_bucket: dict[int, tuple[float, int]] = {}  # time, RSS at the end of it
 
     def clock(self, time: float, place: int) -> None:
@@ -112,4 +114,9 @@ def _merged(
     indices, born, freed = (np.concatenate(column) for column in zip(*parts, strict=True))
     distinct, back = np.unique(indices, return_inverse=True)
     back = back.reshape(-1)
-    return distinct, np.bincount(back, born, len(distinct)), np.bincount(back, freed, len(distinct))
+    count = len(distinct)
+    return (
+        distinct.astype(np.int64),
+        np.bincount(back, born, count).astype(np.float64),
+        np.bincount(back, freed, count).astype(np.float64),
+    )

@@ -3,8 +3,8 @@
 The source of the format is heaptrack's src/analyze/accumulatedtracedata.cpp; numbers are hexadecimal, indices
 of strings, instruction pointers and traces begin at 1, 0 is none:
 
-    v VERSION FORMAT       X COMMAND LINE         I PAGE_SIZE PAGES       A (attached: what came before is void)
-    s [LENGTH] STRING      i ADDRESS MODULE [FUNCTION FILE LINE]...       inlined functions first: innermost is first
+    v VERSION FORMAT       X COMMAND LINE         I PAGE_SIZE PAGES      A (attached: void what came before)
+    s [LENGTH] STRING      i ADDRESS MODULE [FUNCTION FILE LINE]...      several: inlined, innermost first
     t POINTER PARENT       a SIZE TRACE           + ALLOCATION            - ALLOCATION, an index of `a` from 0
     c MILLISECONDS         R RSS_PAGES            S SUPPRESSION           # comment
 
@@ -31,10 +31,10 @@ from offheap.recording.model import Frame
 FORMAT = "heaptrack"
 
 LACKS = (
-    "heaptrack does not say which of several equal blocks was freed (same size, same stack): the births of blocks "
-    "are not known, the totals of each stack over time are",
-    "heaptrack has no Java names: the frames of compiled and interpreted methods are addresses, and a JIT compiler's "
-    "or interpreter's frame may end the stack",
+    "heaptrack does not say which of several equal blocks was freed (same size, same stack): the births of "
+    "blocks are not known, the totals of each stack over time are",
+    "heaptrack has no Java names: the frames of compiled and interpreted methods are addresses, and a JIT "
+    "compiler's or interpreter's frame may end the stack",
     "heaptrack records no threads and no mmap, and not when the recording was made",
 )
 ATTACHED = "heaptrack was attached to a running process: what was allocated before is not counted"
@@ -57,7 +57,8 @@ def read(files: Sequence[Path]) -> Profile:
     """One file: heaptrack writes its own time line."""
     if len(files) > 1:
         raise UserError(
-            "heaptrack files are imported one at a time: each has its own time line", "compare two with: offheap diff"
+            "heaptrack files are imported one at a time: each has its own time line",
+            "compare two with: offheap diff",
         )
     log = _Log(files[0])
     for part in source.parts(files[0]):
@@ -107,7 +108,9 @@ class _Log:
             self._line(part.data[starts[at] : ends[at]], part.line + at, at)
         indices, good = columns.hexadecimal(block, starts[events] + 2, ends[events])
         numbers = np.flatnonzero(events)
-        good &= (block[np.minimum(starts[events] + 1, len(block) - 1)] == columns.SPACE) & (indices < len(self.sizes))
+        good &= (block[np.minimum(starts[events] + 1, len(block) - 1)] == columns.SPACE) & (
+            indices < len(self.sizes)
+        )
         if not good.all():
             at = int(numbers[np.argmin(good)])
             raise self._fault(part.line + at, part.data[starts[at] : ends[at]])
@@ -166,7 +169,9 @@ class _Log:
             rest += [0] * (3 - len(rest))
         if len(rest) % 3 or max(module, *rest[0::3], *rest[1::3], 0) > len(self.strings):
             raise ValueError
-        return _Pointer(address, module, [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest), 3)])
+        return _Pointer(
+            address, module, [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest), 3)]
+        )
 
     def _fault(self, number: int, line: bytes) -> UserError:
         shown = line[:_LONGEST_SHOWN].decode("utf-8", "replace")
@@ -197,7 +202,9 @@ def _moments(log: _Log, stacks: Stacks) -> list[Moment]:
         np.add.at(live, changed, snapshot.born - snapshot.freed)
         np.add.at(live_bytes, changed, (snapshot.born - snapshot.freed) * weight)
         if live.min(initial=0) < 0:
-            raise UserError(f"{log.path} frees more blocks than it allocates", "is the file complete?  Copy it again")
+            raise UserError(
+                f"{log.path} frees more blocks than it allocates", "is the file complete?  Copy it again"
+            )
         totals = {
             number: Total(*map(float, (live[number], live_bytes[number], born[number], born_bytes[number])))
             for number in np.unique(changed).tolist()
@@ -221,7 +228,9 @@ def _frames(log: _Log, stacks: Stacks, pointer: _Pointer) -> tuple[int, ...]:
     found = []
     for at, (function, file, line) in enumerate(pointer.functions):
         if function:
-            found.append(names.frame(log.text(function), module, log.text(file), min(line, 1 << 30), at < last))
+            found.append(
+                names.frame(log.text(function), module, log.text(file), min(line, 1 << 30), at < last)
+            )
     if not found:
         where = f"{module} at {pointer.address:#x}" if module else f"{pointer.address:#x}"
         found = [Frame(where, "jvm" if module == "libjvm.so" else "native", module)]

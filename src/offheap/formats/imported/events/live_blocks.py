@@ -11,15 +11,15 @@ from offheap.errors import UserError
 from offheap.recording import allowance
 
 _ROW = 20 + 40  # bytes of a live block while a batch is added: its columns, and the sorted copies of them
-# Events that are kept before they are sorted into the live blocks: 44 MB.  With more live blocks it is as many
-# as these, so that each event is sorted a few times at most.
+# Events that are kept before they are sorted into the live blocks: 44 MB.  With more live blocks it is as
+# many as these, so that each event is sorted a few times at most.
 _BATCH = 2_000_000
 
 _Events = tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
 
 class LiveBlocks:
-    """Events in, live blocks and totals of their sites out; memory is for live blocks and one batch of events.
+    """Events in, live blocks and totals of their sites out; in memory of live blocks and one batch.
 
     The figures are true after `finish`.
 
@@ -79,7 +79,7 @@ class LiveBlocks:
         self.pointers, self.sizes, self.sites = pointers[left], sizes[left], sites[left]
         if len(left) * _ROW > allowance.limit():
             raise UserError(
-                f"{self._path} has more than {len(left):,} live blocks, which need more memory than is allowed",
+                f"{self._path} has more than {len(left):,} live blocks: more memory than is allowed",
                 f"if it is yours, allow more: {allowance.VARIABLE}=4GiB",
             )
 

@@ -29,14 +29,14 @@ from offheap.formats.imported.events import columns
 from offheap.formats.imported.events.live_blocks import LiveBlocks
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile, times_of
-from offheap.recording.model import LIVE, Frame
+from offheap.recording.model import LIVE, Frame, Kind
 from offheap.symbols.names import demangle, plain
 
 FORMAT = "mtrace"
 
 LACKS = (
-    "mtrace logs no time: the order of events is known, but neither the age of blocks nor a rate within one log; "
-    "copies of the log made at different times, imported together, have both",
+    "mtrace logs no time: the order of events is known, but neither the age of blocks nor a rate within one "
+    "log; copies of the log made at different times, imported together, have both",
     "mtrace logs the immediate caller alone: who called that function is not known, and Java callers are not",
     "mtrace logs no threads, no mmap of the program's own, and nothing of what glibc itself keeps",
 )
@@ -56,7 +56,10 @@ def recognises(head: bytes) -> bool:
     first = head.split(b"\n", 1)[0]
     if first == b"= Start":
         return True
-    return re.fullmatch(rb"@ .*\[0x[0-9a-f]+\] [-+<>!] (0x[0-9a-f]+|\(nil\))( (0x)?[0-9a-f]+)?", first) is not None
+    return (
+        re.fullmatch(rb"@ .*\[0x[0-9a-f]+\] [-+<>!] (0x[0-9a-f]+|\(nil\))( (0x)?[0-9a-f]+)?", first)
+        is not None
+    )
 
 
 def read(files: Sequence[Path]) -> Profile:
@@ -98,7 +101,7 @@ def _frames(caller: bytes) -> list[Frame]:
     path = (match["object"] or b"").decode("utf-8", "replace")
     module = path.rpartition("/")[2]
     address = int(match["address"], 16)
-    kind = "jvm" if module == "libjvm.so" else "native"
+    kind: Kind = "jvm" if module == "libjvm.so" else "native"
     place = _PLACE.fullmatch((match["place"] or b"").decode("utf-8", "replace"))
     if place and place["name"]:
         name = demangle(plain(place["name"]))
@@ -107,7 +110,10 @@ def _frames(caller: bytes) -> list[Frame]:
         name = call = f"{module}+{address:#x}"
     else:
         name = call = f"{address:#x}"
-    return [Frame(name, kind, module), Frame(f"callers not in mtrace's log, call at {call}", "unknown", module)]
+    return [
+        Frame(name, kind, module),
+        Frame(f"callers not in mtrace's log, call at {call}", "unknown", module),
+    ]
 
 
 def _replay(path: Path, sites: _Sites) -> tuple[LiveBlocks, bool]:
@@ -171,7 +177,8 @@ def _space(spaces: columns.Places, index: NDArray[np.int64], starts: columns.Pla
 def _one_character(block: columns.Bytes, space: columns.Places, starts: columns.Places) -> NDArray[np.bool_]:
     """Whether one character stands alone before the space."""
     alone = (space - 1 == starts) | (block[np.maximum(space - 2, 0)] == columns.SPACE)
-    return (space > starts) & alone
+    found: NDArray[np.bool_] = (space > starts) & alone
+    return found
 
 
 def _nil(block: columns.Bytes, places: columns.Places) -> NDArray[np.bool_]:
@@ -179,7 +186,8 @@ def _nil(block: columns.Bytes, places: columns.Places) -> NDArray[np.bool_]:
     value = np.zeros(len(places), np.uint32)
     for byte in range(4):
         value |= block[np.minimum(places + byte, last)].astype(np.uint32) << np.uint32(8 * byte)
-    return value == _NIL
+    found: NDArray[np.bool_] = value == _NIL
+    return found
 
 
 def _totals(blocks: LiveBlocks, sites: _Sites) -> dict[int, Total]:

@@ -1,7 +1,7 @@
 """Collapsed stacks, one a line: `outermost;...;innermost VALUE`.
 
-The source of the format is the head comment of Brendan Gregg's flamegraph.pl; async-profiler (`-o collapsed`), its
-converter, heaptrack_print and Pyroscope write it.
+The source of the format is the head comment of Brendan Gregg's flamegraph.pl.  async-profiler
+(`-o collapsed`), its converter, heaptrack_print and Pyroscope write it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile
 FORMAT = "collapsed"
 
 LACKS = (
-    "collapsed stacks have one value without a unit: it is taken as live bytes, as async-profiler writes it with "
-    "--total for nativemem; a profile of samples or of CPU time has no bytes",
+    "collapsed stacks have one value without a unit: it is taken as live bytes, as async-profiler writes it "
+    "with --total for nativemem; a profile of samples or of CPU time has no bytes",
     "collapsed stacks have no count of blocks: each stack counts as one block",
     "collapsed stacks have no births, no threads, no frees and no intervals of confidence",
 )

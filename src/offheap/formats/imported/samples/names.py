@@ -1,4 +1,4 @@
-"""Function names of other profilers, as frames: native, or Java in offheap's form `java.util.zip.Inflater.init`."""
+"""Function names of other profilers as frames: native, or Java as `java.util.zip.Inflater.init`."""
 
 from __future__ import annotations
 
@@ -43,4 +43,3 @@ def frame(name: str, module: str = "", file: str = "", line: int = 0, inlined: b
     if kind == "native" and module == "libjvm.so":
         kind = "jvm"
     return Frame(demangle(plain(name)) if name.startswith("_") else name, kind, module, file, line, inlined)
-

@@ -1,4 +1,4 @@
-"""pprof's protobuf, plain or gzip: Go, gperftools' pprof, Pyroscope, Parca, jemalloc's jeprof --proto, offheap export.
+"""pprof's protobuf, plain or gzip: of Go, gperftools, Pyroscope, Parca, async-profiler, `offheap export`.
 
 The source of the format is github.com/google/pprof/proto/profile.proto and the README beside it.
 """
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
@@ -21,23 +20,33 @@ from offheap.recording.model import Frame, Module
 FORMAT = "pprof"
 
 LACKS = (
-    "pprof has totals by stack, not blocks: neither births nor sizes of single blocks, so that the blocks of a stack "
-    "count as equally large",
+    "pprof has totals by stack, not blocks: neither births nor sizes of single blocks, so that the blocks of "
+    "a stack count as equally large",
     "pprof has no threads, no RSS, and no record of how much the values may err",
 )
 NO_ALLOCATED = "The file has no alloc_space: what was freed before is not counted"
 NO_COUNT = "The file has no count of blocks: each stack counts as one block"
 ALLOCATED_ONLY = (
-    "The file has allocations alone, not what is live (inuse_space): freed blocks count as live, so that nothing in it "
-    "is proof of a leak"
+    "The file has allocations alone, not what is live (inuse_space): freed blocks count as live, so that "
+    "nothing in it is proof of a leak"
 )
 
-# Types of samples by what they say; the second names are those of jemalloc, heap profilers of Rust and Pyroscope.
+# Types of samples by what they say; the second names are those of jemalloc, heap profilers of Rust and
+# Pyroscope.
 _BYTES = ("inuse_space", "inuse-space", "inuse_bytes", "space", "live_bytes")
 _BLOCKS = ("inuse_objects", "inuse-objects", "inuse_count", "objects", "live_objects")
 _ALLOCATED_BYTES = ("alloc_space", "alloc-space", "allocated_bytes", "alloc_bytes")
 _ALLOCATED_BLOCKS = ("alloc_objects", "alloc-objects", "allocated_objects", "alloc_count")
-_UNITS = {"": 1, "bytes": 1, "byte": 1, "b": 1, "count": 1, "kilobytes": 1 << 10, "kb": 1 << 10, "megabytes": 1 << 20}
+_UNITS = {
+    "": 1,
+    "bytes": 1,
+    "byte": 1,
+    "b": 1,
+    "count": 1,
+    "kilobytes": 1 << 10,
+    "kb": 1 << 10,
+    "megabytes": 1 << 20,
+}
 _MOST = 1 << 56  # bytes or blocks of one stack: no address space holds more
 _NANO = 1e-9
 # Bytes after decompression: the decoded message takes about eight times as many.
@@ -57,7 +66,7 @@ class _Columns(NamedTuple):
 
 
 def recognises(head: bytes) -> bool:
-    """Whether the bytes are fields of a Profile: sample types first, as every writer has them, or gzip of that."""
+    """Whether the bytes, after decompression, are fields of a Profile."""
     plain = source.plain(head)
     if not plain or plain[0] >> 3 not in _KEYS or plain[0] & 7 not in (0, 2):
         return False
@@ -88,7 +97,7 @@ def read(files: Sequence[Path]) -> Profile:
         reader = _Reader(path, message, stacks)
         moments.append(Moment(time, reader.totals()))
         lacks.update(dict.fromkeys(reader.lacks()))
-        modules.update({module: None for module in reader.modules})
+        modules.update(dict.fromkeys(reader.modules))
     return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, modules=list(modules))
 
 
@@ -144,7 +153,9 @@ class _Reader:
                     row[at] += values[column] * columns.units[column]
         for row in sums.values():
             if min(row) < 0 or max(row) > _MOST:
-                raise self._fault("samples", "a stack has a negative or impossible amount: a difference of two profiles?")
+                raise self._fault(
+                    "samples", "a stack has a negative or impossible amount: is it a difference?"
+                )
             if columns.blocks is None:
                 row[0] = int(row[1] > 0)
         return {number: Total(*map(float, row)) for number, row in sums.items() if any(row)}
@@ -172,7 +183,9 @@ class _Reader:
         if size is None:
             # async-profiler and others name the event: take the only type whose unit is bytes.
             sized = [
-                at for at, one in enumerate(self._message.sample_type) if self._string(one.unit).lower() == "bytes"
+                at
+                for at, one in enumerate(self._message.sample_type)
+                if self._string(one.unit).lower() == "bytes"
             ]
             size = sized[0] if len(sized) == 1 else None
         if size is None or not units[size]:
@@ -183,8 +196,7 @@ class _Reader:
         return _Columns(size, blocks, allocated_size, allocated_blocks, units, only)
 
     def _frames(self, location: Any) -> tuple[int, ...]:
-        """Places of the frames of a location, innermost first; the last line is the function that others are inlined
-        into."""
+        """Places of the frames of a location, innermost first: all lines but the last are inlined."""
         mapping = self._mappings.get(location.mapping_id)
         path = self._string(mapping.filename) if mapping else ""
         module = path.rpartition("/")[2]
@@ -198,7 +210,9 @@ class _Reader:
         for at, line in enumerate(location.line):
             function = self._functions.get(line.function_id)
             if function is None:
-                raise self._fault(f"location {location.id}", f"function {line.function_id} is not in the file")
+                raise self._fault(
+                    f"location {location.id}", f"function {line.function_id} is not in the file"
+                )
             name = self._string(function.name) or self._string(function.system_name)
             number = line.line if 0 <= line.line < 1 << 31 else 0
             frames.append(names.frame(name, module, self._string(function.filename), number, at < last))
@@ -207,7 +221,8 @@ class _Reader:
     def _string(self, index: int) -> str:
         if not 0 <= index < len(self._strings):
             raise self._fault("string_table", f"has {len(self._strings)} strings, string {index} is named")
-        return self._strings[index]
+        name: str = self._strings[index]
+        return name
 
     def _fault(self, place: str, what: str) -> UserError:
         return source.fault(self._path, place, what)

@@ -1,6 +1,6 @@
 """The messages of pprof's profile.proto, as classes of Google's protobuf.
 
-The source is github.com/google/pprof/proto/profile.proto; field numbers and types below are its contents, as far as
+The source is github.com/google/pprof/proto/profile.proto: field numbers and types below are its, as far as
 they are read here.  The classes are made when they are needed: protobuf is imported for pprof files alone.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from offheap.errors import UserError
 
-# Message -> fields: (name, number, type, repeated).  Types are protobuf's own, or the name of another message.
+# Message -> fields: (name, number, type, repeated).  Types are protobuf's own, or the name of another
+# message.
 _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
     "Profile": (
         ("sample_type", 1, "ValueType", True),
@@ -69,9 +70,7 @@ def profile_class() -> Any:
         # profile.proto says string; a producer's invalid UTF-8 must not make the whole file unreadable.
         "string": described.TYPE_BYTES,
     }
-    file = descriptor_pb2.FileDescriptorProto(
-        name="offheap_profile.proto", package=_PACKAGE, syntax="proto3"
-    )
+    file = descriptor_pb2.FileDescriptorProto(name="offheap_profile.proto", package=_PACKAGE, syntax="proto3")
     for message, fields in _MESSAGES.items():
         added = file.message_type.add(name=message)
         for name, number, kind, repeated in fields:
