@@ -72,7 +72,7 @@ def test_pprof_keeps_every_stack_and_byte(recording: Recording, whole: Samples) 
 
     profile = profile_class()()
     profile.ParseFromString(gzip.decompress(written(recording, "pprof")))
-    strings = list(profile.string_table)
+    strings = [text.decode() for text in profile.string_table]
     assert strings[0] == ""
     assert len(set(strings)) == len(strings)
     functions = {one.id: strings[one.name] for one in profile.function}

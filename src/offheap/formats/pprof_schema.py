@@ -46,7 +46,8 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "mapping": (3, "*Mapping"),
         "location": (4, "*Location"),
         "function": (5, "*Function"),
-        "string_table": (6, "*string"),
+        # profile.proto says string: a producer's invalid UTF-8 must not make a whole file unreadable.
+        "string_table": (6, "*bytes"),
         "drop_frames": (7, "int64"),
         "keep_frames": (8, "int64"),
         "time_nanos": (9, "int64"),

@@ -1,4 +1,4 @@
-"""Native Memory Tracking's text, as `VM.native_memory summary` and `detail` of JDK 11 to 25 print it.
+"""Native Memory Tracking's text, as `VM.native_memory summary` and `detail` of JDK 8 to 27 print it.
 
 Names of categories are an open set: every release adds some.
 """
@@ -12,9 +12,9 @@ _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = r"(\d{1,19})([KMG]?B)?(?: [+-]\d+(?:[KMG]?B)?)?"  # in a diff the difference follows
 _CATEGORY = re.compile(rf"- +(\S.*?) \(reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _TOTAL = re.compile(rf"Total: *reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
-_MALLOC = re.compile(rf" +\(malloc={_SIZE}(?: (?:tag|type)=[^#)]*)?(?: *#?(\d{{1,18}}))?[ )].*", re.ASCII)
+_MALLOC = re.compile(rf" +\(malloc={_SIZE}(?: (?:tag|type)=[^#)]*)?(?:,? *#?(\d{{1,18}}))?[ )].*", re.ASCII)
 _PEAK = re.compile(rf"[(, ]peak={_SIZE} #(\d{{1,18}})", re.ASCII)
-_ARENA = re.compile(rf" +\(arena={_SIZE} #?(\d+).*", re.ASCII)
+_ARENA = re.compile(rf" +\(arena={_SIZE},? #?(\d+).*", re.ASCII)
 _OVERHEAD = re.compile(rf" +\(tracking overhead={_SIZE}.*", re.ASCII)
 _MMAP = re.compile(rf" +\((?:mmap|stack): reserved={_SIZE}, committed={_SIZE}.*", re.ASCII)
 _COUNT = re.compile(r" +\((classes|threads?) #(\d{1,9}).*", re.ASCII)

@@ -46,13 +46,13 @@ class _Strings:
     def __init__(self, table: Any) -> None:
         self._table = table
         self._numbers = {"": 0}
-        table.append("")
+        table.append(b"")
 
     def number(self, name: str) -> int:
         known = text(name)
         number = self._numbers.setdefault(known, len(self._numbers))
         if number == len(self._table):
-            self._table.append(known)
+            self._table.append(known.encode())
         return number
 
 

@@ -1,0 +1,1 @@
+"""Logs of single allocations and frees, which are replayed: mtrace, heaptrack."""

@@ -1,0 +1,226 @@
+"""mtrace's logs: what MALLOC_TRACE and mtrace(3) make glibc write.
+
+The source of the format is glibc's malloc/mtrace-impl.c, `tr_where` and the functions below it:
+
+    = Start
+    @ OBJECT:(FUNCTION+OFFSET)[ADDRESS] + POINTER SIZE    malloc, calloc, memalign
+    @ OBJECT:[ADDRESS] - POINTER                          free
+    @ [ADDRESS] < OLD                                     realloc: what was given
+    @ [ADDRESS] > NEW SIZE                                and, in the next line, what was returned
+    @ [ADDRESS] ! OLD SIZE                                realloc that failed: OLD is still live
+    = End                                                 absent when the process was killed
+
+Numbers are hexadecimal.  ADDRESS is relative to where OBJECT is mapped from glibc 2.34 on, absolute before.
+A name may hold spaces, so a line is read from its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.formats.imported import source
+from offheap.formats.imported.events import columns
+from offheap.formats.imported.events.live_blocks import LiveBlocks
+from offheap.formats.imported.profile import Profile
+from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile, times_of
+from offheap.recording.model import LIVE, Frame, Kind
+from offheap.symbols.names import demangle, plain
+
+FORMAT = "mtrace"
+
+LACKS = (
+    "mtrace logs no time: the order of events is known, but neither the age of blocks nor a rate within one "
+    "log; copies of the log made at different times, imported together, have both",
+    "mtrace logs the immediate caller alone: who called that function is not known, and Java callers are not",
+    "mtrace logs no threads, no mmap of the program's own, and nothing of what glibc itself keeps",
+)
+
+_CALLER = re.compile(rb"@ (?:(?P<object>.*):)?(?:\((?P<place>[^()]*)\))?\[(?P<address>0x[0-9a-fA-F]{1,16})\]")
+_PLACE = re.compile(r"(?P<name>.*)(?P<sign>[+-])(?:0x)?(?P<offset>[0-9a-fA-F]{1,16})")
+# An address below this is relative: no library has 4 GiB, and none is mapped below it.
+_RELATIVE = 1 << 32
+_NIL = int.from_bytes(b"(nil", "little")  # "(nil)": an allocation that failed, and free(NULL)
+_MOST_BYTES = np.uint64(1 << 56)  # of one block: no address space of today's machines holds it
+_LONGEST_SHOWN = 60  # characters of a line in a message
+_BIRTHS, _DEATHS, _NEITHER = b"+>", b"-<", b"!="
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a file begins as mtrace's logs do, or with a line of one (a log whose start was cut off)."""
+    first = head.split(b"\n", 1)[0]
+    if first == b"= Start":
+        return True
+    return (
+        re.fullmatch(rb"@ .*\[0x[0-9a-f]+\] [-+<>!] (0x[0-9a-f]+|\(nil\))( (0x)?[0-9a-f]+)?", first)
+        is not None
+    )
+
+
+def read(files: Sequence[Path]) -> Profile:
+    """The blocks that are not freed at the end of a log, by caller; several files are one log's copies."""
+    stacks = Stacks(files[0])
+    sites = _Sites(stacks)
+    times, start, lacking = times_of([source.modified(path) for path in files])
+    moments, lacks = [], [*LACKS, *([lacking] if lacking else [])]
+    blocks = LiveBlocks(files[0])
+    for path, time in zip(files, times, strict=True):
+        blocks, cut = _replay(path, sites)
+        moments.append(Moment(time, _totals(blocks, sites)))
+        lacks += _doubts(path, blocks, cut)
+    rows = _rows(blocks, sites) if len(blocks.pointers) <= MOST_ROWS else None
+    return profile(FORMAT, stacks, moments, live=rows, lacks=lacks, start=start)
+
+
+@dataclass
+class _Sites:
+    """Numbers of callers, and the stack of each."""
+
+    stacks: Stacks
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    of_site: list[int] = field(default_factory=list)
+
+    def number(self, caller: bytes) -> int:
+        found = self.numbers.get(caller)
+        if found is None:
+            found = self.numbers[caller] = len(self.numbers)
+            self.of_site.append(self.stacks.of_frames(_frames(caller)))
+        return found
+
+
+def _frames(caller: bytes) -> list[Frame]:
+    """The function that called malloc, and the call in it as a gap: its callers are not in the log."""
+    match = _CALLER.fullmatch(caller)
+    if match is None:
+        return [Frame("caller not in mtrace's log", "unknown")]
+    path = (match["object"] or b"").decode("utf-8", "replace")
+    module = path.rpartition("/")[2]
+    address = int(match["address"], 16)
+    kind: Kind = "jvm" if module == "libjvm.so" else "native"
+    place = _PLACE.fullmatch((match["place"] or b"").decode("utf-8", "replace"))
+    if place and place["name"]:
+        name = demangle(plain(place["name"]))
+        call = f"{place['name']}{place['sign']}{int(place['offset'], 16):#x}"
+    elif module and address < _RELATIVE:
+        name = call = f"{module}+{address:#x}"
+    else:
+        name = call = f"{address:#x}"
+    return [
+        Frame(name, kind, module),
+        Frame(f"callers not in mtrace's log, call at {call}", "unknown", module),
+    ]
+
+
+def _replay(path: Path, sites: _Sites) -> tuple[LiveBlocks, bool]:
+    """(the state at the end, whether the log ends inside a line)."""
+    blocks = LiveBlocks(path)
+    cut = False
+    for part in source.parts(path):
+        data = part.data
+        if part.cut:
+            cut = not data.startswith(b"= End")
+            continue  # the line may lack digits of its numbers
+        _add(path, np.frombuffer(data, np.uint8), part.line, blocks, sites)
+    blocks.finish()
+    return blocks, cut
+
+
+def _add(path: Path, block: columns.Bytes, line: int, blocks: LiveBlocks, sites: _Sites) -> None:
+    starts, ends = columns.lines(block)
+    first_line = np.arange(line, line + len(starts))
+    kept = (ends > starts) & (block[starts] != ord("="))
+    starts, ends, numbers = starts[kept], ends[kept], first_line[kept]
+    if not len(starts):
+        return
+    spaces = np.flatnonzero(block == columns.SPACE)
+    after = np.searchsorted(spaces, ends)
+    last = _space(spaces, after - 1, starts)
+    middle = _space(spaces, after - 2, starts)
+    # OP POINTER: the operation is before the last space; OP POINTER SIZE: before the one before it.
+    short = _one_character(block, last, starts) & np.isin(block[np.maximum(last - 1, 0)], _codes(_DEATHS))
+    space = np.where(short, last, middle)
+    operation = np.where(_one_character(block, space, starts), block[np.maximum(space - 1, 0)], 0)
+    long = ~short & np.isin(operation, _codes(_BIRTHS + b"!"))
+    pointers, good = columns.hexadecimal(block, space + 1, np.where(short, ends, last))
+    nil = _nil(block, space + 1)
+    pointers[nil] = 0
+    sizes, good_size = columns.hexadecimal(block, last + 1, ends)
+    bad = ~((short | (long & good_size)) & (good | nil)) | (~short & ~nil & (sizes >= _MOST_BYTES))
+    if bad.any():
+        at = int(np.argmax(bad))
+        shown = block[starts[at] : ends[at]].tobytes()[:_LONGEST_SHOWN].decode("utf-8", "replace")
+        raise source.fault(path, f"line {numbers[at]}", f"not a line of mtrace's: {shown!r}")
+    births = np.isin(operation, _codes(_BIRTHS))
+    counted = births | short
+    # Without a caller the line begins with the operation.
+    caller_ends = np.maximum(space - 2, starts)
+    site = np.zeros(len(starts), np.uint32)
+    site[births] = columns.distinct(block, starts[births], caller_ends[births], sites.number)
+    blocks.add(births[counted], pointers[counted], sizes[counted], site[counted])
+
+
+def _codes(characters: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(characters, np.uint8)
+
+
+def _space(spaces: columns.Places, index: NDArray[np.int64], starts: columns.Places) -> columns.Places:
+    """The place of a space by its index; before the line where the line has none there."""
+    place = spaces[np.clip(index, 0, max(len(spaces) - 1, 0))] if len(spaces) else starts - 1
+    return np.where((index >= 0) & (place >= starts), place, starts - 1)
+
+
+def _one_character(block: columns.Bytes, space: columns.Places, starts: columns.Places) -> NDArray[np.bool_]:
+    """Whether one character stands alone before the space."""
+    alone = (space - 1 == starts) | (block[np.maximum(space - 2, 0)] == columns.SPACE)
+    found: NDArray[np.bool_] = (space > starts) & alone
+    return found
+
+
+def _nil(block: columns.Bytes, places: columns.Places) -> NDArray[np.bool_]:
+    last = len(block) - 1
+    value = np.zeros(len(places), np.uint32)
+    for byte in range(4):
+        value |= block[np.minimum(places + byte, last)].astype(np.uint32) << np.uint32(8 * byte)
+    found: NDArray[np.bool_] = value == _NIL
+    return found
+
+
+def _totals(blocks: LiveBlocks, sites: _Sites) -> dict[int, Total]:
+    count = len(sites.of_site)
+    live = np.bincount(blocks.sites, minlength=count)
+    size = np.bincount(blocks.sites, blocks.sizes, minlength=count)
+    totals: dict[int, Total] = {}
+    for site, number in enumerate(sites.of_site):
+        if site >= len(blocks.allocated_blocks) or not blocks.allocated_blocks[site]:
+            continue
+        total = (live[site], size[site], blocks.allocated_blocks[site], blocks.allocated_bytes[site])
+        old = totals.get(number, Total(0, 0))
+        totals[number] = Total(*(float(a + b) for a, b in zip(old, total, strict=True)))
+    return totals
+
+
+def _rows(blocks: LiveBlocks, sites: _Sites) -> NDArray[np.void]:
+    live = np.zeros(len(blocks.pointers), LIVE)
+    if len(live):
+        live["stack"] = np.array(sites.of_site, np.uint32)[blocks.sites]
+    live["size"] = blocks.sizes
+    live["probability"] = 1.0
+    return live
+
+
+def _doubts(path: Path, blocks: LiveBlocks, cut: bool) -> list[str]:
+    doubts = []
+    if cut:
+        doubts.append(f"{path.name} ends inside a line, which is left out: blocks freed later count as live")
+    if blocks.unknown_frees:
+        doubts.append(
+            f"{path.name} frees {blocks.unknown_frees:,} blocks that it did not see allocated: it began later"
+        )
+    if blocks.replaced:
+        doubts.append(f"{path.name} lacks the free of {blocks.replaced:,} blocks, whose addresses came again")
+    return doubts

@@ -1,0 +1,1 @@
+"""Reports that a tool wrote for people: massif, Memcheck, LeakSanitizer, Native Memory Tracking."""

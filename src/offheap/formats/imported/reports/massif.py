@@ -1,0 +1,155 @@
+"""massif's output: valgrind --tool=massif.
+
+The source of the format is Valgrind's massif/ms_main.c (write_snapshots_to_file) and massif/ms_print.in:
+
+    desc: OPTIONS             snapshot=N         heap_tree=empty, or detailed, or peak, and then a tree:
+    cmd: COMMAND LINE         time=T             n1: 201 (heap allocation functions) malloc/new/new[], ...
+    time_unit: ms, i or B     mem_heap_B=BYTES    n1: 201 0x109166: make_block (u.c:5)
+                                                   n0: 201 0x10920F: main (u.c:9)
+
+A node is `nCHILDREN: BYTES WHAT`, indented by its depth; children are the callers of their parent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from offheap.errors import UserError
+from offheap.formats.imported import source
+from offheap.formats.imported.profile import Profile
+from offheap.formats.imported.reports.valgrind_frames import frame
+from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile
+from offheap.recording.model import Frame
+
+FORMAT = "massif"
+
+LACKS = (
+    "massif has bytes by stack, no count of blocks: each stack counts as one block",
+    "massif has stacks for detailed snapshots alone: those are the time line, and the last of them is the "
+    "live set; what lies below its threshold (1 % by default) has no stack",
+    "massif has no births, no threads, no RSS and nothing that was freed; it has no Java names",
+)
+UNITS = {
+    "i": "massif's time is instructions: 1,000,000,000 of them count as one second",
+    "B": "massif's time is bytes allocated and freed: 1 MiB of them counts as one second",
+}
+NOT_LAST = "The last snapshot ({last:.0f} s) has no stacks: the live set is that of {at:.0f} s"
+
+_SECONDS = {"ms": 1e-3, "i": 1e-9, "B": 1.0 / (1 << 20)}
+_NODE = re.compile(r"( *)n(\d{1,9}): (\d{1,18}) (.*)", re.ASCII)
+_VALUE = re.compile(r"(snapshot|time|mem_heap_B|heap_tree)=(\S{1,20})")
+_BELOW = re.compile(r"in (\d+) places?, (?:all )?below massif's threshold.*", re.ASCII)
+_DEEPEST = 2048  # frames of a stack; massif's --depth is at most 200
+_LONGEST_SHOWN = 60
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the file begins with massif's three lines."""
+    return re.match(rb"desc: .*\ncmd: .*\ntime_unit: (ms|i|B)\n", head) is not None
+
+
+def read(files: Sequence[Path]) -> Profile:
+    """The detailed snapshots of one file."""
+    if len(files) > 1:
+        raise UserError(
+            "massif's files are imported one at a time: each has its own time line",
+            "compare two with: offheap diff",
+        )
+    path = files[0]
+    stacks = Stacks(path)
+    lines = source.text(path).split("\n")
+    header = dict(line.partition(": ")[::2] for line in lines[:3])
+    unit = header.get("time_unit", "")
+    if unit not in _SECONDS:
+        raise source.fault(path, "line 3", f"time_unit is {unit[:20]!r}; ms, i and B are known")
+    moments: list[Moment] = []
+    last = 0.0
+    for snapshot in _snapshots(path, lines):
+        last = snapshot.time * _SECONDS[unit]
+        if snapshot.nodes:
+            totals = _totals(path, snapshot, stacks)
+            if (
+                moments and moments[-1].time == last
+            ):  # several snapshots of one millisecond: the last one counts
+                moments.pop()
+            moments.append(Moment(last, totals))
+    if not moments:
+        raise UserError(
+            f"{path} has no detailed snapshot, so that it has no stacks", "run massif with --detailed-freq=1"
+        )
+    lacks = [*LACKS, *([UNITS[unit]] if unit in UNITS else [])]
+    if moments[-1].time < last:
+        lacks.append(NOT_LAST.format(last=last, at=moments[-1].time))
+    return profile(FORMAT, stacks, moments, lacks=lacks, program=header.get("cmd", ""))
+
+
+class _Snapshot:
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.time = 0
+        self.nodes: list[tuple[int, int, int, int, str]] = []  # line, depth, children, bytes, what
+
+
+def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
+    """By time; UserError for a line that is none of massif's, and for a tree that is not whole."""
+    snapshot: _Snapshot | None = None
+    before = 0
+    for number, line in enumerate(lines[3:], 4):
+        if not line or line.startswith("#"):
+            continue
+        if snapshot and (node := _NODE.fullmatch(line)):
+            snapshot.nodes.append((number, len(node[1]), int(node[2]), int(node[3]), node[4]))
+            continue
+        value = _VALUE.fullmatch(line)
+        if value and value[1] == "snapshot":
+            if snapshot:
+                yield snapshot
+            snapshot = _Snapshot(number)
+        elif value and value[1] == "time" and snapshot and value[2].isdigit():
+            snapshot.time = int(value[2])
+            if snapshot.time < before:
+                raise source.fault(path, f"line {number}", "a time before that of the last snapshot")
+            before = snapshot.time
+        elif not re.fullmatch(
+            r"(mem_heap_B|mem_heap_extra_B|mem_stacks_B)=\d{1,20}|heap_tree=\w{1,20}", line
+        ):
+            raise source.fault(path, f"line {number}", f"not a line of massif's: {line[:_LONGEST_SHOWN]!r}")
+    if snapshot:
+        yield snapshot
+
+
+def _totals(path: Path, snapshot: _Snapshot, stacks: Stacks) -> dict[int, Total]:
+    totals: dict[int, Total] = {}
+    # The way from the root: [frames' places, bytes that no child has taken, children still to come].
+    way: list[tuple[tuple[int, ...], list[int]]] = []
+
+    def close(depth: int) -> None:
+        while len(way) > depth:
+            places, (left, awaited) = way.pop()
+            if awaited or left < 0:
+                raise source.fault(path, f"snapshot at line {snapshot.line}", "its tree is not whole")
+            if left:
+                number = stacks.stack(places)
+                old = totals.get(number, Total(0, 0))
+                totals[number] = Total(1.0, old.live_bytes + left)
+
+    for line, depth, children, size, what in snapshot.nodes:
+        close(depth)
+        if depth != len(way) or depth > _DEEPEST or (depth == 0 and line != snapshot.nodes[0][0]):
+            raise source.fault(path, f"line {line}", "a node that is not below the one before it")
+        places: tuple[int, ...] = ()
+        if depth:
+            places = (*way[-1][0], stacks.frame(_frame(what)))
+            way[-1][1][0] -= size
+            way[-1][1][1] -= 1
+        way.append((places, [size, children]))
+    close(0)
+    return totals
+
+
+def _frame(what: str) -> Frame:
+    if match := _BELOW.fullmatch(what):
+        return Frame(f"{match[1]} places below massif's threshold", "unknown")
+    return frame(what)

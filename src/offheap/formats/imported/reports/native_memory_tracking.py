@@ -1,0 +1,179 @@
+"""Native Memory Tracking's reports: `jcmd PID VM.native_memory summary` or `detail` of JDK 8 to 27.
+
+offheap.jvm.nmt reads the categories.  The call sites of `detail` are read here; their source is HotSpot's
+src/hotspot/share/nmt/memReporter.cpp (before JDK 22: services/memReporter.cpp), MemDetailReporter:
+
+    [0x00007f3a0ccd584a]G1ConcurrentMark::G1ConcurrentMark(...)+0x4fa      innermost first, four at most
+    [0x00007f39f7944f85]
+                                 (malloc=2097152 type=GC #2)
+
+A file may hold several reports, one after the other, as a loop in a shell appends them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+
+from offheap.formats.imported import source
+from offheap.formats.imported.profile import Profile
+from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.jvm import nmt
+from offheap.recording.model import MMAP, Frame
+from offheap.symbols.names import demangle, plain
+
+FORMAT = "nmt"
+
+LACKS = (
+    "Native Memory Tracking counts what the JVM itself asks for, direct buffers and Unsafe included: memory "
+    "that native libraries take from malloc or mmap is not in it",
+    "Native Memory Tracking has committed memory, which is not all resident, no births, no threads, and "
+    "nothing that was freed",
+)
+NO_SITES = "The report is a summary: a category is one stack, its callers are not known (detail has them)"
+SITES = (
+    "The call sites of detail have at most four frames and no Java names; what a category has beyond its "
+    "listed sites, and its mmap, is a stack of its own"
+)
+ROUNDED = "The report's numbers are rounded to {unit}: ask for scale=b to have them exact"
+
+_HEADING = "Native Memory Tracking:"
+_SITE = re.compile(
+    r"\s*\({1,2}malloc=(\d{1,18})([KMG]?B)?(?: [+-]\d+(?:[KMG]?B)?)? (?:type|tag)=(\S.*?) #(\d{1,12})\b.*",
+    re.ASCII,
+)
+_FRAME = re.compile(r"\[0x([0-9a-fA-F]{1,16})\]\s?(.*)", re.ASCII)
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$", re.ASCII)
+_PID = re.compile(r"(?:^|\n)(\d{1,10}):\s*\n\s*$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_TAIL = 400  # characters before a report's heading in which its time and the PID stand
+_MOST = 1 << 56  # bytes or blocks of one site
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a report begins in the head; a few lines of a shell may stand before it."""
+    text = head.decode("utf-8", "replace")
+    at = text.find(_HEADING)
+    return at >= 0 and re.search(r"^Total: *reserved=", text[at:], re.MULTILINE) is not None
+
+
+def read(files: Sequence[Path]) -> Profile:
+    """Every report of every file as one moment: a category is one stack of malloc and one of mmap."""
+    stacks = Stacks(files[0])
+    found: list[tuple[float, float, dict[int, Total]]] = []  # (time of its own or 0, the file's, totals)
+    lacks = dict.fromkeys(LACKS)
+    pid = 0
+    for path in files:
+        modified = source.modified(path)
+        text = source.text(path)
+        count = 0
+        for before, report_text in _reports(text):
+            report = nmt.parse(report_text)
+            if report is None:
+                continue
+            count += 1
+            sites = _sites(report_text, stacks)
+            found.append((_time(before), modified, _totals(path, report, sites, stacks)))
+            lacks[SITES if sites else NO_SITES] = None
+            if report.unit > 1:
+                lacks[ROUNDED.format(unit=f"{report.unit >> 10} KiB")] = None
+            if match := _PID.search(before):
+                pid = int(match[1])
+        if not count:
+            line = text.count("\n", 0, max(text.find(_HEADING), 0)) + 1
+            raise source.fault(
+                path,
+                f"line {line}",
+                "no report of Native Memory Tracking, which has a line Total: reserved=..., committed=...",
+                "start the JVM with -XX:NativeMemoryTracking=summary, then jcmd PID VM.native_memory summary "
+                "scale=b",
+            )
+    own = all(time for time, _, _ in found)
+    times, start, lacking = times_of([time if own else modified for time, modified, _ in found])
+    if lacking:
+        lacks[lacking] = None
+    moments = [Moment(time, totals) for time, (_, _, totals) in zip(times, found, strict=True)]
+    return profile(FORMAT, stacks, moments, lacks=list(lacks), start=start, pid=pid)
+
+
+def _reports(text: str) -> Iterator[tuple[str, str]]:
+    """(what stands before the heading, the report) of each report of a text."""
+    pieces = text.split(_HEADING)
+    for before, report in pairwise(pieces):
+        yield before[-_TAIL:], report
+
+
+def _time(before: str) -> float:
+    """The last ISO 8601 time before a report, seconds since the epoch; 0.0 without one."""
+    found = _TIME.findall(before)
+    if not found:
+        return 0.0
+    try:
+        text = found[-1].replace(",", ".").replace("Z", "+00:00")
+        time = datetime.fromisoformat(re.sub(r"\.\d+", "", text).replace(" ", "T"))
+    except ValueError:
+        return 0.0
+    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _sites(text: str, stacks: Stacks) -> list[tuple[str, int, Total]]:
+    """(category, stack, total) of the malloc sites of a detail report."""
+    found = []
+    frames: list[Frame] = []
+    for line in text.split("\n"):
+        if match := _FRAME.fullmatch(line.rstrip()):
+            frames.append(_frame(int(match[1], 16), match[2]))
+        elif match := _SITE.fullmatch(line.rstrip()):
+            if frames:
+                category = match[3]
+                number = stacks.of_frames([*frames, _category(category)])
+                size = int(match[1]) * _UNITS[match[2] or ""]
+                found.append((category, number, Total(float(match[4]), float(size))))
+            frames = []
+        else:
+            frames = []
+    return found
+
+
+def _frame(address: int, text: str) -> Frame:
+    name = _OFFSET.sub("", text.split("  (")[0].split(" in lib")[0].strip())
+    if not name:
+        return Frame("code outside the JVM's libraries", "unknown")
+    return Frame(demangle(plain(name)), "jvm", "libjvm.so")
+
+
+def _category(name: str) -> Frame:
+    return Frame(f"NMT category {name}", "jvm", "libjvm.so")
+
+
+def _totals(
+    path: Path, report: nmt.Report, sites: list[tuple[str, int, Total]], stacks: Stacks
+) -> dict[int, Total]:
+    totals: dict[int, Total] = {}
+    of_category: dict[str, list[tuple[int, Total]]] = {}
+    for name, number, total in sites:
+        of_category.setdefault(name, []).append((number, total))
+    for category in report.categories.values():
+        size = category.malloc + category.arena + category.overhead
+        count = category.malloc_count
+        listed = of_category.get(category.name, [])
+        if sum(total.live_bytes for _, total in listed) > size:
+            # Arena Chunk: its sites have the chunks of arenas, which count in the arenas' categories.
+            listed = []
+        for number, total in listed:
+            old = totals.get(number, Total(0, 0))
+            totals[number] = Total(old.live_blocks + total.live_blocks, old.live_bytes + total.live_bytes)
+            size -= int(total.live_bytes)
+            count -= int(total.live_blocks)
+        frame = _category(category.name)
+        if size > 0:
+            totals[stacks.of_frames([frame])] = Total(float(max(count, 1)), float(size))
+        if category.mmap_committed > 0:
+            totals[stacks.of_frames([frame], MMAP)] = Total(1.0, float(category.mmap_committed))
+    if any(max(total) > _MOST for total in totals.values()):
+        raise source.fault(path, "a category", "has more bytes or blocks than an address space holds")
+    return totals

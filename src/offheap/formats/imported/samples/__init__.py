@@ -1,0 +1,1 @@
+"""Totals by call stack: pprof, collapsed stacks."""

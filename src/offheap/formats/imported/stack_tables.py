@@ -1,0 +1,203 @@
+"""Puts the tables of a Profile together from stacks and their totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.errors import UserError
+from offheap.formats.imported.profile import Profile
+from offheap.recording.model import LIVE, MALLOC, PROCESS, SERIES, Frame, Module
+
+# Rows of LIVE: 240 MB.  Blocks beyond are counted in groups, a row a group.
+MOST_ROWS = 8_000_000
+# Of one profile; ten times of what a large server's profiles have.  Each costs some 200 bytes and more.
+MOST_STACKS = 2_000_000
+MOST_FRAMES = 20_000_000  # in all stacks together
+GROUPED = (
+    f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
+    "totals, and a row of the live blocks stands for several"
+)
+
+
+class Total(NamedTuple):
+    """Of one stack at one time.  `allocated_*`: since the start, freed blocks too; not below what is live."""
+
+    live_blocks: float
+    live_bytes: float
+    allocated_blocks: float = 0.0
+    allocated_bytes: float = 0.0
+
+
+@dataclass
+class Moment:
+    """What one file, or one snapshot of a file, says.  `totals` by stack number; stacks may change or not.
+
+    time       seconds since the first moment
+    totals     of the stacks that changed; `complete`: of all that hold anything
+    rss_bytes  0 if not known
+    """
+
+    time: float
+    totals: dict[int, Total]
+    complete: bool = True
+    rss_bytes: int = 0
+
+
+@dataclass
+class Stacks:
+    """Distinct frames and distinct stacks; the numbers of stacks begin at 1."""
+
+    path: Path
+    frames: dict[Frame, int] = field(default_factory=dict)
+    stacks: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict)
+    length: int = 0
+
+    def frame(self, frame: Frame) -> int:
+        """Its place in the list of frames."""
+        return self.frames.setdefault(frame, len(self.frames))
+
+    def stack(self, places: Iterable[int], kind: int = MALLOC) -> int:
+        """The number of a stack of places of frames, innermost first."""
+        key = (tuple(places), kind)
+        number = self.stacks.get(key)
+        if number is None:
+            self.length += len(key[0])
+            if len(self.stacks) >= MOST_STACKS or self.length > MOST_FRAMES:
+                raise UserError(
+                    f"{self.path} has more than {MOST_STACKS:,} stacks, or {MOST_FRAMES:,} frames in them",
+                    "import a part of it",
+                )
+            number = self.stacks[key] = len(self.stacks) + 1
+        return number
+
+    def of_frames(self, frames: Iterable[Frame], kind: int = MALLOC) -> int:
+        """The number of a stack of frames, innermost first."""
+        return self.stack(map(self.frame, frames), kind)
+
+
+def profile(
+    name: str,
+    stacks: Stacks,
+    moments: Sequence[Moment],
+    *,
+    live: NDArray[np.void] | None = None,
+    lacks: Sequence[str] = (),
+    start: float = 0.0,
+    pid: int = 0,
+    program: str = "",
+    modules: Sequence[Module] = (),
+) -> Profile:
+    """The Profile of these moments, ascending in time; without `live` its rows are made from the totals."""
+    series, process, last = _tables(moments)
+    sentences = list(lacks)
+    if live is None:
+        live, grouped = blocks(last, moments)
+        if grouped:
+            sentences.append(GROUPED)
+    return Profile(
+        name,
+        list(stacks.frames),
+        [places for places, _ in stacks.stacks],
+        np.array([kind for _, kind in stacks.stacks], np.uint8),
+        live,
+        series,
+        process,
+        lacks=tuple(sentences),
+        start=start,
+        pid=pid,
+        program=program,
+        modules=list(modules),
+    )
+
+
+def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
+    """(seconds since the first, the first since the epoch, what is lacking) of the times of a series' files.
+
+    Files that were copied all have the time of the copy: then the order stands for the time.
+    """
+    if all(later > earlier for earlier, later in pairwise(given)):
+        return [time - given[0] for time in given], given[0], ""
+    return (
+        [float(place) for place in range(len(given))],
+        given[0],
+        "The files' times do not ascend (a copy without its time?): each is taken as one second after the "
+        "one before, so that a rate per second is a rate per file",
+    )
+
+
+def blocks(totals: dict[int, Total], moments: Sequence[Moment]) -> tuple[NDArray[np.void], bool]:
+    """(LIVE rows of each stack's mean size, whether a row may stand for several blocks)."""
+    numbers = sorted(
+        number for number, total in totals.items() if total.live_bytes > 0 or total.live_blocks > 0
+    )
+    counts = np.array([max(1.0, round(totals[number].live_blocks)) for number in numbers])
+    sizes = np.array([totals[number].live_bytes for number in numbers])
+    grouped = bool(counts.sum() > MOST_ROWS)
+    if grouped:
+        counts = np.maximum(1.0, np.floor(counts * (MOST_ROWS / counts.sum())))
+    rows = counts.astype(np.int64)
+    first: dict[int, float] = {}
+    for moment in moments:
+        for number in moment.totals:
+            first.setdefault(number, moment.time)
+    live = np.zeros(int(rows.sum()), LIVE)
+    live["stack"] = np.repeat(np.array(numbers, np.uint32), rows)
+    live["birth"] = np.repeat(np.array([first[number] for number in numbers], np.float64), rows)
+    live["probability"] = 1.0
+    # What does not divide goes to the first blocks, a byte each, so that the sum is the total.
+    whole = np.floor(sizes).astype(np.uint64)
+    base, over = np.divmod(whole, np.maximum(rows, 1).astype(np.uint64))
+    place = np.arange(len(live), dtype=np.int64) - np.repeat(np.cumsum(rows) - rows, rows)
+    live["size"] = np.repeat(base, rows) + (place < np.repeat(over.astype(np.int64), rows))
+    return live, grouped
+
+
+def _tables(moments: Sequence[Moment]) -> tuple[NDArray[np.void], NDArray[np.void], dict[int, Total]]:
+    """(SERIES, PROCESS, the totals at the end)."""
+    now: dict[int, Total] = {}
+    rows: list[tuple[float, ...]] = []
+    process = np.zeros(len(moments), PROCESS)
+    live_blocks = live_bytes = allocated_bytes = 0.0
+    for place, moment in enumerate(moments):
+        changed = {}
+        for number, total in moment.totals.items():
+            changed[number] = _not_below(total, now.get(number))
+        if moment.complete:
+            for number, total in now.items():
+                if number not in moment.totals:
+                    changed[number] = total._replace(live_blocks=0.0, live_bytes=0.0)
+        for number, total in sorted(changed.items()):
+            before = now.get(number, Total(0, 0))
+            if total != before:
+                rows.append((moment.time, number, *total))
+            live_blocks += total.live_blocks - before.live_blocks
+            live_bytes += total.live_bytes - before.live_bytes
+            allocated_bytes += total.allocated_bytes - before.allocated_bytes
+        now.update(changed)
+        process[place] = (moment.time, moment.rss_bytes, live_bytes, live_blocks, allocated_bytes, 0)
+    series = np.zeros(len(rows), SERIES)
+    if rows:
+        columns = np.array(rows, float)
+        names = ("time", "stack", "live_blocks", "live_bytes", "allocated_blocks", "allocated_bytes")
+        for column, name in enumerate(names):
+            series[name] = columns[:, column]
+        series["samples"] = np.minimum(series["allocated_blocks"], 2.0**63).astype(np.uint64)
+    return series, process, now
+
+
+def _not_below(total: Total, before: Total | None) -> Total:
+    """Allocated amounts never fall, and are at least what is live: the least that the file allows to say."""
+    blocks, size = (
+        max(total.allocated_blocks, total.live_blocks),
+        max(total.allocated_bytes, total.live_bytes),
+    )
+    if before:
+        blocks, size = max(blocks, before.allocated_blocks), max(size, before.allocated_bytes)
+    return Total(total.live_blocks, total.live_bytes, blocks, size)

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Makes the samples beside this folder, in a folder with copies of these sources: sh make_samples.sh
+# Debian 12: gcc, heaptrack 1.4, valgrind 3.19, Go 1.2x, a JDK; ASYNC_PROFILER is the folder of async-profiler 4.6 or newer and
+# its jfr-converter.jar.
+set -e
+for program in lost_blocks kept_blocks growing; do
+  gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -rdynamic -o $program $program.c
+done
+MALLOC_TRACE=$PWD/mtrace.log LD_PRELOAD=libc_malloc_debug.so.0 ./kept_blocks
+heaptrack -o "$PWD/heaptrack" ./growing
+valgrind --tool=massif --massif-out-file=massif.out --time-unit=ms --detailed-freq=1 --max-snapshots=12 ./growing
+valgrind --leak-check=full --show-leak-kinds=all --log-file=memcheck.txt ./lost_blocks
+valgrind --leak-check=full --show-leak-kinds=all --xml=yes --xml-file=memcheck.xml ./lost_blocks
+gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -fsanitize=address lost_blocks.c -o lost_asan
+gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -fsanitize=leak lost_blocks.c -o lost_lsan
+ASAN_OPTIONS=fast_unwind_on_malloc=0 ./lost_asan 2>asan.txt || true
+LSAN_OPTIONS=fast_unwind_on_malloc=0 ./lost_lsan 2>lsan.txt || true
+go run heap.go go.pb.gz
+[ -n "$ASYNC_PROFILER" ] || exit 0
+javac Forget.java
+java -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=0,file=forget.jfr" -cp . Forget
+convert="java -jar $ASYNC_PROFILER/jfr-converter.jar --nativemem --leak --total"
+$convert -o pprof forget.jfr async-profiler.pb.gz
+$convert -o collapsed forget.jfr all.collapsed
+(grep 'zip/Inflater.init_' all.collapsed; grep upload all.collapsed | head -14) >async-profiler.collapsed

@@ -1,0 +1,146 @@
+"""Every reader with damaged files: a profile whose tables agree, or one UserError that names the file."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.plugins.rotation import seed
+from harness.recordings.imported_profiles import SAMPLES, Reader, outcome
+from offheap.errors import UserError
+from offheap.formats.imported import source
+from offheap.formats.imported.events import heaptrack, mtrace
+from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
+from offheap.formats.imported.samples import collapsed, pprof
+
+READERS: dict[str, Reader] = {
+    "mtrace.log": mtrace,
+    "heaptrack.zst": heaptrack,
+    "massif.out": massif,
+    "memcheck.txt": memcheck,
+    "memcheck.xml": memcheck,
+    "lsan.txt": sanitizer,
+    "nmt-17-detail.txt": native_memory_tracking,
+    "go.pb.gz": pprof,
+    "async-profiler.collapsed": collapsed,
+}
+CUTS = 150  # places where a sample is cut, at equal distances: 5 seconds for all; OFFHEAP_SEED moves them
+NUMBERS = (b"", b"0", b"-1", b"ffffffffffffffff", b"9" * 30, b"18446744073709551615", b"1e9")
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.parametrize("sample", READERS)
+def test_cut_anywhere(sample: str, tmp_path: Path) -> None:
+    """GIVEN a sample WHEN it ends at any byte, compressed or not THEN no other error than UserError."""
+    path = tmp_path / sample
+    for data in {(SAMPLES / sample).read_bytes(), source.whole(SAMPLES / sample)}:
+        step = len(data) // CUTS + 1
+        for end in range(seed() % step, len(data), step):
+            path.write_bytes(data[:end])
+            READERS[sample].recognises(data[:end])
+            outcome(READERS[sample], path)
+
+
+@QUICK
+@given(data=st.data())
+@pytest.mark.parametrize("sample", READERS)
+def test_changed_anywhere(sample: str, tmp_path: Path, data: st.DataObject) -> None:
+    """GIVEN a sample WHEN bytes, numbers or lines are replaced THEN the same."""
+    plain = bytearray(
+        source.whole(SAMPLES / sample)[-8000:]
+        if sample.endswith("collapsed")
+        else source.whole(SAMPLES / sample)
+    )
+    numbers: list[tuple[int, int]] = [match.span() for match in re.finditer(rb"[0-9a-f]+", plain)]
+    for _ in range(data.draw(st.integers(1, 4))):
+        if bool(numbers) and data.draw(st.booleans()):
+            low, high = data.draw(st.sampled_from(numbers))
+            new = data.draw(
+                st.sampled_from(
+                    [b"", b"0", b"-1", b"ffffffffffffffff", b"9" * 30, b"18446744073709551615", b"1e9"]
+                )
+            )
+            plain[low:high] = new
+        else:
+            at = data.draw(st.integers(0, len(plain)))
+            plain[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=40))
+    path = tmp_path / "changed"
+    path.write_bytes(plain)
+    READERS[sample].recognises(bytes(plain))
+    outcome(READERS[sample], path)
+
+
+@QUICK
+@given(content=st.binary(max_size=400))
+@pytest.mark.parametrize("sample", READERS)
+def test_anything_else(sample: str, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "anything"
+    path.write_bytes(content)
+    READERS[sample].recognises(content)
+    outcome(READERS[sample], path)
+
+
+@pytest.mark.parametrize("sample", READERS)
+def test_what_is_no_regular_file(sample: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        READERS[sample].read([tmp_path / "missing"])
+    with pytest.raises(UserError, match="cannot be read"):
+        READERS[sample].read([Path("/dev/zero")])
+
+
+def test_compression_that_expands_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a kilobyte that stands for megabytes THEN reading stops at the limit, not at the memory's end."""
+    monkeypatch.setattr(source, "MOST_STREAMED", 1 << 20)
+    path = tmp_path / "bomb.gz"
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    path.write_bytes(packer.compress(b"a;b 1\n" * (4 << 20)) + packer.flush())
+    monkeypatch.setattr(source, "PART", 1 << 18)
+    with pytest.raises(UserError, match="more than 0 GiB"):
+        collapsed.read([path])
+    monkeypatch.setattr(source, "MOST_STREAMED", 8 << 20)
+    path.write_bytes(packer_of(b"x" * (3 << 20)))
+    with pytest.raises(UserError, match="longer than 1 MiB"):
+        collapsed.read([path])
+    with pytest.raises(UserError, match="larger than 2 MiB"):
+        source.whole(path, 2 << 20)
+
+
+def packer_of(data: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return packer.compress(data) + packer.flush()
+
+
+def test_many_blocks_are_counted_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a file that counts more blocks than rows are made THEN totals stay, and the profile says so."""
+    from offheap.formats.imported import stack_tables
+
+    monkeypatch.setattr(stack_tables, "MOST_ROWS", 100)
+    path = tmp_path / "nmt"
+    path.write_text(
+        "Native Memory Tracking:\nTotal: reserved=9, committed=9\n"
+        "-  Other (reserved=99999999, committed=99999999)\n   (malloc=99999999 #123456)\n"
+    )
+    profile = native_memory_tracking.read([path])
+    assert len(profile.live) <= 100
+    assert profile.live["size"].sum() == 99_999_999
+    assert profile.series["live_blocks"].tolist() == [123_456]
+    assert stack_tables.GROUPED in profile.lacks
+
+
+def test_protobuf_s_own_lengths(tmp_path: Path) -> None:
+    """GIVEN fields longer than the file, or nested without end THEN one error with the file's name."""
+    for data in (
+        b"\x0a\xff\xff\xff\xff\x0f",
+        b"\x0a\x02\x08",
+        b"\x32\x00" + b"\x12\x7f",
+        struct.pack("<Q", 2**63),
+    ):
+        path = tmp_path / "p"
+        path.write_bytes(data)
+        assert isinstance(outcome(pprof, path), str)

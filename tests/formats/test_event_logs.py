@@ -1,0 +1,166 @@
+"""Logs of single allocations, as glibc's mtrace and heaptrack wrote them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
+from offheap.errors import UserError
+from offheap.formats.imported.events import heaptrack, live_blocks, mtrace
+from offheap.recording.model import Frame
+
+MTRACE = SAMPLES / "mtrace.log"
+HEAPTRACK = SAMPLES / "heaptrack.zst"
+
+
+def log(folder: Path, text: str) -> Path:
+    path = folder / "log"
+    path.write_text(text)
+    return path
+
+
+def test_what_mtrace_left_live() -> None:
+    """GIVEN a log of 21 blocks that were never freed THEN each is a row, by caller, without realloc's old
+    ones.
+    """
+    profile = check(mtrace.read([MTRACE]))
+    assert len(profile.live) == 21
+    assert held_by(profile, "make_block") == (19, 2087)
+    assert held_by(profile, "grow") == (1, 1024)
+    assert held_by(profile, "main") == (1, 777)
+    assert profile.series["allocated_blocks"].sum() == 37
+    assert not profile.births
+    (_, frames), *_ = stacks_of(profile, "make_block")
+    assert frames[0] == Frame("make_block", "native", "kept_blocks")
+    assert frames[1].kind == "unknown"
+    assert frames[1].name.endswith("call at make_block+0xe")
+
+
+@pytest.mark.parametrize(
+    ("caller", "name", "module"),
+    [
+        ("@ /opt/a b:c/lib x.so:(_ZN3foo3barEv+0x1c)[0x7f0011223344] ", "foo::bar()", "lib x.so"),
+        ("@ libz.so.1:(inflateInit2_-4)[0x1234] ", "inflateInit2_", "libz.so.1"),
+        ("@ /usr/lib/libz.so.1:[0x1234] ", "libz.so.1+0x1234", "libz.so.1"),
+        ("@ /usr/lib/libz.so.1:[0x7f0011223344] ", "0x7f0011223344", "libz.so.1"),
+        ("@ [0x7f0011223344] ", "0x7f0011223344", ""),
+        ("", "caller not in mtrace's log", ""),
+    ],
+)
+def test_callers(caller: str, name: str, module: str, tmp_path: Path) -> None:
+    profile = check(mtrace.read([log(tmp_path, f"= Start\n{caller}+ 0x10 0x20\n= End\n")]))
+    assert (profile.frames[0].name, profile.frames[0].module) == (name, module)
+    assert profile.live["size"].tolist() == [32]
+
+
+def test_what_a_log_lacks_is_said(tmp_path: Path) -> None:
+    """GIVEN frees of unknown blocks, an address twice, failed calls, a last line that is cut
+    THEN the figures are of the rest, and the sentences say so."""
+    path = log(
+        tmp_path,
+        "= Start\n@ a:[0x1] - 0x99\n@ a:[0x1] + 0x10 0x8\n@ a:[0x1] + 0x10 0x9\n"
+        "@ a:[0x1] + (nil) 0xffffffffffffffff\n@ a:[0x1] - (nil)\n@ a:[0x1] ! 0x10 0x100000000000\n"
+        "@ a:[0x1] < 0x10\n@ a:[0x1] > 0x20 0\n@ a:[0x1] + 0x30 0x1",
+    )
+    profile = check(mtrace.read([path]))
+    assert profile.live["size"].tolist() == [0]
+    doubts = "\n".join(profile.lacks)
+    assert "ends inside a line" in doubts
+    assert "frees 1 blocks" in doubts
+    assert "lacks the free of 1 blocks" in doubts
+
+
+def test_a_line_that_is_not_mtrace_s_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"log, line 3: not a line of mtrace's: '@ a:\[0x1\] \* 0x10'"):
+        mtrace.read([log(tmp_path, "= Start\n@ a:[0x1] + 0x10 0x8\n@ a:[0x1] * 0x10\n")])
+
+
+def test_copies_of_a_growing_log_are_a_series(tmp_path: Path) -> None:
+    """GIVEN copies of one log, made 60 s apart THEN each is a moment; without times the order counts."""
+    lines = MTRACE.read_text().splitlines(keepends=True)
+    paths = []
+    for number, count in enumerate((5, 20, len(lines))):
+        paths.append(tmp_path / f"{number}.log")
+        paths[-1].write_text("".join(lines[:count]))
+        os.utime(paths[-1], (1_700_000_000 + 60 * number,) * 2)
+    profile = check(mtrace.read(paths))
+    assert profile.start == 1_700_000_000
+    assert profile.process["time"].tolist() == [0, 60, 120]
+    assert profile.process["live_blocks"].tolist() == [4, 19, 21]
+    for path in paths:
+        os.utime(path, (1_700_000_000,) * 2)
+    profile = check(mtrace.read(paths))
+    assert profile.process["time"].tolist() == [0, 1, 2]
+    assert any("do not ascend" in sentence for sentence in profile.lacks)
+
+
+def test_batches_give_what_one_batch_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mtrace.read([MTRACE])
+    monkeypatch.setattr(live_blocks, "_BATCH", 1)
+    monkeypatch.setattr("offheap.formats.imported.source.PART", 100)
+    parts = check(mtrace.read([MTRACE]))
+    assert parts.live["size"].tolist() == whole.live["size"].tolist()
+    for function in ("make_block", "grow", "main"):
+        assert held_by(parts, function) == held_by(whole, function)
+
+
+def test_heaptrack_over_time() -> None:
+    """GIVEN a program that keeps a block each 20 ms for 2 s THEN its stack grows in the series, and what was
+    freed at once does not."""
+    profile = check(heaptrack.read([HEAPTRACK]))
+    assert held_by(profile, "keep_one") == (100, 100_000)
+    assert held_by(profile, "use_one") == (0, 0)
+    ((number, frames),) = stacks_of(profile, "keep_one")
+    assert frames[0].file.endswith("growing.c")
+    assert [frame.name for frame in frames[:2]] == ["keep_one", "main"]
+    rows = profile.series[profile.series["stack"] == number]
+    assert len(rows) >= 10
+    assert 1.9 <= rows["time"][-1] <= 4
+    assert (rows["live_bytes"] == 1000 * rows["live_blocks"]).all()
+    assert profile.process["rss_bytes"][-1] > 1 << 20
+    assert profile.program == "./growing"
+
+
+def test_heaptrack_by_gzip_and_plain(tmp_path: Path) -> None:
+    from offheap.formats.imported import source
+
+    text = source.whole(HEAPTRACK)
+    plain, gzipped = tmp_path / "plain", tmp_path / "gzipped.gz"
+    plain.write_bytes(text)
+    gzipped.write_bytes(gzip.compress(text[:200]) + gzip.compress(text[200:]))
+    expected = heaptrack.read([HEAPTRACK])
+    for path in (plain, gzipped):
+        assert heaptrack.recognises(path.read_bytes())
+        found = check(heaptrack.read([path]))
+        assert found.series.tolist() == expected.series.tolist()
+
+
+def test_long_heaptrack_recordings_have_bounded_snapshots(tmp_path: Path) -> None:
+    """GIVEN events of an hour THEN at most 240 snapshots, and their sum is the sum of the events."""
+    lines = ["v 10400 3", "X a", "I 1000 100", "s 1 f", "i 1 0 1 0 0", "t 1 0", "a 10 1"]
+    for second in range(3600):
+        lines += ["+ 0", f"c {second * 1000:x}", "R 5"]
+    profile = check(heaptrack.read([log(tmp_path, "\n".join(lines) + "\n")]))
+    assert 60 <= len(profile.process) <= 240
+    assert held_by(profile, "f") == (3600, 16 * 3600)
+    assert 3590 <= profile.process["time"][-1] <= 3600
+
+
+def test_attached_heaptrack_begins_anew(tmp_path: Path) -> None:
+    lines = ["v 10400 3", "X a", "s 1 f", "i 1 0 1 0 0", "t 1 0", "a 10 1", "+ 0", "+ 0", "A", "+ 0", "c 1"]
+    profile = check(heaptrack.read([log(tmp_path, "\n".join(lines) + "\n")]))
+    assert held_by(profile, "f") == (1, 16)
+    assert heaptrack.ATTACHED in profile.lacks
+
+
+@pytest.mark.parametrize(
+    "line", ["+ 1", "+ x", "- 0", "t 2 0", "t 1 9", "a 1", "i 1 99", "c", "? 1", "a -1 1"]
+)
+def test_a_line_that_is_not_heaptrack_s_is_named(line: str, tmp_path: Path) -> None:
+    path = log(tmp_path, f"v 10400 3\nX a\ns 1 f\ni 1 0 1 0 0\nt 1 0\na 10 1\n{line}\n")
+    with pytest.raises(UserError, match=r"line 7: not a line of heaptrack's|frees more blocks"):
+        heaptrack.read([path])

@@ -1,0 +1,181 @@
+"""pprof's messages and collapsed stacks, as Go and async-profiler wrote them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
+from offheap.errors import UserError
+from offheap.formats.imported.samples import collapsed, names, pprof, pprof_schema
+from offheap.recording.model import Frame
+
+GO = SAMPLES / "go.pb.gz"
+JAVA = SAMPLES / "async-profiler.pb.gz"
+COLLAPSED = SAMPLES / "async-profiler.collapsed"
+
+
+def test_go_heap_profile() -> None:
+    """GIVEN 50 blocks kept and 50 of another function freed THEN the first are live, both are allocated."""
+    profile = check(pprof.read([GO]))
+    blocks, size = held_by(profile, "main.leak")
+    assert 50 <= blocks <= 52  # and the slice that holds them
+    assert 50 * 10_240 <= size <= 53 * 10_240
+    assert held_by(profile, "main.churn")[0] <= 1
+    ((number, frames),) = stacks_of(profile, "main.churn")
+    assert frames[0].module == "heap"
+    assert frames[0].file.endswith("heap.go")
+    assert profile.series[profile.series["stack"] == number]["allocated_blocks"] >= 50
+    assert profile.start > 1_700_000_000
+    assert any(module.path.endswith("heap") and module.start < module.end for module in profile.modules)
+
+
+def test_java_names_of_async_profiler() -> None:
+    """GIVEN async-profiler's own converter THEN Inflater.init is a Java frame, below the native ones."""
+    for profile in (check(pprof.read([JAVA])), check(collapsed.read([COLLAPSED]))):
+        _, size = held_by(profile, "java.util.zip.Inflater.init")
+        assert size > 50 * 6000
+        _, frames = max(stacks_of(profile, "java.util.zip.Inflater.init"), key=lambda found: len(found[1]))
+        kinds = {frame.name: frame.kind for frame in frames}
+        assert kinds["java.util.zip.Inflater.init"] == "java"
+        assert kinds["Forget.main"] in ("java", "native")  # a class without a package has no mark in pprof
+
+
+@pytest.mark.parametrize(
+    ("name", "frame"),
+    [
+        ("java/util/zip/Inflater.init", Frame("java.util.zip.Inflater.init", "java")),
+        ("java/util/zip/Inflater.init_[j]", Frame("java.util.zip.Inflater.init", "java")),
+        ("java.util.zip.Inflater.<init>_[i]", Frame("java.util.zip.Inflater.<init>", "java", inlined=True)),
+        ("java.util.zip.Inflater.end()V", Frame("java.util.zip.Inflater.end", "java")),
+        ("Forget$$Lambda.0x00007f1234.run_[0]", Frame("Forget$$Lambda.run", "java")),
+        ("Main$$Lambda$14/566891196.run", Frame("Main$$Lambda.run", "java")),
+        (
+            "java/lang/invoke/LambdaForm$MH+0x00007f12.invoke",
+            Frame("java.lang.invoke.LambdaForm$MH.invoke", "java"),
+        ),
+        ("Forget.main_[0]", Frame("Forget.main", "java")),
+        ("Java_java_util_zip_Inflater_init", Frame("Java_java_util_zip_Inflater_init", "native")),
+        ("libz.so.1.2.13+0x1234", Frame("libz.so.1.2.13+0x1234", "native", "libz.so.1.2.13")),
+        ("std::vector<int>::push_back(int)", Frame("std::vector<int>::push_back(int)", "native")),
+        ("_ZN3foo3barEv", Frame("foo::bar()", "native")),
+        ("do_syscall_64_[k]", Frame("do_syscall_64", "kernel")),
+        ("main.leak", Frame("main.leak", "native")),
+        ("runtime.mallocgc", Frame("runtime.mallocgc", "native")),
+        ("  ", Frame("unknown function", "native")),
+    ],
+)
+def test_names(name: str, frame: Frame) -> None:
+    assert names.frame(name) == frame
+
+
+def message(**types: int) -> Any:
+    """A profile of one stack f <- g with a value for each type."""
+    made = pprof_schema.profile_class()()
+    strings = ["", "bytes", "count", "f", "g", "f.c", *types]
+    made.string_table.extend(text.encode() for text in strings)
+    for name in types:
+        unit = "count" if "objects" in name else "bytes"
+        made.sample_type.add(type=strings.index(name), unit=strings.index(unit))
+    made.function.add(id=1, name=3, filename=5)
+    made.function.add(id=2, name=4)
+    made.location.add(id=1).line.add(function_id=1, line=7)
+    made.location[0].line.add(function_id=2)
+    made.sample.add(location_id=[1], value=list(types.values()))
+    return made
+
+
+def stored(made: Any, folder: Path) -> Path:
+    path = folder / "profile.pb"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_inlined_functions_and_all_values(tmp_path: Path) -> None:
+    made = message(alloc_objects=9, alloc_space=900, inuse_objects=3, inuse_space=310)
+    profile = check(pprof.read([stored(made, tmp_path)]))
+    assert profile.frames == [Frame("f", "native", file="f.c", line=7, inlined=True), Frame("g", "native")]
+    row = profile.series[0]
+    assert [row[name] for name in ("live_blocks", "live_bytes", "allocated_blocks", "allocated_bytes")] == [
+        3,
+        310,
+        9,
+        900,
+    ]
+    assert sorted(profile.live["size"].tolist()) == [103, 103, 104]
+
+
+def test_allocations_alone_are_said_to_be_so(tmp_path: Path) -> None:
+    profile = check(pprof.read([stored(message(alloc_objects=9, alloc_space=900), tmp_path)]))
+    assert pprof.ALLOCATED_ONLY in profile.lacks
+
+
+def test_a_series_by_its_own_times(tmp_path: Path) -> None:
+    """GIVEN profiles in the wrong order with times of their own THEN the times order them."""
+    paths = []
+    for number, size in ((2, 300), (0, 100), (1, 200)):
+        made = message(inuse_space=size)
+        made.time_nanos = (1_700_000_000 + 30 * number) * 10**9
+        (tmp_path / str(number)).mkdir()
+        paths.append(stored(made, tmp_path / str(number)))
+    profile = check(pprof.read(paths))
+    assert profile.process["time"].tolist() == [0, 30, 60]
+    assert profile.process["live_bytes"].tolist() == [100, 200, 300]
+
+
+def test_damage_of_a_profile_is_named(tmp_path: Path) -> None:
+    def fault(made: Any) -> str:
+        with pytest.raises(UserError) as error:
+            pprof.read([stored(made, tmp_path)])
+        return error.value.what
+
+    assert "not a profile of memory: its values are samples, cpu" in fault(message(samples=1, cpu=2))
+    made = message(inuse_space=5)
+    made.sample[0].location_id[0] = 9
+    assert "sample 0: location 9 is not in the file" in fault(made)
+    made = message(inuse_space=5)
+    made.function[0].name = 99
+    assert "string 99" in fault(made)
+    made = message(inuse_space=5)
+    made.location[0].line[0].function_id = 8
+    assert "function 8" in fault(made)
+    made = message(inuse_space=-5)
+    assert "negative" in fault(made)
+    made = message(inuse_space=5)
+    made.sample[0].value.append(1)
+    assert "2 values for 1 sample types" in fault(made)
+
+
+def test_collapsed_values_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "stacks"
+    path.write_text("a;b 10\na;c 5\n\na;b 1.5\n")
+    profile = check(collapsed.read([path]))
+    assert held_by(profile, "b") == (1, 11.5)
+    assert [profile.frames[place].name for place in profile.stacks[0]] == ["b", "a"]
+    path.write_text("a;b 10\nno value here\n")
+    with pytest.raises(UserError, match="line 2: not a stack and a value"):
+        collapsed.read([path])
+
+
+def test_who_recognises_which_sample() -> None:
+    from offheap.formats.imported.events import heaptrack, mtrace
+    from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
+
+    readers = [mtrace, heaptrack, pprof, collapsed, massif, memcheck, sanitizer, native_memory_tracking]
+    files = [path for path in SAMPLES.iterdir() if path.is_file() and path.name != "README.md"]
+    assert len(files) >= 14
+    for path in files:
+        head = path.read_bytes()[: 64 << 10]
+        assert len([one for one in readers if one.recognises(head)]) == 1, path
+    for head in (
+        b"",
+        b"\0" * 100,
+        Path("/bin/sh").read_bytes()[: 64 << 10],
+        gzip.compress(b"text"),
+        b"{}\n",
+        b"a b 1\n",
+    ):
+        assert [one.FORMAT for one in readers if one.recognises(head)] == [], head[:20]
