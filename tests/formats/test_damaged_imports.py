@@ -16,7 +16,7 @@ from harness.recordings.imported_profiles import SAMPLES, Reader, outcome
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
-from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
+from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
 from offheap.formats.imported.samples import collapsed, pprof
 
 READERS: dict[str, Reader] = {
@@ -27,6 +27,7 @@ READERS: dict[str, Reader] = {
     "memcheck.xml": memcheck,
     "lsan.txt": sanitizer,
     "nmt-17-detail.txt": native_memory_tracking,
+    "malloctrace.txt": malloc_trace,
     "go.pb.gz": pprof,
     "async-profiler.collapsed": collapsed,
 }
