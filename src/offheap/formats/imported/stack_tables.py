@@ -20,6 +20,8 @@ MOST_ROWS = 8_000_000
 # Of one profile; ten times of what a large server's profiles have.  Each costs some 200 bytes and more.
 MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
+# Different ones: each takes some 400 bytes with its names.  A large JVM's profile has 100,000.
+MOST_DISTINCT_FRAMES = 1_000_000
 GROUPED = (
     f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
     "totals, and a row of the live blocks stands for several"
@@ -61,7 +63,13 @@ class Stacks:
 
     def frame(self, frame: Frame) -> int:
         """Its place in the list of frames."""
-        return self.frames.setdefault(frame, len(self.frames))
+        place = self.frames.setdefault(frame, len(self.frames))
+        if place >= MOST_DISTINCT_FRAMES:
+            raise UserError(
+                f"{self.path} has more than {MOST_DISTINCT_FRAMES:,} different functions",
+                "import a part of it",
+            )
+        return place
 
     def stack(self, places: Iterable[int], kind: int = MALLOC) -> int:
         """The number of a stack of places of frames, innermost first."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from offheap.formats.imported.stack_tables import Stacks
+from offheap.errors import UserError
+from offheap.formats.imported.stack_tables import MOST_DISTINCT_FRAMES, Stacks
 from offheap.proc.maps import Mapping
 from offheap.recording.model import Frame, Kind
 from offheap.symbols import Symbol, Symbolizer
@@ -50,13 +52,19 @@ class _Site:
 class CallSites:
     """Numbers of callers by the text of the log; their stacks when all are known."""
 
+    path: Path
     mappings: Sequence[Mapping] = ()
     numbers: dict[bytes, int] = field(default_factory=dict)
     unchecked: list[str] = field(default_factory=list)
 
     def number(self, caller: bytes) -> int:
         """The number of a caller, from 0 on."""
-        return self.numbers.setdefault(caller, len(self.numbers))
+        number = self.numbers.setdefault(caller, len(self.numbers))
+        if number >= MOST_DISTINCT_FRAMES:
+            raise UserError(
+                f"{self.path} has more than {MOST_DISTINCT_FRAMES:,} callers", "import a part of it"
+            )
+        return number
 
     def stacks(self, stacks: Stacks) -> list[int]:
         """The stack of each caller, by number; the names of files are read here."""

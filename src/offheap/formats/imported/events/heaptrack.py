@@ -41,7 +41,7 @@ ATTACHED = "heaptrack was attached to a running process: what was allocated befo
 CUT = "The file ends inside a line, as when the process is killed: what came later is not in it"
 
 _MOST_SIZE = 1 << 56  # bytes of one block
-_MOST_TABLE = 20_000_000  # strings, pointers, traces, allocations together: 3 GB of heaptrack's file
+_MOST_TABLE = 5_000_000  # strings, pointers, traces, allocations together: up to 1 GB of memory
 _DEEPEST = 4096  # frames of a stack; heaptrack records at most 64, inlined ones come on top
 _LONGEST_SHOWN = 60
 _MILLI = 1e-3

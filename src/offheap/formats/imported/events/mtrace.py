@@ -64,7 +64,7 @@ def read(files: Sequence[Path], mappings: Sequence[Mapping] = ()) -> Profile:
 
     mappings  of the process (/proc/PID/maps), which name addresses of glibc before 2.34
     """
-    sites = CallSites(mappings)
+    sites = CallSites(files[0], mappings)
     times, start, lacking = times_of([source.modified(path) for path in files])
     lacks = [*LACKS, *([lacking] if lacking else [])]
     replayed = []

@@ -15,6 +15,7 @@ from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples import names, pprof_schema
 from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
+from offheap.quantities import format_size
 from offheap.recording.model import Frame, Module
 
 FORMAT = "pprof"
@@ -26,6 +27,10 @@ LACKS = (
 )
 NO_ALLOCATED = "The file has no alloc_space: what was freed before is not counted"
 NO_COUNT = "The file has no count of blocks: each stack counts as one block"
+SAMPLED = (
+    "The producer sampled an allocation each {interval} and scaled the values up: those of rare stacks are "
+    "far from the truth, by an amount that the file does not tell"
+)
 ALLOCATED_ONLY = (
     "The file has allocations alone, not what is live (inuse_space): freed blocks count as live, so that "
     "nothing in it is proof of a leak"
@@ -49,8 +54,8 @@ _UNITS = {
 }
 _MOST = 1 << 56  # bytes or blocks of one stack: no address space holds more
 _NANO = 1e-9
-# Bytes after decompression: the decoded message takes about eight times as many.
-_MOST_MESSAGE = 256 << 20
+# A decoded message takes so many times the bytes of the file, after decompression.
+_TIMES_MESSAGE = 16
 _KEYS = frozenset(range(1, 16))  # field numbers of the message Profile
 
 
@@ -102,7 +107,7 @@ def read(files: Sequence[Path]) -> Profile:
 
 
 def _message(path: Path) -> Any:
-    data = source.whole(path, _MOST_MESSAGE)
+    data = source.whole(path, _TIMES_MESSAGE)
     message = pprof_schema.profile_class()()
     try:
         message.ParseFromString(data)
@@ -161,8 +166,10 @@ class _Reader:
         return {number: Total(*map(float, row)) for number, row in sums.items() if any(row)}
 
     def lacks(self) -> list[str]:
-        columns = self._columns
+        columns, message = self._columns, self._message
+        sampled = message.period > 1 and self._string(message.period_type.unit) == "bytes"
         return [
+            *([SAMPLED.format(interval=format_size(message.period))] if sampled else []),
             *([ALLOCATED_ONLY] if columns.allocated_only else []),
             *([NO_ALLOCATED] if columns.allocated_size is None else []),
             *([NO_COUNT] if columns.blocks is None else []),
