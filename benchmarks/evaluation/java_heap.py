@@ -34,9 +34,10 @@ COLLECTORS = ("Serial", "G1", "ZGC")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = BENCHMARK.parser("the verdicts on Java objects of real JVMs, an hour")
-    parser.add_argument("--runs", type=int, default=10, help="of each program")
+    parser.add_argument("--runs", type=int, default=10, help="of each program that leaks")
+    parser.add_argument("--healthy-runs", type=int, default=34, help="of each healthy program: 102 in all")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0, help="where the settings begin to take turns")
     parser.add_argument("--hidden", type=int, default=1, metavar="RUNS", help="of the leak under load")
     parser.add_argument("--jdk", type=int, default=21, choices=java_homes.JRE_VERSIONS)
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return outcome
 
     with ThreadPoolExecutor(options.at_once) as pool:
-        outcomes = list(pool.map(once, java_heap_verdicts.cases(options.runs, options.seed)))
+        outcomes = list(
+            pool.map(once, java_heap_verdicts.cases(options.runs, options.healthy_runs, options.seed))
+        )
     with tempfile.TemporaryDirectory(prefix="offheap-hidden-") as folder:
         classes = compile_java("AllocationLoad.java", Path(folder))
         hidden = [
@@ -58,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for _ in range(options.hidden)
             for collector in COLLECTORS
         ]
-    ran = BENCHMARK.ran("--runs", options.runs, "--seconds", f"{options.seconds:g}")
+    ran = BENCHMARK.ran(
+        "--runs", options.runs, "--healthy-runs", options.healthy_runs, "--seconds", f"{options.seconds:g}"
+    )
     lines = [
         "## Java objects of real JVMs",
         "",

@@ -46,10 +46,13 @@ class Outcome:
     accused: tuple[str, ...]
 
 
-def cases(runs: int, seed: int) -> list[Case]:
-    """Each program so many times, in the settings by turns."""
+def cases(runs: int, healthy_runs: int, seed: int) -> list[Case]:
+    """Each program that leaks, and each healthy one, so many times, in the settings by turns."""
     settings = [setting for setting in heap_cases.settings() if setting.present()]
-    names = [name for _ in range(runs) for name in PROGRAMS]
+    turns = range(max(runs, healthy_runs))
+    names = [
+        name for turn in turns for name in PROGRAMS if turn < (runs if name in LEAKING else healthy_runs)
+    ]
     return [Case(name, settings[(seed + i) % len(settings)]) for i, name in enumerate(names)]
 
 

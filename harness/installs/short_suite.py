@@ -195,6 +195,19 @@ def check_report(scene: Scene) -> None:
         expect(offheap(scene, command, scene.ran), f"{command} prints nothing")
 
 
+def check_export(scene: Scene) -> None:
+    for name, suffix in (
+        ("pprof", ".pb.gz"),
+        ("otlp", ".otlp"),
+        ("speedscope", ".speedscope.json"),
+        ("parquet", ".parquet"),
+    ):
+        offheap(scene, "export", scene.ran, "--format", name)
+        expect((scene.folder / f"ran{suffix}").stat().st_size > 500, f"{name} is small")
+    lines = offheap(scene, "export", scene.ran, "--format", "collapsed", "-o", "-").splitlines()
+    expect(any("Inflater.init" in line for line in lines), "no stack of the Inflater")
+
+
 def check_live(scene: Scene) -> None:
     screen = _in_a_terminal([*OFFHEAP, "live", str(scene.ran)], until="Inflater", then="q")
     expect("Inflater" in screen, f"live shows {screen[-500:]!r}")
@@ -227,6 +240,7 @@ CHECKS: dict[str, Callable[[Scene], None]] = {
     "diff": check_diff,
     "check": check_check,
     "report": check_report,
+    "export": check_export,
     "live": check_live,
     "API": check_api,
 }

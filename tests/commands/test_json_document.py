@@ -118,6 +118,7 @@ COMMANDS = {
     "offheap.check/1": ("check", "a.offheap", "--json"),
     "offheap.diff/1": ("diff", "a.offheap", "--from", "2s", "--json"),
     "offheap.report/1": ("report", "a.offheap", "--format", "md", "--json"),
+    "offheap.export/1": ("export", "a.offheap", "--format", "json", "-o", "-"),
     "offheap.detach/1": ("detach", "{pid}", "--json"),  # last: the other commands need the probe
 }
 

@@ -10,7 +10,8 @@ import pytest
 
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
-from offheap.formats.imported.samples import collapsed, names, pprof, pprof_schema
+from offheap.formats import pprof_schema
+from offheap.formats.imported.samples import collapsed, names, pprof
 from offheap.recording.model import Frame
 
 GO = SAMPLES / "go.pb.gz"

@@ -77,8 +77,14 @@ def test_a_heap_that_leaks_alone_is_what_the_graph_opens_on(open_report: Open, p
 
 def test_the_page_of_a_diff_has_the_java_heap(open_report: Open, page_file: Path) -> None:
     old, new = recorded(False, False), recorded()
-    page_file.write_text(html.render_diff(diff(old, new, stacks=True), java_diff(old, new)))
+    page_file.write_text(html.render_diff(diff(old, new, stacks=True), java_diff(old, new, stacks=True)))
     page = open_report(page_file)
     assert "Live Java objects grew" in page.inner_text("#answer")
     assert "com.example.Cart" not in page.inner_text("#sites")
     assert "com.example.Cart" in page.inner_text("#java-sites")
+    assert page.input_value("#memory") == "native"
+    page.locator("#java-sites").get_by_text("Find in the flame graph").first.click()
+    assert page.input_value("#memory") == "java"
+    assert page.inner_text("#matched").startswith("99")
+    page.select_option("#memory", "native")
+    assert page.inner_text("#matched").startswith("0")

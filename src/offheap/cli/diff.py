@@ -96,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--per OLD,NEW needs two recordings", "use --per second with --from and --to")
         recording = read(args.old, args.app)
         result = diff_in_time(recording, args.start, args.end, per_second=per_second, most=most, stacks=page)
-        java = java_diff_in_time(recording, args.start, args.end, per_second=per_second, most=most)
+        java = java_diff_in_time(
+            recording, args.start, args.end, per_second=per_second, most=most, stacks=page
+        )
     else:
         if args.start is not None or args.end is not None:
             raise UserError(
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             )
         old, new = read(args.old, args.app), read(args.new, args.app)
         result = diff(old, new, per_second=per_second, requests=requests, most=most, stacks=page)
-        java = java_diff(old, new, per_second=per_second, requests=requests, most=most)
+        java = java_diff(old, new, per_second=per_second, requests=requests, most=most, stacks=page)
     if page:
         from offheap.quantities import format_size
         from offheap.report.html import page as html

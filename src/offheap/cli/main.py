@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import os
 import sys
 import textwrap
@@ -38,6 +39,9 @@ COMMANDS: dict[str, str] = {
     "tree": "live bytes as a tree of callers",
     "stats": "what was recorded, over what time, and what was lost",
     "report": "write one self-contained HTML file",
+    "import": "read profiles of jemalloc, gperftools, pprof, async-profiler",
+    "export": "write a recording in another program's format: pprof, OTLP, speedscope",
+    "push": "send a recording to Pyroscope, Parca or an OpenTelemetry collector",
     "completion": "print a shell completion script",
 }
 
@@ -46,6 +50,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "inspect a process": ("where", "nmt", "trim"),
     "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
+    "other tools": ("import", "export", "push"),
     "set up": ("completion",),
 }
 
@@ -103,10 +108,15 @@ def _top_help() -> str:
     return "\n".join(fold(line, columns()) for line in text.split("\n")) if known() else text
 
 
+def _module(name: str) -> Any:
+    """The module of a command; `import` is a word of Python's, and has import_.py."""
+    return importlib.import_module(f"offheap.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
+
+
 def command_parser(name: str, **options: Any) -> argparse.ArgumentParser:
     """The parser of one command; loads that command's module and no other."""
     parser = _Parser(prog=f"offheap {name}", **options)
-    importlib.import_module(f"offheap.cli.{name}").add_arguments(parser)
+    _module(name).add_arguments(parser)
     if not parser.description:
         parser.description = COMMANDS[name][0].upper() + COMMANDS[name][1:] + "."
     # The formatter does not wrap descriptions, because it must not wrap the examples in the epilog.
@@ -123,7 +133,7 @@ def full_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        importlib.import_module(f"offheap.cli.{name}").add_arguments(command)
+        _module(name).add_arguments(command)
     return parser
 
 
@@ -150,7 +160,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         raise _unknown(name)
     parser = command_parser(name)
-    status: int = importlib.import_module(f"offheap.cli.{name}").run(parser.parse_args(arguments[1:]))
+    status: int = _module(name).run(parser.parse_args(arguments[1:]))
     return status
 
 

@@ -123,7 +123,7 @@ class Info:
     start: float
     duration_seconds: float
     ended: Literal["recording", "detached", "exited", "killed"]
-    entry: Literal["preload", "agentpath", "attach"]
+    entry: Literal["preload", "agentpath", "attach", "import"]
     java_version: str = ""  # "" when no JVM was met
     main_class: str = ""
     command_line: tuple[str, ...] = ()
@@ -148,6 +148,8 @@ class Info:
     arguments_kept: bool = (
         False  # command_line, jvm_flags and properties were not masked (offheap.recording.masking)
     )
+    imported: str = ""  # the format of the files that `offheap import` read; "": offheap recorded it
+    births: bool = True  # whether the live set's times of birth are known, not only those of other files
     # Relative standard error of the weights 1/probability, the same for all blocks: how far the sampler is
     # from what the probability says.  0.0: the probe samples, and keeps to it.
     weight_error: float = 0.0

@@ -1,47 +1,56 @@
 /** The differential flame graph: red has grown, green has shrunk, blue is new. */
 
 import { amount } from "./diff-sites.ts";
-import type { DiffPayload } from "../payload/diff-payload.ts";
+import type { ChangedStacks, DiffPayload } from "../payload/diff-payload.ts";
 import { h, section } from "../parts/dom.ts";
 import { FlameGraph } from "../flame/flame.ts";
 import { formatShare } from "../text/format.ts";
 import { matches, mergeFrames, stackPaths } from "../model/functions.ts";
 import { compileSearch, isMatcher, SYNTAX, wholeName } from "../model/search.ts";
-import type { Store, Width } from "../model/state.ts";
+import type { Part, Store, Width } from "../model/state.ts";
 import { currentTheme } from "../parts/theme.ts";
 import { buildTree, matchedWeight, sumTree, type CallTree } from "../model/tree.ts";
 
+type Memory = Exclude<Part, "both">;
+const MEMORIES: Record<Memory, string> = { native: "native", java: "Java heap" };
 const WIDTHS: Record<Width, string> = { change: "what changed", new: "what NEW holds", old: "what OLD held" };
 /** Changes by less than this share of the larger side look unchanged. */
 const SAME = 0.02;
 
 export interface DiffFlame {
   element: HTMLElement;
-  find(name: string): void;
+  find(name: string, memory: Memory): void;
   focusSearch(): void;
 }
 
 export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
-  const { stacks } = payload;
-  if (stacks.frames.length === 0) {
+  // Both are there only where both sides have Java objects.
+  const memories: Partial<Record<Memory, ChangedStacks>> = { native: payload.stacks, ...(payload.java_heap && { java: payload.java_heap.stacks }) };
+  if (Object.values(memories).every((stacks) => stacks.frames.length === 0)) {
     const element = section("flame", "Where it was allocated", h("p", { class: "empty" }, "Neither side holds anything."));
     return { element, find: () => undefined, focusSearch: () => undefined };
   }
   const functions = mergeFrames(payload.frames);
-  const trees = new Map<boolean, CallTree>();
+  const trees = new Map<string, CallTree>();
+  const memoryOf = (part: Part): Memory => (part === "java" && memories.java ? "java" : "native");
+  const shown = (): ChangedStacks => memories[memoryOf(store.state.part)]!;
   const treeOf = (inverted: boolean): CallTree => {
-    const tree = trees.get(inverted) ?? buildTree(stackPaths(stacks, functions, inverted));
-    trees.set(inverted, tree);
+    const key = `${memoryOf(store.state.part)} ${inverted}`;
+    const tree = trees.get(key) ?? buildTree(stackPaths(shown(), functions, inverted));
+    trees.set(key, tree);
     return tree;
   };
-  const moved = stacks.new_bytes.map((bytes, stack) => Math.abs(bytes - stacks.old_bytes[stack]!));
-  const weights = (width: Width): number[] => (width === "change" ? moved : width === "new" ? stacks.new_bytes : stacks.old_bytes);
+  const weights = (width: Width): number[] => {
+    const { old_bytes: old, new_bytes: now } = shown();
+    return width === "change" ? now.map((bytes, stack) => Math.abs(bytes - old[stack]!)) : width === "new" ? now : old;
+  };
   const unit = payload.old.time === null ? payload.unit : "";
   const format = (bytes: number): string => amount(bytes, unit);
 
   const current = () => {
     const { width, view } = store.state;
     const tree = treeOf(view === "inverted");
+    const stacks = shown();
     const [old, now] = [sumTree(tree, stacks.old_bytes), sumTree(tree, stacks.new_bytes)];
     return {
       tree,
@@ -63,6 +72,7 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
   const select = (id: string, label: string, choices: Record<string, string>): HTMLSelectElement =>
     h("select", { id, "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text)));
   const width = select("width", "Width", WIDTHS);
+  const memory = memories.java && select("memory", "Memory", MEMORIES);
   const view = select("view", "View", { callers: "callers first", inverted: "inverted" });
   const search = h("input", {
     type: "search",
@@ -75,6 +85,7 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
   });
   const matched = h("output", { id: "matched", for: "search" });
   const reset = h("button", { type: "button", id: "reset", title: "Esc" }, "Reset zoom and search");
+  memory?.addEventListener("change", () => store.set({ part: memory.value as Memory, zoom: 0 }));
   width.addEventListener("change", () => store.set({ width: width.value as Width }));
   view.addEventListener("change", () => store.set({ view: view.value === "inverted" ? "inverted" : "callers", zoom: 0 }));
   search.addEventListener("input", () => store.set({ search: search.value }));
@@ -82,11 +93,14 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
 
   store.follow((state, changed) => {
     width.value = state.width;
+    if (memory) {
+      memory.value = memoryOf(state.part);
+    }
     view.value = state.view === "inverted" ? "inverted" : "callers";
     if (search.value !== state.search) {
       search.value = state.search;
     }
-    if (changed.has("width") || changed.has("view")) {
+    if (changed.has("width") || changed.has("view") || changed.has("part")) {
       data = current();
       graph.show(data);
     }
@@ -106,15 +120,15 @@ export function diffFlame(payload: DiffPayload, store: Store): DiffFlame {
   const element = section(
     "flame",
     "Where it changed",
-    h("div", { class: "toolbar" }, h("label", {}, "Width: ", width), view, search, matched, reset),
+    h("div", { class: "toolbar" }, memory && h("label", {}, "Memory: ", memory), h("label", {}, "Width: ", width), view, search, matched, reset),
     h("div", { class: "flame-head" }, h("p", { class: "legend", "aria-label": "Colours" }, ...legend)),
     graph.element,
     h("p", { class: "hint" }, "Colours show estimates, deeper the larger the part that changed: what is more than chance stands in the table. Click to zoom. ? lists the keys."),
   );
   return {
     element,
-    find: (name) => {
-      store.set({ search: wholeName(name), zoom: 0 });
+    find: (name, part) => {
+      store.set({ part, search: wholeName(name), zoom: 0 });
       element.scrollIntoView({ block: "start" });
       search.focus({ preventScroll: true });
     },

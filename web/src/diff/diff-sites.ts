@@ -19,9 +19,9 @@ export function diffSites(payload: DiffPayload, store: Store, find: Find): HTMLE
   return table(payload, payload, { prefix: "", title: "Sites", page: "page" }, store, find);
 }
 
-/** Of Java objects, which the flame graph does not have. */
-export function javaDiffSites(payload: DiffPayload, heap: ChangedSites, store: Store): HTMLElement {
-  return table(payload, heap, { prefix: "java-", title: "Sites in the Java heap", page: "javaPage" }, store);
+/** Of Java objects. */
+export function javaDiffSites(payload: DiffPayload, heap: ChangedSites, store: Store, find: Find): HTMLElement {
+  return table(payload, heap, { prefix: "java-", title: "Sites in the Java heap", page: "javaPage" }, store, find);
 }
 
 interface Its {
@@ -31,7 +31,7 @@ interface Its {
   page: "page" | "javaPage";
 }
 
-function table(payload: DiffPayload, changed: ChangedSites, its: Its, store: Store, find?: Find): HTMLElement {
+function table(payload: DiffPayload, changed: ChangedSites, its: Its, store: Store, find: Find): HTMLElement {
   if (changed.sites.length === 0) {
     return section(`${its.prefix}sites`, its.title, h("p", { class: "empty" }, "No allocation site differs."));
   }
@@ -59,7 +59,7 @@ function table(payload: DiffPayload, changed: ChangedSites, its: Its, store: Sto
     }
   });
   const left = changed.site_count - changed.sites.length;
-  const note = h("p", { class: "hint", id: `${its.prefix}left-out` }, `The table has the first ${formatCount(changed.sites.length)} sites; the other ${formatCount(left)} are ${find ? "in the flame graph only" : "left out"}.`);
+  const note = h("p", { class: "hint", id: `${its.prefix}left-out` }, `The table has the first ${formatCount(changed.sites.length)} sites; the other ${formatCount(left)} are in the flame graph only.`);
   const whole = section(`${its.prefix}sites`, its.title, none, element, pager.element, chance.length > 0 && more, left > 0 && note);
   store.follow((state, keys) => {
     if (!keys.has(its.page)) {
@@ -78,7 +78,7 @@ function table(payload: DiffPayload, changed: ChangedSites, its: Its, store: Sto
   return whole;
 }
 
-function row(payload: DiffPayload, site: SiteChange, prefix: string, find?: Find): HTMLElement[] {
+function row(payload: DiffPayload, site: SiteChange, prefix: string, find: Find): HTMLElement[] {
   const blamed = frameAt(payload.frames, site.blamed);
   const id = `${prefix}site-${site.rank}`;
   const open = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-controls": id }, nameOf(blamed.short, "", blamed.name));
@@ -119,16 +119,14 @@ function row(payload: DiffPayload, site: SiteChange, prefix: string, find?: Find
   ];
 }
 
-function details(payload: DiffPayload, site: SiteChange, name: string, find?: Find): HTMLElement[] {
+function details(payload: DiffPayload, site: SiteChange, name: string, find: Find): HTMLElement[] {
   const held = payload.old.time === null ? payload.unit : "";
   const both = (label: string, { old, new: now }: Difference, format: (quantity: number | null) => string): string =>
     `${label} ${format(old.estimate)} → ${format(now.estimate)}`;
   const list = stackList(payload.frames, site.stack, site.blamed, site.folds);
-  if (find) {
-    const button = h("button", { type: "button" }, "Find in the flame graph");
-    button.addEventListener("click", () => find(name));
-    list.append(button);
-  }
+  const button = h("button", { type: "button" }, "Find in the flame graph");
+  button.addEventListener("click", () => find(name));
+  list.append(button);
   const facts = [
     site.kind,
     both(`${site.kind === "java" ? "objects" : "blocks"} on all call paths`, site.live_blocks, formatCount),

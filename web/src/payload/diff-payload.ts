@@ -2,7 +2,7 @@
 
 import type { Estimate, Fold, FrameColumns, Info, Mark } from "./payload.ts";
 
-export const DIFF_SCHEMA = "offheap.diff-page/4";
+export const DIFF_SCHEMA = "offheap.diff-page/5";
 
 export type Change = "new" | "grown" | "shrunk" | "gone" | "same";
 
@@ -40,7 +40,7 @@ export interface SiteChange {
 
 /** Columns of equal length: every distinct stack of either side, innermost frame first. */
 export interface ChangedStacks {
-  kind: ("malloc" | "mmap")[];
+  kind: ("malloc" | "mmap" | "java")[];
   frames: number[][];
   old_bytes: number[];
   new_bytes: number[];
@@ -56,7 +56,12 @@ export interface ChangedSites {
   site_count: number;
 }
 
-export interface DiffPayload extends ChangedSites {
+/** With the stacks of its sites. */
+export interface ChangedMemory extends ChangedSites {
+  stacks: ChangedStacks;
+}
+
+export interface DiffPayload extends ChangedMemory {
   schema: typeof DIFF_SCHEMA;
   offheap_version: string;
   hint: string;
@@ -67,8 +72,7 @@ export interface DiffPayload extends ChangedSites {
   live_bytes: Difference;
   /** The part of `live_bytes` in malloc's blocks; what is mapped is the rest. */
   malloc_bytes: Difference;
-  /** null unless both recordings have Java objects; the flame graph is without them. */
-  java_heap: ChangedSites | null;
-  stacks: ChangedStacks;
+  /** null unless both recordings have Java objects; `stacks` is without them. */
+  java_heap: ChangedMemory | null;
   frames: FrameColumns;
 }

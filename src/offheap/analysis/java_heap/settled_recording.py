@@ -54,6 +54,20 @@ def settled_recording(recording: Recording) -> Recording | None:
     return replace(survivors, info=info, series=series, process=process)
 
 
+def with_java_objects(recording: Recording) -> Recording:
+    """Native memory, and what survived each collection of the Java heap; a stack is of one kind."""
+    java = settled_recording(recording)
+    if java is None:
+        return recording
+    series = np.concatenate((recording.series, java.series))
+    return replace(
+        recording,
+        live=np.concatenate((recording.live, java.live)),
+        series=series[np.argsort(series["time"], kind="stable")],
+        java=None,
+    )
+
+
 def _rows(
     time: float, place: int, live: list[Floats], allocated: list[Floats], samples: Floats
 ) -> NDArray[np.void]:

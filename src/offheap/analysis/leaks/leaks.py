@@ -34,7 +34,13 @@ from offheap.analysis.verdicts.power import Power, growth_limits, new_site_limit
 from offheap.analysis.verdicts.site_history import Histories, histories
 from offheap.analysis.verdicts.site_verdicts import judge
 from offheap.analysis.verdicts.survival import Survival, survival
-from offheap.analysis.verdicts.verdict_reasons import VERDICTS, Judgements, Reason, Verdict
+from offheap.analysis.verdicts.verdict_reasons import (
+    VERDICTS,
+    Judgements,
+    Reason,
+    Verdict,
+    without_births,
+)
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording.model import Frame, Recording
 
@@ -86,6 +92,8 @@ def ranking(
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(sites))
     seen = collected(recording, sites, history, survived, below=wanted.below, owned=wanted.owned)
     judgements = judge(sites, history, wanted.by_jvm, wanted.unasked, seen, age=age)
+    if not recording.info.births:
+        judgements = without_births(judgements)
     if settle:
         judgements = settle(judgements, [members[0] for members in sites.grouping.members])
     return Ranking(

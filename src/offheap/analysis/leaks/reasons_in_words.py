@@ -91,6 +91,8 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
             return f"live bytes grow by {rate}, but no collection ran that could have freed it: {amounts}"
         case Reason.NO_COLLECTION:
             return f"no collection ran: none of the {format_size(allocated)} allocated is known to be live"
+        case Reason.BIRTHS_UNKNOWN:
+            return f"live bytes grow by {rate} to the end; whether old {thing}s stay is not in the files: {amounts}"
         case Reason.NOTHING_FREED:
             samples = format_count(judged.samples[number])
             return f"none of the {samples} sampled {thing}s was freed and more keep coming: {amounts}"

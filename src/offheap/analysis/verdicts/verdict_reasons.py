@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -41,6 +41,7 @@ class Reason(IntEnum):
     FILLS = 20
     SOME_SURVIVES = 21
     NO_COLLECTION = 22
+    BIRTHS_UNKNOWN = 23
 
 
 VERDICTS: dict[Reason, Verdict] = {
@@ -67,6 +68,7 @@ VERDICTS: dict[Reason, Verdict] = {
     Reason.FILLS: "growing",
     Reason.SOME_SURVIVES: "growing",
     Reason.NO_COLLECTION: "cannot tell yet",
+    Reason.BIRTHS_UNKNOWN: "growing",
 }
 
 
@@ -93,3 +95,10 @@ class Judgements:
     passed: Estimates  # live bytes that have met a collection, for a site that frees at collections
     bound: Floats  # live bytes at the end of births, if births go on falling; else infinite
     may_fill: Bools  # looks like a leak, but a cache that fills looks the same
+
+
+def without_births(judged: Judgements) -> Judgements:
+    """The judgements where it is not known which blocks are old: growth is shown then, survival is not."""
+    shown = np.isin(judged.reason, (Reason.LEAKS, Reason.SURVIVES))
+    reason = np.where(shown, Reason.BIRTHS_UNKNOWN, judged.reason)
+    return replace(judged, reason=reason, seen=reason)

@@ -54,6 +54,8 @@ _LATER = {
     "process_age",
     "after_collection",
     "arguments_kept",
+    "imported",
+    "births",
 }
 
 _MOST_META = 16 << 20  # bytes of meta.json

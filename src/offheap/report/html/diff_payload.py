@@ -11,19 +11,15 @@ from offheap.report.html.estimates import estimate
 from offheap.report.html.payload import Frames, folded, info
 from offheap.report.text.diff import JAVA_OBJECTS, grows_text, headline, hint, leaks_now
 
-SCHEMA = "offheap.diff-page/4"
+SCHEMA = "offheap.diff-page/5"
 
 # Sites after these are left out of the table, not of the flame graph.
 MOST_SITES = 2000
 
 
 def payload(diff: Diff, java: Diff | None = None) -> dict[str, Any]:
-    """Everything the page shows; the diff of native memory must have its stacks."""
-    stacks = diff.stacks
-    if stacks is None:
-        raise ValueError("the diff was made without its stacks")
+    """Everything the page shows; both diffs must have their stacks."""
     frames = Frames(())
-    functions = [frames.number(frame) for frame in stacks.functions]
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
@@ -33,15 +29,27 @@ def payload(diff: Diff, java: Diff | None = None) -> dict[str, Any]:
         "new": _side(diff.new),
         "live_bytes": _difference(diff.live_bytes),
         "malloc_bytes": _difference(diff.malloc),
-        **_sites(diff, headline(diff), frames),
-        "java_heap": _sites(java, headline(java, JAVA_OBJECTS), frames) if java else None,
-        "stacks": {
-            "kind": list(stacks.kinds),
-            "frames": [[functions[function] for function in path] for path in stacks.paths],
-            "old_bytes": [_figures(each) for each in stacks.old_bytes],
-            "new_bytes": [_figures(each) for each in stacks.new_bytes],
-        },
+        **_memory(diff, headline(diff), frames),
+        "java_heap": _memory(java, headline(java, JAVA_OBJECTS), frames) if java else None,
         "frames": frames.columns(),  # last: sites may have added to them
+    }
+
+
+def _memory(diff: Diff, head: str, frames: Frames) -> dict[str, Any]:
+    """The sites and the stacks of native memory, or of the Java heap."""
+    return {**_sites(diff, head, frames), "stacks": _stacks(diff, frames)}
+
+
+def _stacks(diff: Diff, frames: Frames) -> dict[str, Any]:
+    stacks = diff.stacks
+    if stacks is None:
+        raise ValueError("the diff was made without its stacks")
+    functions = [frames.number(frame) for frame in stacks.functions]
+    return {
+        "kind": list(stacks.kinds),
+        "frames": [[functions[function] for function in path] for path in stacks.paths],
+        "old_bytes": [_figures(each) for each in stacks.old_bytes],
+        "new_bytes": [_figures(each) for each in stacks.new_bytes],
     }
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from offheap import __version__
 from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.java_heap.settled_recording import with_java_objects
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
 from offheap.analysis.leaks.leaks import Ranking, ranking
@@ -32,7 +33,7 @@ from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording import masking
 from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime, Recording
 from offheap.report.html.estimates import estimate
-from offheap.report.html.payload_java import java_heap, with_java_objects
+from offheap.report.html.payload_java import java_heap
 from offheap.report.html.payload_series import series
 
 SCHEMA = "offheap.report-page/4"

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from offheap.analysis.java_heap.answer import answer as java_answer
 from offheap.analysis.java_heap.conclusion import compared, java_conclusion
 from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.java_heap.settled_recording import settled_recording
 from offheap.analysis.leaks.conclusion import Kind
-from offheap.recording.model import Recording
 from offheap.report.html.estimates import estimate
 from offheap.report.text import java_heap as words
 
 MOST_CLASSES = 12  # as high as the chart beside them
-
-
-def with_java_objects(recording: Recording) -> Recording:
-    """Native memory, and what survived each collection of the Java heap; a stack is of one kind."""
-    java = settled_recording(recording)
-    if java is None:
-        return recording
-    series = np.concatenate((recording.series, java.series))
-    return replace(
-        recording,
-        live=np.concatenate((recording.live, java.live)),
-        series=series[np.argsort(series["time"], kind="stable")],
-        java=None,
-    )
 
 
 def java_heap(report: JavaHeapReport, native: Kind) -> dict[str, Any]:

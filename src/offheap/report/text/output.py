@@ -28,22 +28,29 @@ def put(output: Path, text: str, mark: str) -> int:
     Replaces an older report, one that has `mark` in its first 4096 bytes.  UserError when `output` is
     another file or a directory, or cannot be written.
     """
-    page = text.encode("utf-8")
-    # A rename: a reader sees the old report or the new one, never a part.
-    scratch = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         _refuse_other_files(output, mark.encode())
+    except OSError as error:
+        raise _cannot_write(output, error) from error
+    return put_bytes(output, text.encode("utf-8"))
+
+
+def put_bytes(output: Path, content: bytes) -> int:
+    """Writes a file, or replaces it; its size in bytes.  UserError when it cannot be written."""
+    # A rename: a reader sees the old file or the new one, never a part.
+    scratch = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
         # Its owner's alone, like the recording; whoever has opened an older one to others wants it so.
         mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else 0o600
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
-            file.write(page)
+            file.write(content)
         os.replace(scratch, output)
     except OSError as error:
         scratch.unlink(missing_ok=True)
         raise _cannot_write(output, error) from error
-    return len(page)
+    return len(content)
 
 
 def private(path: str, flags: int) -> int:

@@ -1,0 +1,69 @@
+"""`offheap import`: other tools' memory profiles as a recording."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from offheap.errors import UserError
+
+# As formats/imported names them: the readers are loaded with a file only.
+_NAMES = ("jemalloc", "pprof", "collapsed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Read other tools' memory profiles into a recording, for leaks, diff, tree, report and check. "
+        "Several files are a series, in the order of their times: only a series shows what grows."
+    )
+    parser.epilog = """examples:
+  offheap import jeprof.4711.*.heap -o app.offheap
+  offheap import jeprof.4711.9.i9.heap --perf-map /tmp/perf-4711.map
+  offheap import heap.pb.gz
+"""
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="one profile, or a series of them"
+    )
+    parser.add_argument(
+        "--format",
+        choices=_NAMES,
+        metavar="FORMAT",
+        help=f"one of {', '.join(_NAMES)} (default: told by the content; jemalloc is gperftools' as well)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="RECORDING",
+        type=Path,
+        help="(default: the first file's name, with .offheap)",
+    )
+    parser.add_argument(
+        "--maps", metavar="FILE", type=Path, help="a copy of /proc/PID/maps, for files without their own"
+    )
+    parser.add_argument(
+        "--perf-map", metavar="FILE", type=Path, help="names of Java methods: jcmd PID Compiler.perfmap"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.formats.imported.formats import reader
+    from offheap.formats.imported.profile import Beside
+    from offheap.formats.imported.recorded import write
+    from offheap.recording.storage.output import check_output
+    from offheap.report.text.printable import printable
+
+    output = args.output or Path(args.files[0].name.partition(".")[0] + ".offheap")
+    check_output(output)
+    profile = reader(args.files, args.format).read(args.files, Beside(args.maps, args.perf_map))
+    try:
+        info = write(profile, output, " ".join(map(str, args.files[:1])))
+    except OSError as error:
+        raise UserError(
+            f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
+        ) from None
+    count = len(args.files)
+    files = "1 file" if count == 1 else f"{count} files"
+    say = [f"imported {files} of {info.imported} into {output}", *info.coverage]
+    print("\n".join(f"offheap: {printable(line)}" for line in say), file=sys.stderr)
+    return 0

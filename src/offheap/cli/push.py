@@ -1,0 +1,168 @@
+"""`offheap push`: sends a recording to a server of profiles."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offheap.errors import UserError
+from offheap.quantities import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from offheap.push.destination import Destination
+    from offheap.push.sender import Sender
+    from offheap.recording.model import Recording
+
+_SPOOL_BYTES = "64MiB"
+_LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^,{}\"]*)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Send what a recording holds live to a server of profiles: Grafana Pyroscope, Parca, or whatever "
+        "takes OpenTelemetry's profiles. The recorded program does not notice whether the server is there."
+    )
+    parser.epilog = """examples:
+  offheap push app.offheap --pyroscope http://localhost:4040
+  offheap push app.offheap --parca https://parca.example.com --headers auth.txt
+  offheap push app.offheap --otlp https://collector:4318 --every 60s
+"""
+    parser.add_argument("recording", metavar="RECORDING", help="a recording, also while it grows")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--pyroscope", metavar="URL", help="Grafana Pyroscope")
+    where.add_argument("--parca", metavar="URL", help="Parca")
+    where.add_argument("--otlp", metavar="URL", help="an OpenTelemetry collector, by HTTP")
+    parser.add_argument(
+        "--every", type=_duration, metavar="TIME", help="again and again until the recording ends"
+    )
+    parser.add_argument("--name", metavar="NAME", help="of the program (default: its main class)")
+    parser.add_argument(
+        "--label", type=_label, action="append", default=[], metavar="KEY=VALUE", help="may be given again"
+    )
+    parser.add_argument(
+        "--headers", type=Path, metavar="FILE", help="headers to send, `Name: value` a line; chmod 600 it"
+    )
+    parser.add_argument(
+        "--ca", type=Path, metavar="FILE", help="certificates of the authorities to trust (PEM)"
+    )
+    parser.add_argument(
+        "--spool",
+        type=Path,
+        metavar="DIR",
+        help="where profiles wait for the server (default: RECORDING.push)",
+    )
+    parser.add_argument(
+        "--spool-limit",
+        type=_size,
+        default=parse_size(_SPOOL_BYTES),
+        metavar="SIZE",
+        help=f"of all that wait; the oldest go lost beyond it (default: {_SPOOL_BYTES})",
+    )
+
+
+def _duration(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if seconds < 1:
+        raise argparse.ArgumentTypeError("a profile a second is the most")
+    return seconds
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _label(text: str) -> tuple[str, str]:
+    found = _LABEL.fullmatch(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no KEY=VALUE, such as env=prod")
+    return found[1], found[2]
+
+
+def run(args: argparse.Namespace) -> int:
+    from offheap.cli.load import read
+    from offheap.push.delivery import Away
+    from offheap.push.sender import follow
+
+    recording = read(args.recording)
+    sender = _sender(args, recording)
+    if args.every is None:
+        try:
+            sender.once(recording)
+        except Away as away:
+            raise UserError(str(away), "run the same command again later") from None
+        return _said(sender)
+    try:
+        follow(sender, _reader(args.recording), args.every, _say)
+    except KeyboardInterrupt:
+        _said(sender)
+        return 130
+    return _said(sender)
+
+
+def _sender(args: argparse.Namespace, recording: Recording) -> Sender:
+    from offheap.push.delivery import Delivery
+    from offheap.push.destination import FORMATS, Series
+    from offheap.push.sender import Sender
+    from offheap.push.spool import Spool
+
+    target = _destination(args)
+    info = recording.info
+    name = args.name or info.main_class or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
+    folder = args.spool or Path(args.recording.rstrip("/") + ".push")
+    return Sender(
+        Delivery(target, args.ca),
+        _encoder(FORMATS[target.kind]),
+        Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label)),
+        Spool(folder, args.spool_limit),
+    )
+
+
+def _destination(args: argparse.Namespace) -> Destination:
+    from offheap.push.destination import KINDS, destination
+    from offheap.push.headers import headers
+
+    kind = next(kind for kind in KINDS if getattr(args, kind) is not None)
+    return destination(kind, getattr(args, kind), headers(args.headers) if args.headers else {})
+
+
+def _encoder(format_: str) -> Callable[[Recording], bytes]:
+    from offheap.formats.exported.formats import FORMATS
+
+    write = FORMATS[format_].write
+    return lambda recording: write(recording, "both", "inuse_space")
+
+
+def _reader(path: str) -> Callable[[], tuple[Recording, bool]]:
+    from offheap.cli.load import read
+
+    def now() -> tuple[Recording, bool]:
+        # The journal is there until the recorder has written the tables.
+        goes_on = (Path(path) / "journal").exists() or Path(path).is_file()
+        return read(path), goes_on
+
+    return now
+
+
+def _say(text: str) -> None:
+    from offheap.report.text.printable import printable
+
+    print(f"offheap: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _said(sender: Sender) -> int:
+    waiting = sum(1 for _ in sender.spool.waiting())
+    said = f"{sender.sent} {'profile' if sender.sent == 1 else 'profiles'} sent"
+    said += f", {waiting} waiting in {sender.spool.folder}" if waiting else ""
+    said += f", {sender.spool.lost} lost" if sender.spool.lost else ""
+    _say(said)
+    return 1 if sender.spool.lost else 0

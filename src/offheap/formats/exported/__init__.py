@@ -1,0 +1,1 @@
+"""Recordings in other programs' formats, a module a format."""

@@ -1,0 +1,140 @@
+"""OpenTelemetry profiles: an ExportProfilesServiceRequest, as a collector takes it, a profile for each value.
+
+Schema: opentelemetry/proto/profiles/v1development/profiles.proto.  Entry 0 of each table is the zero value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from offheap import __version__
+from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.recording.model import Frame, Module
+
+_FRAME_TYPES = {"native": "native", "jvm": "native", "java": "jvm", "class": "jvm", "kernel": "kernel"}
+
+
+def otlp(samples: Samples) -> bytes:
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+
+    request: Any = service.ExportProfilesServiceRequest()
+    tables = _Tables(request.dictionary)
+    resource = request.resource_profiles.add()
+    info = samples.recording.info
+    facts = {
+        "service.name": info.main_class or "unknown_service:java",
+        "process.runtime.version": info.java_version,
+        "telemetry.profiler.name": "offheap",
+        "telemetry.profiler.version": __version__,
+    }
+    for key, fact in facts.items():
+        if fact:
+            resource.resource.attributes.add(key=key).value.string_value = text(fact)
+    resource.resource.attributes.add(key="process.pid").value.int_value = info.pid
+    scope = resource.scope_profiles.add()
+    scope.scope.name, scope.scope.version = "offheap", __version__
+    stacks = [tables.stack(samples, place) for place in range(len(samples.stacks))]
+    attributes = [_attributes(tables, samples, place) for place in range(len(samples.stacks))]
+    start, duration = round(info.start * 1e9), round(info.duration_seconds * 1e9)
+    for value, unit in VALUES.items():
+        profile = scope.profiles.add(time_unix_nano=start, duration_nano=duration, period=info.interval_bytes)
+        profile.sample_type.type_strindex = tables.string(value)
+        profile.sample_type.unit_strindex = tables.string(unit)
+        profile.period_type.type_strindex = tables.string("space")
+        profile.period_type.unit_strindex = tables.string("bytes")
+        # Equal recordings give equal files, and one recording's four profiles are told apart.
+        identity = f"{info.start} {info.pid} {info.duration_seconds} {value}"
+        profile.profile_id = hashlib.blake2b(identity.encode(), digest_size=16).digest()
+        for place, number in enumerate(samples.values[value].tolist()):
+            if number > 0:
+                profile.samples.add(
+                    stack_index=stacks[place], attribute_indices=attributes[place], values=[number]
+                )
+    return bytes(request.SerializeToString())
+
+
+def _attributes(tables: _Tables, samples: Samples, place: int) -> list[int]:
+    facts = {
+        "thread.name": samples.threads[place],
+        "offheap.kind": samples.kind(place),
+        "offheap.verdict": samples.verdicts[place],
+    }
+    return [tables.attribute(key, fact) for key, fact in facts.items() if fact]
+
+
+class _Tables:
+    def __init__(self, dictionary: Any) -> None:
+        self._dictionary = dictionary
+        self._numbers: dict[tuple[str, Hashable], int] = {}
+        for name in ("mapping", "location", "function", "link", "attribute", "stack"):
+            getattr(dictionary, f"{name}_table").add()
+        dictionary.string_table.append("")
+        self._numbers["string", ""] = 0
+        self._modules: dict[str, int] | None = None
+
+    def string(self, name: str) -> int:
+        known = text(name)
+        return self._entry("string", known, lambda table: table.append(known))
+
+    def attribute(self, key: str, fact: str) -> int:
+        def add(table: Any) -> None:
+            table.add(key_strindex=self.string(key)).value.string_value = text(fact)
+
+        return self._entry("attribute", (key, fact), add)
+
+    def stack(self, samples: Samples, place: int) -> int:
+        if self._modules is None:
+            self._modules = self._mappings(samples)
+        locations = tuple(self._location(tuple(call)) for call in samples.calls(place))
+        return self._entry("stack", locations, lambda table: table.add(location_indices=locations))
+
+    def _mappings(self, samples: Samples) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for module in samples.recording.modules:
+            name = module.path.rpartition("/")[2]
+            if name in found:
+                continue
+            found[name] = self._mapping(module)
+        return found
+
+    def _mapping(self, module: Module) -> int:
+        def add(table: Any) -> None:
+            key = "process.executable.build_id.gnu"
+            table.add(
+                memory_start=module.start,
+                memory_limit=module.end,
+                filename_strindex=self.string(module.path),
+                attribute_indices=[self.attribute(key, module.build_id)] if module.build_id else [],
+            )
+
+        return self._entry("mapping", module.path, add)
+
+    def _location(self, call: tuple[Frame, ...]) -> int:
+        def add(table: Any) -> None:
+            module = (self._modules or {}).get(call[-1].module, 0)
+            kind = _FRAME_TYPES.get(call[-1].kind)
+            kinds = [self.attribute("profile.frame.type", kind)] if kind else []
+            location = table.add(mapping_index=module, attribute_indices=kinds)
+            for frame in call:
+                location.lines.add(function_index=self._function(frame), line=frame.line)
+
+        return self._entry("location", call, add)
+
+    def _function(self, frame: Frame) -> int:
+        def add(table: Any) -> None:
+            name, file = self.string(frame.name), self.string(frame.file)
+            table.add(name_strindex=name, filename_strindex=file)
+
+        return self._entry("function", (frame.name, frame.file), add)
+
+    def _entry(self, name: str, key: Hashable, add: Callable[[Any], object]) -> int:
+        found = self._numbers.get((name, key))
+        if found is None:
+            table = getattr(self._dictionary, f"{name}_table")
+            found = self._numbers[name, key] = len(table)
+            add(table)
+            # `add` may have put entries of other tables, never of this one.
+            assert len(table) == found + 1
+        return found

@@ -1,0 +1,98 @@
+"""pprof, gzipped: four values a sample, inlined frames as lines of one location, mappings with build-ids.
+
+Schema: github.com/google/pprof/proto/profile.proto.  Addresses are left out: names say where code is, and an
+address would make pprof name it again by the files of its own machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.formats.pprof_schema import profile_class
+from offheap.recording.model import Frame
+
+
+def pprof(samples: Samples) -> bytes:
+    profile = profile_class()()
+    info = samples.recording.info
+    strings = _Strings(profile.string_table)
+    for value, unit in VALUES.items():
+        profile.sample_type.add(type=strings.number(value), unit=strings.number(unit))
+    profile.default_sample_type = strings.number("inuse_space")
+    profile.period_type.type, profile.period_type.unit = strings.number("space"), strings.number("bytes")
+    profile.period = info.interval_bytes
+    profile.time_nanos = round(info.start * 1e9)
+    profile.duration_nanos = round(info.duration_seconds * 1e9)
+    locations = _Locations(profile, strings, samples)
+    labels = tuple(strings.number(name) for name in ("kind", "verdict", "thread"))
+    columns = [samples.values[value].tolist() for value in VALUES]
+    for place in range(len(samples.stacks)):
+        sample = profile.sample.add(value=[column[place] for column in columns])
+        sample.location_id.extend(locations.number(call) for call in samples.calls(place))
+        facts = samples.kind(place), samples.verdicts[place], samples.threads[place]
+        for label, fact in zip(labels, facts, strict=True):
+            if fact:
+                sample.label.add(key=label, str=strings.number(fact))
+    profile.comment.extend(strings.number(sentence) for sentence in info.coverage)
+    # Without a time in the header, equal recordings give equal files.
+    return gzip.compress(profile.SerializeToString(), mtime=0)
+
+
+class _Strings:
+    """pprof's table of strings; number 0 is ""."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._numbers = {"": 0}
+        table.append(b"")
+
+    def number(self, name: str) -> int:
+        known = text(name)
+        number = self._numbers.setdefault(known, len(self._numbers))
+        if number == len(self._table):
+            self._table.append(known.encode())
+        return number
+
+
+class _Locations:
+    def __init__(self, profile: Any, strings: _Strings, samples: Samples) -> None:
+        self._profile, self._strings = profile, strings
+        self._numbers: dict[tuple[Frame, ...], int] = {}
+        self._functions: dict[tuple[str, str], int] = {}
+        self._mappings: dict[str, int] = {}
+        for module in samples.recording.modules:
+            name = module.path.rpartition("/")[2]
+            if name not in self._mappings:
+                self._mappings[name] = len(self._mappings) + 1
+                profile.mapping.add(
+                    id=len(self._mappings),
+                    memory_start=module.start,
+                    memory_limit=module.end,
+                    filename=strings.number(module.path),
+                    build_id=strings.number(module.build_id),
+                    has_functions=True,
+                    has_filenames=True,
+                    has_line_numbers=True,
+                    has_inline_frames=True,
+                )
+
+    def number(self, call: list[Frame]) -> int:
+        key = tuple(call)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._numbers) + 1
+            location = self._profile.location.add(id=found, mapping_id=self._mappings.get(call[-1].module, 0))
+            for frame in call:
+                location.line.add(function_id=self._function(frame), line=frame.line)
+        return found
+
+    def _function(self, frame: Frame) -> int:
+        key = frame.name, frame.file
+        found = self._functions.get(key)
+        if found is None:
+            found = self._functions[key] = len(self._functions) + 1
+            name, file = self._strings.number(frame.name), self._strings.number(frame.file)
+            self._profile.function.add(id=found, name=name, system_name=name, filename=file)
+        return found

@@ -1,0 +1,124 @@
+"""Names for addresses of a process that is gone: by its maps, its libraries' files and its perf map."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from offheap.formats.imported.files import content
+from offheap.proc import maps
+from offheap.proc.elf import ElfError, ElfImage
+from offheap.recording.model import Chain, Frame, Kind, Module
+from offheap.symbols import Symbolizer
+
+# A line of a perf map: address and size in hexadecimal (JDK 17 and later: with 0x), then the name.
+_PERF = re.compile(r"(?:0x)?([0-9a-f]{1,16}) (?:0x)?([0-9a-f]{1,16}) (.+)")
+# HotSpot's perf map names a method as `[kind] type class.method(parameters)` or `type class.method(...)`.
+_METHOD = re.compile(r"(?:\[[^\]]*\] )?(?:[\w.$\[\]<>/]+ )?([\w.$/<>]+)\.([\w$<>]+)\(.*\)$")
+
+
+class AddressNames:
+    """problems  module path -> why its functions have no names"""
+
+    def __init__(self, mapped: Iterable[str], perf_map: Path | None) -> None:
+        self._symbolizer = Symbolizer()
+        self.modules = _modules(maps.parse(mapped))
+        self._starts = [module.start for module in self.modules]
+        self._methods = _perf_map(perf_map) if perf_map else []
+        self._method_starts = [start for start, _, _ in self._methods]
+
+    @property
+    def problems(self) -> dict[str, str]:
+        return self._symbolizer.problems
+
+    def chains(self, addresses: Sequence[int]) -> dict[int, Chain]:
+        """For each return address the functions there, innermost first."""
+        found: dict[int, Chain] = {}
+        by_module: dict[int, list[int]] = {}
+        for address in dict.fromkeys(addresses):
+            # A return address may lie behind the last instruction of its function.
+            number = self._module(address - 1)
+            if number is not None:
+                by_module.setdefault(number, []).append(address)
+            else:
+                found[address] = (self._method(address - 1) or Frame(f"0x{address:x}", "unknown"),)
+        for number, its in by_module.items():
+            module = self.modules[number]
+            chains = self._symbolizer.resolve(
+                module.path, module.build_id, [one - 1 - module.bias for one in its]
+            )
+            name = module.path.rpartition("/")[2]
+            kind: Kind = "jvm" if name == "libjvm.so" else "native"
+            for address, chain in zip(its, chains, strict=True):
+                found[address] = tuple(
+                    Frame(
+                        symbol.name or _place(name, address, module),
+                        kind,
+                        name,
+                        symbol.file,
+                        symbol.line,
+                        symbol.inlined,
+                    )
+                    for symbol in chain
+                ) or (Frame(_place(name, address, module), kind, name),)
+        return found
+
+    def _module(self, address: int) -> int | None:
+        number = bisect.bisect_right(self._starts, address) - 1
+        return number if number >= 0 and address < self.modules[number].end else None
+
+    def _method(self, address: int) -> Frame | None:
+        number = bisect.bisect_right(self._method_starts, address) - 1
+        if number < 0:
+            return None
+        start, size, name = self._methods[number]
+        if address >= start + size:
+            return None
+        method = _METHOD.fullmatch(name)
+        if method:
+            return Frame(f"{method[1].replace('/', '.')}.{method[2]}", "java")
+        return Frame(name, "jvm")
+
+
+def _place(name: str, address: int, module: Module) -> str:
+    return f"{name}+0x{address - 1 - module.bias:x}"
+
+
+def _modules(mapped: Sequence[maps.Mapping]) -> list[Module]:
+    """A module for each file that is mapped with code, from its first mapping to its last."""
+    found: dict[str, Module] = {}
+    code = {one.path for one in mapped if "x" in one.permissions and one.path.startswith("/")}
+    for one in mapped:
+        if one.path not in code:
+            continue
+        known = found.get(one.path)
+        if known:
+            found[one.path] = Module(
+                known.path, known.build_id, known.start, max(known.end, one.end), known.bias
+            )
+        else:
+            build_id, bias = _identity(one)
+            found[one.path] = Module(one.path, build_id, one.start, one.end, bias)
+    return sorted(found.values(), key=lambda module: module.start)
+
+
+def _identity(first: maps.Mapping) -> tuple[str, int]:
+    """The build-id of the file as it is now, and the mapped address minus the ELF address."""
+    try:
+        with ElfImage.open(Path(first.path)) as image:
+            # For a fixed-address image the two are the same.
+            return image.build_id, first.start - first.offset - (image.load_address & ~0xFFF)
+    except (OSError, ElfError):
+        return "", first.start - first.offset
+
+
+def _perf_map(path: Path) -> list[tuple[int, int, str]]:
+    """Start, size and name, by start; lines that are none are passed over, as a JVM may be writing it."""
+    found = []
+    for line in content(path).decode("utf-8", "replace").splitlines():
+        match = _PERF.fullmatch(line.strip())
+        if match:
+            found.append((int(match[1], 16), int(match[2], 16), match[3]))
+    return sorted(found)
