@@ -22,10 +22,10 @@ _CHILD = """
 import importlib, resource, sys, time
 from pathlib import Path
 reader = importlib.import_module("offheap.formats.imported." + sys.argv[1])
-began = time.monotonic()
+began, spent = time.monotonic(), time.process_time()
 profile = reader.read([Path(sys.argv[2])])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-print(time.monotonic() - began, peak, len(profile.live), len(profile.stacks))
+print(time.monotonic() - began, time.process_time() - spent, peak, len(profile.live), len(profile.stacks))
 """
 
 
@@ -106,13 +106,13 @@ FILES: tuple[tuple[str, str, str, int, Callable[[Path, int], None]], ...] = (
 )
 
 
-def measured(module: str, path: Path) -> tuple[float, float]:
-    """(seconds, bytes of peak RSS) of one reading in a process of its own."""
+def measured(module: str, path: Path) -> tuple[float, float, float]:
+    """(seconds, seconds of CPU, bytes of peak RSS) of one reading in a process of its own."""
     outcome = subprocess.run(
         [sys.executable, "-c", _CHILD, module, str(path)], capture_output=True, text=True, check=True
     )
-    seconds, peak, *_ = map(float, outcome.stdout.split())
-    return seconds, peak
+    seconds, spent, peak, *_ = map(float, outcome.stdout.split())
+    return seconds, spent, peak
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = folder / name
             write(path, count)
             size = path.stat().st_size
-            seconds, peak = measured(module, path)
+            seconds, spent, peak = measured(module, path)
             path.unlink()
             rows.append(
                 [
@@ -135,13 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     f"{count:,} {unit}",
                     f"{size / 1e6:,.0f} MB",
                     f"{seconds:.1f} s",
+                    f"{spent:.1f} s",
                     f"{peak / 1e6:,.0f} MB",
                 ]
             )
     lines = [
         f"{BENCHMARK.ran()}: {document.machine()}, {document.load()}.",
         "",
-        *document.table(["format", "file", "size", "time", "peak RSS"], rows),
+        *document.table(["format", "file", "size", "time", "CPU", "peak RSS"], rows),
     ]
     BENCHMARK.publish(lines, write=options.write)
     return 0

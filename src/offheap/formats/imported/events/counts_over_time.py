@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 # Twice as many as the least that is kept of a long recording.  The trend of a site needs some twenty; the
 # report's charts have 120 points.
 MOST_SNAPSHOTS = 240
-_MOST_ENTRIES = 10_000_000  # changes of a kind of allocation in a snapshot: 240 MB
+_MOST_ENTRIES = 2_000_000  # changes of a kind of allocation in a snapshot: 250 MB with the rows made of them
 _FIRST_WIDTH = 0.1  # seconds; doubled whenever there are more than MOST_SNAPSHOTS
 
 
