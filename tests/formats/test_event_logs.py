@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from harness import needs
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
+from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, live_blocks, mtrace
+from offheap.proc import maps
 from offheap.recording.model import Frame
 
 MTRACE = SAMPLES / "mtrace.log"
@@ -126,8 +132,6 @@ def test_heaptrack_over_time() -> None:
 
 
 def test_heaptrack_by_gzip_and_plain(tmp_path: Path) -> None:
-    from offheap.formats.imported import source
-
     text = source.whole(HEAPTRACK)
     plain, gzipped = tmp_path / "plain", tmp_path / "gzipped.gz"
     plain.write_bytes(text)
@@ -164,3 +168,80 @@ def test_a_line_that_is_not_heaptrack_s_is_named(line: str, tmp_path: Path) -> N
     path = log(tmp_path, f"v 10400 3\nX a\ns 1 f\ni 1 0 1 0 0\nt 1 0\na 10 1\n{line}\n")
     with pytest.raises(UserError, match=r"line 7: not a line of heaptrack's|frees more blocks"):
         heaptrack.read([path])
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from("+-<>!"), st.integers(0, 6), st.integers(0, 300)), max_size=60)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(events=EVENTS, batch=st.integers(1, 20))
+def test_any_events_as_one_by_one(
+    events: list[tuple[str, int, int]], batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN any order of events, in any batches THEN the live blocks are those of a dictionary."""
+    monkeypatch.setattr(live_blocks, "_BATCH", batch)
+    monkeypatch.setattr(source, "PART", 60)
+    live: dict[int, int] = {}
+    lines = ["= Start"]
+    for operation, pointer, size in events:
+        address = f"0x{pointer:x}" if pointer else "(nil)"
+        lines.append(
+            f"@ a:(f+0x1)[0x5] {operation} {address}" + (f" {size:#x}" if operation in "+>!" else "")
+        )
+        if operation in "+>" and pointer:
+            live[pointer] = size
+        elif operation in "-<":
+            live.pop(pointer, None)
+    profile = check(mtrace.read([log(tmp_path, "\n".join(lines) + "\n")]))
+    assert sorted(profile.live["size"].tolist()) == sorted(live.values())
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """A library with an exported and a static function, and the addresses behind their calls of malloc."""
+    folder = tmp_path_factory.mktemp("calls")
+    code = folder / "calls.c"
+    code.write_text(
+        "#include <stdlib.h>\nvoid *kept[2];\n"
+        "__attribute__((noinline)) static void hidden(void) { kept[0] = malloc(1); kept[0] = 0; }\n"
+        "void shown(void) { hidden(); kept[1] = malloc(2); hidden(); }\n"
+    )
+    built = folder / "libcalls.so"
+    subprocess.run(
+        [needs.program("cc"), "-g", "-O1", "-fPIC", "-shared", str(code), "-o", str(built)],
+        check=True,
+        timeout=60,
+    )
+    listed = subprocess.run(
+        [needs.program("nm"), str(built)], capture_output=True, text=True, timeout=60
+    ).stdout
+    found = {
+        line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if len(line.split()) == 3
+    }
+    return built, found
+
+
+def test_static_functions_by_the_file(library: tuple[Path, dict[str, int]], tmp_path: Path) -> None:
+    """GIVEN a call without a name WHEN the object's file agrees with the log's names THEN it names it."""
+    path, places = library
+    hidden, shown = places["hidden"] + 4, places["shown"] + 4
+    named = f"@ {path}:(shown+0x4)[{shown:#x}] + 0x10 0x1\n"
+    unnamed = f"@ {path}:[{hidden:#x}] + 0x20 0x2\n"
+    profile = check(mtrace.read([log(tmp_path, "= Start\n" + named + unnamed)]))
+    assert held_by(profile, "hidden") == (1, 2)
+    assert not any("same builds" in sentence for sentence in profile.lacks)
+    # Another build: the name in the log is not at that place of the file.
+    wrong = f"@ {path}:(shown+0x4)[{hidden:#x}] + 0x10 0x1\n"
+    profile = check(mtrace.read([log(tmp_path, "= Start\n" + wrong + unnamed)]))
+    assert held_by(profile, f"libcalls.so+{hidden:#x}") == (1, 2)
+    # Nothing to compare with.
+    profile = check(mtrace.read([log(tmp_path, "= Start\n" + unnamed)]))
+    assert held_by(profile, "hidden") == (1, 2)
+    assert any("same builds" in sentence for sentence in profile.lacks)
+
+
+def test_addresses_before_glibc_2_34_by_the_maps(tmp_path: Path) -> None:
+    mappings = maps.parse(["7f0000001000-7f0000005000 r-xp 00002000 08:01 7  /usr/lib/libfoo.so"])
+    path = log(tmp_path, "= Start\n@ libfoo.so:[0x7f0000001234] + 0x10 0x1\n")
+    profile = check(mtrace.read([path], mappings))
+    assert profile.frames[0] == Frame("libfoo.so+0x2234", "native", "libfoo.so")

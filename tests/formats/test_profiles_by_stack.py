@@ -163,7 +163,13 @@ def test_collapsed_values_add_up(tmp_path: Path) -> None:
 
 def test_who_recognises_which_sample() -> None:
     from offheap.formats.imported.events import heaptrack, mtrace
-    from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
+    from offheap.formats.imported.reports import (
+        malloc_trace,
+        massif,
+        memcheck,
+        native_memory_tracking,
+        sanitizer,
+    )
 
     readers = [
         heap_text,
@@ -175,6 +181,7 @@ def test_who_recognises_which_sample() -> None:
         memcheck,
         sanitizer,
         native_memory_tracking,
+        malloc_trace,
     ]
     files = [path for path in SAMPLES.iterdir() if path.is_file() and path.name != "README.md"]
     assert len(files) >= 14

@@ -10,6 +10,7 @@ from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks
 from offheap.errors import UserError
 from offheap.formats.imported.reports import (
     loss_records,
+    malloc_trace,
     massif,
     memcheck,
     native_memory_tracking,
@@ -218,3 +219,18 @@ def test_a_text_without_a_report(tmp_path: Path) -> None:
     path.write_text("1234:\nNative Memory Tracking:\nis not enabled\n")
     with pytest.raises(UserError, match="line 2: no report of Native Memory Tracking"):
         native_memory_tracking.read([path])
+
+
+def test_malloc_trace_of_sapmachine() -> None:
+    """GIVEN a dump THEN Java frames are Java's, and what it counts beyond its stacks is one stack."""
+    profile = check(malloc_trace.read([SAMPLES / "malloctrace.txt"]))
+    assert held_by(profile, "java.util.zip.Inflater.init") == (60, 429_600)
+    assert held_by(profile, "no stack") == (1, 123)
+    assert held_by(profile, "stacks that were not printed") == (1, 100)
+    (_, frames), *_ = stacks_of(profile, "inflateInit2_")
+    assert frames[1:4] == [
+        Frame("inflateInit2_", "native", "libz.so.1"),
+        Frame("Java_java_util_zip_Inflater_init", "native", "libzip.so"),
+        Frame("java.util.zip.Inflater.init", "java"),
+    ]
+    assert malloc_trace.EVERY not in profile.lacks

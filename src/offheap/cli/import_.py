@@ -11,7 +11,7 @@ from offheap.errors import UserError
 # As formats/imported names them: the readers are loaded with a file only.
 _NAMES = (
     *("jemalloc", "mtrace", "nmt", "heaptrack", "massif", "memcheck", "lsan"),
-    *("pprof", "collapsed"),
+    *("pprof", "sapmachine-malloctrace", "collapsed"),
 )
 
 

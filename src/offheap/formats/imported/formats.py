@@ -9,7 +9,7 @@ from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
 from offheap.formats.imported.profile import Profile, Reader
-from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
+from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
 from offheap.formats.imported.samples import collapsed, heap_text, pprof
 from offheap.proc import opening
 
@@ -22,6 +22,7 @@ READERS: tuple[Reader, ...] = (
     massif,
     memcheck,
     sanitizer,
+    malloc_trace,
     pprof,
     collapsed,
 )

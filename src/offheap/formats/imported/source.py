@@ -15,10 +15,13 @@ from typing import BinaryIO, Protocol, cast
 
 from offheap.errors import UserError
 from offheap.proc import opening
+from offheap.quantities import format_size
+from offheap.recording import allowance
 
 HEAD = 64 << 10  # bytes by which a format is recognised
-# Bytes of a text or message that is read whole.  A Memcheck log of a large JVM has 50 MB.
-MOST_WHOLE = 512 << 20
+# A text that is read whole takes so many times its size of memory, with its lines and what is made of them:
+# 128 MiB of it at the default limit.  A Memcheck log of a large JVM has 50 MB.
+TIMES_TEXT = 8
 # Bytes of an event log after decompression, which is read in parts: 5 minutes at 100 MB/s, so that a
 # compressed file of a few kilobytes cannot keep the reader busy for hours.
 MOST_STREAMED = 32 << 30
@@ -72,14 +75,20 @@ def plain(head: bytes) -> bytes:
         return b""
 
 
-def whole(path: Path, most: int = MOST_WHOLE) -> bytes:
-    """All of a file, after decompression; UserError when it has more than `most` bytes."""
+def whole(path: Path, times: int = TIMES_TEXT) -> bytes:
+    """All of a file, after decompression; UserError when `times` its size is more memory than reading may
+    take.
+    """
+    most = allowance.limit() // times
     with _Reader(path) as reader:
         pieces = bytearray()
         while piece := reader.read(PART):
             pieces += piece
             if len(pieces) > most:
-                raise UserError(f"{path} is larger than {most >> 20} MiB", "is it the right file?")
+                raise UserError(
+                    f"{path} has more than {format_size(most)}, which need {times} times as much memory",
+                    f"if it is yours, allow more: {allowance.VARIABLE}={2 * most * times >> 30}GiB",
+                )
         return bytes(pieces)
 
 

@@ -20,6 +20,8 @@ MOST_ROWS = 8_000_000
 # Of one profile; ten times of what a large server's profiles have.  Each costs some 200 bytes and more.
 MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
+# Different ones: each takes some 400 bytes with its names.  A large JVM's profile has 100,000.
+MOST_DISTINCT_FRAMES = 1_000_000
 GROUPED = (
     f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
     "totals, and a row of the live blocks stands for several"
@@ -61,7 +63,13 @@ class Stacks:
 
     def frame(self, frame: Frame) -> int:
         """Its place in the list of frames."""
-        return self.frames.setdefault(frame, len(self.frames))
+        place = self.frames.setdefault(frame, len(self.frames))
+        if place >= MOST_DISTINCT_FRAMES:
+            raise UserError(
+                f"{self.path} has more than {MOST_DISTINCT_FRAMES:,} different functions",
+                "import a part of it",
+            )
+        return place
 
     def stack(self, places: Iterable[int], kind: int = MALLOC) -> int:
         """The number of a stack of places of frames, innermost first."""
@@ -85,7 +93,7 @@ class Stacks:
 def profile(
     name: str,
     stacks: Stacks,
-    moments: Sequence[Moment],
+    moments: Iterable[Moment],
     *,
     live: NDArray[np.void] | None = None,
     lacks: Sequence[str] = (),
@@ -95,10 +103,10 @@ def profile(
     modules: Sequence[Module] = (),
 ) -> Profile:
     """The Profile of these moments, ascending in time; without `live` its rows are made from the totals."""
-    series, process, last = _tables(moments)
+    series, process, last, first = _tables(moments)
     sentences = list(lacks)
     if live is None:
-        live, grouped = blocks(last, moments)
+        live, grouped = blocks(last, first)
         if grouped:
             sentences.append(GROUPED)
     return Profile(
@@ -132,7 +140,7 @@ def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
     )
 
 
-def blocks(totals: dict[int, Total], moments: Sequence[Moment]) -> tuple[NDArray[np.void], bool]:
+def blocks(totals: dict[int, Total], first: dict[int, float]) -> tuple[NDArray[np.void], bool]:
     """(LIVE rows of each stack's mean size, whether a row may stand for several blocks)."""
     numbers = sorted(
         number for number, total in totals.items() if total.live_bytes > 0 or total.live_blocks > 0
@@ -143,10 +151,6 @@ def blocks(totals: dict[int, Total], moments: Sequence[Moment]) -> tuple[NDArray
     if grouped:
         counts = np.maximum(1.0, np.floor(counts * (MOST_ROWS / counts.sum())))
     rows = counts.astype(np.int64)
-    first: dict[int, float] = {}
-    for moment in moments:
-        for number in moment.totals:
-            first.setdefault(number, moment.time)
     live = np.zeros(int(rows.sum()), LIVE)
     live["stack"] = np.repeat(np.array(numbers, np.uint32), rows)
     live["birth"] = np.repeat(np.array([first[number] for number in numbers], np.float64), rows)
@@ -159,20 +163,25 @@ def blocks(totals: dict[int, Total], moments: Sequence[Moment]) -> tuple[NDArray
     return live, grouped
 
 
-def _tables(moments: Sequence[Moment]) -> tuple[NDArray[np.void], NDArray[np.void], dict[int, Total]]:
-    """(SERIES, PROCESS, the totals at the end)."""
+def _tables(
+    moments: Iterable[Moment],
+) -> tuple[NDArray[np.void], NDArray[np.void], dict[int, Total], dict[int, float]]:
+    """(SERIES, PROCESS, the totals at the end, when each stack came first); holds one moment at a time."""
     now: dict[int, Total] = {}
-    rows: list[tuple[float, ...]] = []
-    process = np.zeros(len(moments), PROCESS)
+    first: dict[int, float] = {}
+    series: list[NDArray[np.void]] = [np.zeros(0, SERIES)]
+    process: list[tuple[float, ...]] = []
     live_blocks = live_bytes = allocated_bytes = 0.0
-    for place, moment in enumerate(moments):
+    for moment in moments:
         changed = {}
         for number, total in moment.totals.items():
             changed[number] = _not_below(total, now.get(number))
+            first.setdefault(number, moment.time)
         if moment.complete:
             for number, total in now.items():
                 if number not in moment.totals:
                     changed[number] = total._replace(live_blocks=0.0, live_bytes=0.0)
+        rows = []
         for number, total in sorted(changed.items()):
             before = now.get(number, Total(0, 0))
             if total != before:
@@ -181,7 +190,12 @@ def _tables(moments: Sequence[Moment]) -> tuple[NDArray[np.void], NDArray[np.voi
             live_bytes += total.live_bytes - before.live_bytes
             allocated_bytes += total.allocated_bytes - before.allocated_bytes
         now.update(changed)
-        process[place] = (moment.time, moment.rss_bytes, live_bytes, live_blocks, allocated_bytes, 0)
+        series.append(_series(rows))
+        process.append((moment.time, moment.rss_bytes, live_bytes, live_blocks, allocated_bytes, 0))
+    return np.concatenate(series), np.array(process, PROCESS), now, first
+
+
+def _series(rows: Sequence[tuple[float, ...]]) -> NDArray[np.void]:
     series = np.zeros(len(rows), SERIES)
     if rows:
         columns = np.array(rows, float)
@@ -189,7 +203,7 @@ def _tables(moments: Sequence[Moment]) -> tuple[NDArray[np.void], NDArray[np.voi
         for column, name in enumerate(names):
             series[name] = columns[:, column]
         series["samples"] = np.minimum(series["allocated_blocks"], 2.0**63).astype(np.uint64)
-    return series, process, now
+    return series
 
 
 def _not_below(total: Total, before: Total | None) -> Total:

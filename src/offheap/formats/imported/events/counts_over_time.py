@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 # Twice as many as the least that is kept of a long recording.  The trend of a site needs some twenty; the
 # report's charts have 120 points.
 MOST_SNAPSHOTS = 240
+_MOST_ENTRIES = 2_000_000  # changes of a kind of allocation in a snapshot: 250 MB with the rows made of them
 _FIRST_WIDTH = 0.1  # seconds; doubled whenever there are more than MOST_SNAPSHOTS
 
 
@@ -76,7 +77,7 @@ class CountsOverTime:
             self._of_bucket[bucket] = (time, rss)
         self._time = self._last
         self._clock, self._void = [], -1
-        while len(self._changes.keys() | self._of_bucket.keys()) > MOST_SNAPSHOTS:
+        while self._too_many():
             self._widen()
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -84,9 +85,13 @@ class CountsOverTime:
         rss = 0
         none = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         for bucket in sorted(self._changes.keys() | self._of_bucket.keys()) or [0]:
-            end = (bucket + 1) * self._width
-            time, rss = self._of_bucket.get(bucket, (min(end, max(self._last, bucket * self._width)), rss))
+            time, rss = self._of_bucket.get(bucket, (bucket * self._width, rss))
             yield Snapshot(time, *_merged(self._changes.get(bucket, [none])), rss)
+
+    def _too_many(self) -> bool:
+        snapshots = len(self._changes.keys() | self._of_bucket.keys())
+        entries = sum(len(indices) for parts in self._changes.values() for indices, _, _ in parts)
+        return snapshots > MOST_SNAPSHOTS or (entries > _MOST_ENTRIES and snapshots > 1)
 
     def _change(self, bucket: int, indices: NDArray[np.int64], births: NDArray[np.bool_]) -> None:
         distinct, back = np.unique(indices, return_inverse=True)

@@ -13,7 +13,7 @@ LENGTH is there from format 3 on.  Format 0 (before 2016) is not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,7 @@ ATTACHED = "heaptrack was attached to a running process: what was allocated befo
 CUT = "The file ends inside a line, as when the process is killed: what came later is not in it"
 
 _MOST_SIZE = 1 << 56  # bytes of one block
-_MOST_TABLE = 20_000_000  # strings, pointers, traces, allocations together: 3 GB of heaptrack's file
+_MOST_TABLE = 5_000_000  # strings, pointers, traces, allocations together: up to 1 GB of memory
 _DEEPEST = 4096  # frames of a stack; heaptrack records at most 64, inlined ones come on top
 _LONGEST_SHOWN = 60
 _MILLI = 1e-3
@@ -181,7 +181,7 @@ class _Log:
         return self.strings[index - 1] if index else ""
 
 
-def _moments(log: _Log, stacks: Stacks) -> list[Moment]:
+def _moments(log: _Log, stacks: Stacks) -> Iterator[Moment]:
     of_trace: dict[int, int] = {}
     frames = [_frames(log, stacks, pointer) for pointer in log.pointers]
     numbers = []
@@ -193,7 +193,6 @@ def _moments(log: _Log, stacks: Stacks) -> list[Moment]:
     sizes = np.array(log.sizes, float)
     length = len(stacks.stacks) + 1
     live, live_bytes, born, born_bytes = (np.zeros(length) for _ in range(4))
-    moments = []
     for snapshot in log.counts.snapshots():
         changed = stack_of[snapshot.allocations]
         weight = sizes[snapshot.allocations]
@@ -209,8 +208,7 @@ def _moments(log: _Log, stacks: Stacks) -> list[Moment]:
             number: Total(*map(float, (live[number], live_bytes[number], born[number], born_bytes[number])))
             for number in np.unique(changed).tolist()
         }
-        moments.append(Moment(snapshot.time, totals, complete=False, rss_bytes=snapshot.rss_bytes))
-    return moments
+        yield Moment(snapshot.time, totals, complete=False, rss_bytes=snapshot.rss_bytes)
 
 
 def _places(log: _Log, frames: list[tuple[int, ...]], trace: int) -> list[int]:

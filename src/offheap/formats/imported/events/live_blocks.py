@@ -83,6 +83,10 @@ class LiveBlocks:
                 f"if it is yours, allow more: {allowance.VARIABLE}=4GiB",
             )
 
+    def forget(self) -> None:
+        """Drops the blocks; the totals of allocations stay."""
+        self.pointers, self.sizes, self.sites = self.pointers[:0], self.sizes[:0], self.sites[:0]
+
     def _count(self, sizes: NDArray[np.uint64], sites: NDArray[np.uint32]) -> None:
         if not len(sites):
             return

@@ -18,19 +18,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.formats.imported import source
 from offheap.formats.imported.events import columns
+from offheap.formats.imported.events.call_sites import CallSites
 from offheap.formats.imported.events.live_blocks import LiveBlocks
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile, times_of
-from offheap.recording.model import LIVE, Frame, Kind
-from offheap.symbols.names import demangle, plain
+from offheap.proc.maps import Mapping
+from offheap.recording.model import LIVE
 
 FORMAT = "mtrace"
 
@@ -41,10 +42,6 @@ LACKS = (
     "mtrace logs no threads, no mmap of the program's own, and nothing of what glibc itself keeps",
 )
 
-_CALLER = re.compile(rb"@ (?:(?P<object>.*):)?(?:\((?P<place>[^()]*)\))?\[(?P<address>0x[0-9a-fA-F]{1,16})\]")
-_PLACE = re.compile(r"(?P<name>.*)(?P<sign>[+-])(?:0x)?(?P<offset>[0-9a-fA-F]{1,16})")
-# An address below this is relative: no library has 4 GiB, and none is mapped below it.
-_RELATIVE = 1 << 32
 _NIL = int.from_bytes(b"(nil", "little")  # "(nil)": an allocation that failed, and free(NULL)
 _MOST_BYTES = np.uint64(1 << 56)  # of one block: no address space of today's machines holds it
 _LONGEST_SHOWN = 60  # characters of a line in a message
@@ -62,61 +59,33 @@ def recognises(head: bytes) -> bool:
     )
 
 
-def read(files: Sequence[Path]) -> Profile:
-    """The blocks that are not freed at the end of a log, by caller; several files are one log's copies."""
-    stacks = Stacks(files[0])
-    sites = _Sites(stacks)
+def read(files: Sequence[Path], mappings: Sequence[Mapping] = ()) -> Profile:
+    """The blocks that are not freed at the end of a log, by caller; several files are one log's copies.
+
+    mappings  of the process (/proc/PID/maps), which name addresses of glibc before 2.34
+    """
+    sites = CallSites(files[0], mappings)
     times, start, lacking = times_of([source.modified(path) for path in files])
-    moments, lacks = [], [*LACKS, *([lacking] if lacking else [])]
-    blocks = LiveBlocks(files[0])
-    for path, time in zip(files, times, strict=True):
+    lacks = [*LACKS, *([lacking] if lacking else [])]
+    replayed = []
+    for path in files:
         blocks, cut = _replay(path, sites)
-        moments.append(Moment(time, _totals(blocks, sites)))
         lacks += _doubts(path, blocks, cut)
-    rows = _rows(blocks, sites) if len(blocks.pointers) <= MOST_ROWS else None
-    return profile(FORMAT, stacks, moments, live=rows, lacks=lacks, start=start)
-
-
-@dataclass
-class _Sites:
-    """Numbers of callers, and the stack of each."""
-
-    stacks: Stacks
-    numbers: dict[bytes, int] = field(default_factory=dict)
-    of_site: list[int] = field(default_factory=list)
-
-    def number(self, caller: bytes) -> int:
-        found = self.numbers.get(caller)
-        if found is None:
-            found = self.numbers[caller] = len(self.numbers)
-            self.of_site.append(self.stacks.of_frames(_frames(caller)))
-        return found
-
-
-def _frames(caller: bytes) -> list[Frame]:
-    """The function that called malloc, and the call in it as a gap: its callers are not in the log."""
-    match = _CALLER.fullmatch(caller)
-    if match is None:
-        return [Frame("caller not in mtrace's log", "unknown")]
-    path = (match["object"] or b"").decode("utf-8", "replace")
-    module = path.rpartition("/")[2]
-    address = int(match["address"], 16)
-    kind: Kind = "jvm" if module == "libjvm.so" else "native"
-    place = _PLACE.fullmatch((match["place"] or b"").decode("utf-8", "replace"))
-    if place and place["name"]:
-        name = demangle(plain(place["name"]))
-        call = f"{place['name']}{place['sign']}{int(place['offset'], 16):#x}"
-    elif module and address < _RELATIVE:
-        name = call = f"{module}+{address:#x}"
-    else:
-        name = call = f"{address:#x}"
-    return [
-        Frame(name, kind, module),
-        Frame(f"callers not in mtrace's log, call at {call}", "unknown", module),
+        # The blocks themselves are needed of the last file alone.
+        replayed.append((np.bincount(blocks.sites), np.bincount(blocks.sites, blocks.sizes), blocks))
+        if len(replayed) > 1:
+            replayed[-2][2].forget()
+    stacks = Stacks(files[0])
+    of_site = sites.stacks(stacks)
+    moments = [
+        Moment(time, _totals(live, size, blocks, of_site))
+        for time, (live, size, blocks) in zip(times, replayed, strict=True)
     ]
+    rows = _rows(blocks, of_site) if len(blocks.pointers) <= MOST_ROWS else None
+    return profile(FORMAT, stacks, moments, live=rows, lacks=[*lacks, *sites.lacks()], start=start)
 
 
-def _replay(path: Path, sites: _Sites) -> tuple[LiveBlocks, bool]:
+def _replay(path: Path, sites: CallSites) -> tuple[LiveBlocks, bool]:
     """(the state at the end, whether the log ends inside a line)."""
     blocks = LiveBlocks(path)
     cut = False
@@ -130,7 +99,7 @@ def _replay(path: Path, sites: _Sites) -> tuple[LiveBlocks, bool]:
     return blocks, cut
 
 
-def _add(path: Path, block: columns.Bytes, line: int, blocks: LiveBlocks, sites: _Sites) -> None:
+def _add(path: Path, block: columns.Bytes, line: int, blocks: LiveBlocks, sites: CallSites) -> None:
     starts, ends = columns.lines(block)
     first_line = np.arange(line, line + len(starts))
     kept = (ends > starts) & (block[starts] != ord("="))
@@ -190,24 +159,27 @@ def _nil(block: columns.Bytes, places: columns.Places) -> NDArray[np.bool_]:
     return found
 
 
-def _totals(blocks: LiveBlocks, sites: _Sites) -> dict[int, Total]:
-    count = len(sites.of_site)
-    live = np.bincount(blocks.sites, minlength=count)
-    size = np.bincount(blocks.sites, blocks.sizes, minlength=count)
+def _totals(
+    live: NDArray[Any], size: NDArray[Any], blocks: LiveBlocks, of_site: list[int]
+) -> dict[int, Total]:
+    length = len(blocks.allocated_blocks)
+    columns = (_padded(live, length), _padded(size, length), blocks.allocated_blocks, blocks.allocated_bytes)
     totals: dict[int, Total] = {}
-    for site, number in enumerate(sites.of_site):
-        if site >= len(blocks.allocated_blocks) or not blocks.allocated_blocks[site]:
-            continue
-        total = (live[site], size[site], blocks.allocated_blocks[site], blocks.allocated_bytes[site])
+    for site in np.flatnonzero(blocks.allocated_blocks).tolist():
+        number = of_site[site]
         old = totals.get(number, Total(0, 0))
-        totals[number] = Total(*(float(a + b) for a, b in zip(old, total, strict=True)))
+        totals[number] = Total(*(float(a + column[site]) for a, column in zip(old, columns, strict=True)))
     return totals
 
 
-def _rows(blocks: LiveBlocks, sites: _Sites) -> NDArray[np.void]:
+def _padded(values: NDArray[Any], length: int) -> NDArray[Any]:
+    return np.pad(values, (0, length - len(values)))
+
+
+def _rows(blocks: LiveBlocks, of_site: list[int]) -> NDArray[np.void]:
     live = np.zeros(len(blocks.pointers), LIVE)
     if len(live):
-        live["stack"] = np.array(sites.of_site, np.uint32)[blocks.sites]
+        live["stack"] = np.array(of_site, np.uint32)[blocks.sites]
     live["size"] = blocks.sizes
     live["probability"] = 1.0
     return live

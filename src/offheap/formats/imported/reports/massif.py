@@ -86,9 +86,9 @@ def read(files: Sequence[Path]) -> Profile:
 
 
 class _Snapshot:
-    def __init__(self, line: int, time: int) -> None:
+    def __init__(self, line: int) -> None:
         self.line = line
-        self.time = time
+        self.time = -1  # in the unit of the file; negative: not read yet
         self.nodes: list[tuple[int, int, int, int, str]] = []  # line, depth, children, bytes, what
 
 
@@ -105,8 +105,8 @@ def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
         value = _VALUE.fullmatch(line)
         if value and value[1] == "snapshot":
             if snapshot:
-                yield snapshot
-            snapshot = _Snapshot(number, before)
+                yield _whole(path, snapshot)
+            snapshot = _Snapshot(number)
         elif value and value[1] == "time" and snapshot and value[2].isdigit():
             snapshot.time = int(value[2])
             if snapshot.time < before:
@@ -117,7 +117,13 @@ def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
         ):
             raise source.fault(path, f"line {number}", f"not a line of massif's: {line[:_LONGEST_SHOWN]!r}")
     if snapshot:
-        yield snapshot
+        yield _whole(path, snapshot)
+
+
+def _whole(path: Path, snapshot: _Snapshot) -> _Snapshot:
+    if snapshot.time < 0:
+        raise source.fault(path, f"line {snapshot.line}", "a snapshot without a time")
+    return snapshot
 
 
 def _totals(path: Path, snapshot: _Snapshot, stacks: Stacks) -> dict[int, Total]:

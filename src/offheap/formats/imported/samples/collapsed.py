@@ -26,7 +26,7 @@ LACKS = (
     "collapsed stacks have no births, no threads, no frees and no intervals of confidence",
 )
 
-_LINE = re.compile(rb"(?P<stack>\S.*?) (?P<value>\d{1,18}(?:\.\d{1,9})?)\s*")
+_LINE = re.compile(rb"(?P<stack>\S.*) (?P<value>\d{1,18}(?:\.\d{1,9})?)\s*")
 _MOST_VALUE = 1 << 56  # bytes of one stack
 _LONGEST_SHOWN = 60
 
@@ -51,9 +51,21 @@ def read(files: Sequence[Path]) -> Profile:
     return profile(FORMAT, stacks, moments, lacks=[*LACKS, *([lacking] if lacking else [])], start=start)
 
 
+class _Places(dict[str, int]):
+    """The place of each name's frame, made when the name comes first."""
+
+    def __init__(self, stacks: Stacks) -> None:
+        super().__init__()
+        self._stacks = stacks
+
+    def __missing__(self, name: str) -> int:
+        place = self[name] = self._stacks.frame(names.frame(name))
+        return place
+
+
 def _totals(path: Path, stacks: Stacks) -> dict[int, Total]:
     sums: dict[int, float] = defaultdict(float)
-    known: dict[str, int] = {}
+    known = _Places(stacks)
     for part in source.parts(path):
         for number, raw in enumerate(part.data.split(b"\n"), part.line):
             if not raw.strip():
@@ -65,11 +77,6 @@ def _totals(path: Path, stacks: Stacks) -> dict[int, Total]:
             value = float(match["value"])
             if not math.isfinite(value) or value > _MOST_VALUE:
                 raise source.fault(path, f"line {number}", "more bytes than an address space holds")
-            places = []
-            for name in match["stack"].decode("utf-8", "replace").split(";"):
-                place = known.get(name)
-                if place is None:
-                    place = known[name] = stacks.frame(names.frame(name))
-                places.append(place)
-            sums[stacks.stack(reversed(places))] += value
+            outermost_first = match["stack"].decode("utf-8", "replace").split(";")
+            sums[stacks.stack(map(known.__getitem__, reversed(outermost_first)))] += value
     return {number: Total(1.0, value) for number, value in sums.items() if value > 0}

@@ -1,0 +1,152 @@
+"""Large files of other tools: seconds and peak memory of the readers.
+
+.venv/bin/python -m benchmarks.reading.large_imports            5 million lines of mtrace, 20 million events
+.venv/bin/python -m benchmarks.reading.large_imports --write    into docs/import.md
+.venv/bin/python -m benchmarks.reading.large_imports --quick    a hundredth of that
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.measuring import document, runner
+from harness.measuring.runner import Benchmark
+
+BENCHMARK = Benchmark("reading.large_imports", "import.md", "Other tools' files")
+# A child for each file: the peak of RSS is that of one reader.
+_CHILD = """
+import importlib, resource, sys, time
+from pathlib import Path
+reader = importlib.import_module("offheap.formats.imported." + sys.argv[1])
+began, spent = time.monotonic(), time.process_time()
+profile = reader.read([Path(sys.argv[2])])
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+print(time.monotonic() - began, time.process_time() - spent, peak, len(profile.live), len(profile.stacks))
+"""
+
+
+def mtrace_log(path: Path, lines: int) -> None:
+    """As glibc writes it: 100 call sites, 45 % frees, 5 % realloc; half of the blocks stay live at most."""
+    chance = random.Random(1)
+    sites = [
+        f"@ /usr/lib/x86_64-linux-gnu/libexample{at % 9}.so.1:(some_function_of_the_library_{at}+"
+        f"{chance.randrange(1 << 12):x})[0x{chance.randrange(1 << 24):x}] "
+        for at in range(100)
+    ]
+    live: list[int] = []
+    address = 0x7F5C00000000
+    with path.open("w") as file:
+        file.write("= Start\n")
+        for _ in range(lines):
+            site, kind = sites[chance.randrange(100)], chance.random()
+            if live and kind < 0.5:
+                at = chance.randrange(len(live))
+                old, live[at] = live[at], live[-1]
+                live.pop()
+                if kind < 0.45:
+                    file.write(f"{site}- 0x{old:x}\n")
+                    continue
+                file.write(f"{site}< 0x{old:x}\n{site}")
+                sign = ">"
+            else:
+                file.write(site)
+                sign = "+"
+            address += 64
+            live.append(address)
+            file.write(f"{sign} 0x{address:x} {chance.randrange(1, 5000):#x}\n")
+        file.write("= End\n")
+
+
+def heaptrack_file(path: Path, events: int) -> None:
+    """20,000 stacks, 30,000 kinds of allocations, a time each 2,000 events."""
+    chance = random.Random(2)
+    with path.open("w") as file:
+        file.write("v 10400 3\nX example\nI 1000 100000\n")
+        file.writelines(f"s {len(str(at)) + 1:x} f{at}\n" for at in range(2000))
+        file.writelines(f"i {0x7F0000 + 16 * at:x} 0 {at + 1:x} 0 0\n" for at in range(2000))
+        for at in range(20_000):
+            file.write(f"t {chance.randrange(1, 2001):x} {chance.randrange(at + 1) if at % 20 else 0:x}\n")
+        file.writelines(
+            f"a {chance.randrange(1, 5000):x} {chance.randrange(1, 20_001):x}\n" for _ in range(30_000)
+        )
+        live: list[int] = []
+        for at in range(events):
+            if live and chance.random() < 0.48:
+                place = chance.randrange(len(live))
+                kind, live[place] = live[place], live[-1]
+                live.pop()
+                file.write(f"- {kind:x}\n")
+            else:
+                live.append(chance.randrange(30_000))
+                file.write(f"+ {live[-1]:x}\n")
+            if at % 2000 == 0:
+                file.write(f"c {at // 200:x}\nR {1000 + at // 1000:x}\n")
+
+
+def collapsed_stacks(path: Path, stacks: int) -> None:
+    """40 Java frames a stack, of 50,000 methods."""
+    chance = random.Random(3)
+    with path.open("w") as file:
+        for _ in range(stacks):
+            frames = (
+                f"com/example/p{chance.randrange(5)}/C{chance.randrange(500)}.m{chance.randrange(20)}_[j]"
+                for _ in range(40)
+            )
+            file.write(f"{';'.join(frames)} {chance.randrange(1, 1 << 20)}\n")
+
+
+FILES: tuple[tuple[str, str, str, int, Callable[[Path, int], None]], ...] = (
+    ("mtrace", "lines", "events.mtrace", 5_000_000, mtrace_log),
+    ("heaptrack", "events", "events.heaptrack", 20_000_000, heaptrack_file),
+    ("collapsed", "stacks", "samples.collapsed", 100_000, collapsed_stacks),
+)
+
+
+def measured(module: str, path: Path) -> tuple[float, float, float]:
+    """(seconds, seconds of CPU, bytes of peak RSS) of one reading in a process of its own."""
+    outcome = subprocess.run(
+        [sys.executable, "-c", _CHILD, module, str(path)], capture_output=True, text=True, check=True
+    )
+    seconds, spent, peak, *_ = map(float, outcome.stdout.split())
+    return seconds, spent, peak
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = BENCHMARK.parser(
+        "seconds and memory of reading large files of other tools", quick="a hundredth of each file"
+    )
+    options = parser.parse_args(arguments)
+    rows = []
+    with runner.scratch() as folder:
+        for name, unit, module, count, write in FILES:
+            count //= 100 if options.quick else 1
+            path = folder / name
+            write(path, count)
+            size = path.stat().st_size
+            seconds, spent, peak = measured(module, path)
+            path.unlink()
+            rows.append(
+                [
+                    name,
+                    f"{count:,} {unit}",
+                    f"{size / 1e6:,.0f} MB",
+                    f"{seconds:.1f} s",
+                    f"{spent:.1f} s",
+                    f"{peak / 1e6:,.0f} MB",
+                ]
+            )
+    lines = [
+        f"{BENCHMARK.ran()}: {document.machine()}, {document.load()}.",
+        "",
+        *document.table(["format", "file", "size", "time", "CPU", "peak RSS"], rows),
+    ]
+    BENCHMARK.publish(lines, write=options.write)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
