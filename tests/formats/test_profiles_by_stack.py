@@ -10,7 +10,8 @@ import pytest
 
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
-from offheap.formats.imported.samples import collapsed, names, pprof, pprof_schema
+from offheap.formats import pprof_schema
+from offheap.formats.imported.samples import collapsed, heap_text, names, pprof
 from offheap.recording.model import Frame
 
 GO = SAMPLES / "go.pb.gz"
@@ -164,7 +165,17 @@ def test_who_recognises_which_sample() -> None:
     from offheap.formats.imported.events import heaptrack, mtrace
     from offheap.formats.imported.reports import massif, memcheck, native_memory_tracking, sanitizer
 
-    readers = [mtrace, heaptrack, pprof, collapsed, massif, memcheck, sanitizer, native_memory_tracking]
+    readers = [
+        heap_text,
+        mtrace,
+        heaptrack,
+        pprof,
+        collapsed,
+        massif,
+        memcheck,
+        sanitizer,
+        native_memory_tracking,
+    ]
     files = [path for path in SAMPLES.iterdir() if path.is_file() and path.name != "README.md"]
     assert len(files) >= 14
     for path in files:

@@ -86,9 +86,9 @@ def read(files: Sequence[Path]) -> Profile:
 
 
 class _Snapshot:
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, time: int) -> None:
         self.line = line
-        self.time = 0
+        self.time = time
         self.nodes: list[tuple[int, int, int, int, str]] = []  # line, depth, children, bytes, what
 
 
@@ -106,7 +106,7 @@ def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
         if value and value[1] == "snapshot":
             if snapshot:
                 yield snapshot
-            snapshot = _Snapshot(number)
+            snapshot = _Snapshot(number, before)
         elif value and value[1] == "time" and snapshot and value[2].isdigit():
             snapshot.time = int(value[2])
             if snapshot.time < before:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from offheap.errors import UserError
+from offheap.formats import pprof_schema
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.samples import names, pprof_schema
+from offheap.formats.imported.samples import names
 from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
 from offheap.recording.model import Frame, Module
 
