@@ -22,8 +22,8 @@ from harness import needs
 from harness.paths import ROOT
 from harness.recordings.java_beside_native import shop
 from offheap.analysis.totals import totals
+from offheap.formats.exported.content.samples import VALUES, Samples, Side, samples
 from offheap.formats.exported.formats import FORMATS
-from offheap.formats.exported.samples import VALUES, Samples, Side, samples
 from offheap.formats.pprof_schema import profile_class
 from offheap.recording.model import Frame, Recording
 
@@ -110,7 +110,7 @@ def test_inlined_frames_are_lines_of_one_location(recording: Recording) -> None:
         def frames(self, place: int) -> list[Frame]:
             return chain
 
-    calls = Inlined(of.recording, of.stacks, of.values, of.verdicts, of.threads).calls(0)
+    calls = Inlined(of.recording, of.stacks, of.values, of.verdicts, of.held).calls(0)
     assert [[frame.name for frame in call] for call in calls] == [["inner", "outer"], ["main"]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,19 @@ if TYPE_CHECKING:
     from offheap.formats.exported.formats import Format
 
 # As formats/exported names them: the module is loaded with a recording only.
-_NAMES = ("pprof", "otlp", "collapsed", "speedscope", "jemalloc", "chrome-trace", "csv", "json", "parquet")
+_NAMES = (
+    "pprof",
+    "otlp",
+    "collapsed",
+    "speedscope",
+    "firefox",
+    "heaptrack",
+    "jemalloc",
+    "chrome-trace",
+    "csv",
+    "json",
+    "parquet",
+)
 _VALUES = ("inuse_space", "inuse_objects", "alloc_space", "alloc_objects")
 
 
@@ -39,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--value",
         choices=_VALUES,
-        default="inuse_space",
         metavar="VALUE",
         help=f"of collapsed, which has one number a stack: one of {', '.join(_VALUES)} "
         "(default: inuse_space, live bytes)",
@@ -51,16 +63,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from offheap.formats.exported.content.samples import Side
     from offheap.formats.exported.formats import FORMATS
-    from offheap.formats.exported.samples import Side
 
     chosen = FORMATS[args.format]
     output = _output(args, chosen)
+    _refuse_what_it_does_not_take(args, chosen)
     recording = read(args.recording, args.app)
     if args.java_heap and recording.java is None:
         raise UserError("the recording has no Java objects", "record with --java-heap, or leave it out")
     side: Side = "native" if args.native else "java" if args.java_heap else "both"
-    content = chosen.write(recording, side, args.value)
+    content = chosen.write(recording, side, args.value or "inuse_space")
     if output is None:
         sys.stdout.buffer.write(content)
         return 0
@@ -73,6 +86,13 @@ def run(args: argparse.Namespace) -> int:
         f"offheap: wrote {printable(str(output))}, {format_size(size)}, for {chosen.about}", file=sys.stderr
     )
     return 0
+
+
+def _refuse_what_it_does_not_take(args: argparse.Namespace, chosen: Format) -> None:
+    if args.value and "value" not in chosen.takes:
+        raise UserError(f"{args.format} has all values, or none of them", "leave out --value")
+    if (args.native or args.java_heap) and "side" not in chosen.takes:
+        raise UserError(f"{args.format} has figures of the whole process", "leave out --native, --java-heap")
 
 
 def _output(args: argparse.Namespace, chosen: Format) -> Path | None:
@@ -88,7 +108,7 @@ def _output(args: argparse.Namespace, chosen: Format) -> Path | None:
     if args.output:
         output = Path(args.output)
     else:
-        source = Path(args.recording.rstrip("/"))
+        source = Path(os.path.abspath(args.recording))  # of `.` the folder's own name
         output = Path(source.name.removesuffix(".offheap") + chosen.suffix)
     if output.is_dir():
         raise UserError(f"{output} is a directory", "name a file with -o")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offheap.formats.exported.samples import Samples, Value
+from offheap.formats.exported.content.samples import Samples, Value
 from offheap.report.text.printable import printable
 
 

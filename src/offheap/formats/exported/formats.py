@@ -6,25 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from offheap.formats.exported.samples import Side, Value, samples
+from offheap.formats.exported.content.samples import Side, Value, samples
 from offheap.recording.model import Recording
 
-# side and value have no meaning for a format that carries all of them, or none.
-Part = Literal["side", "value"]
+# What can be chosen; a value has no meaning for a format that carries all of them, or none.
+Choice = Literal["side", "value"]
 
 
 @dataclass(frozen=True)
 class Format:
     """about   who reads it
     suffix  of the file
-    takes   what has to be chosen for it
     write   the file's content
+    takes   what can be chosen for it
+    binary  not for a terminal
     """
 
     about: str
     suffix: str
     write: Callable[[Recording, Side, Value], bytes]
-    takes: tuple[Part, ...] = ("side",)
+    takes: tuple[Choice, ...] = ("side",)
     binary: bool = False
 
 
@@ -58,6 +59,18 @@ def _jemalloc(recording: Recording, side: Side, _: Value) -> bytes:
     return jemalloc(samples(recording, side))
 
 
+def _firefox(recording: Recording, side: Side, _: Value) -> bytes:
+    from offheap.formats.exported.firefox import firefox
+
+    return firefox(samples(recording, side))
+
+
+def _heaptrack(recording: Recording, side: Side, _: Value) -> bytes:
+    from offheap.formats.exported.heaptrack import heaptrack
+
+    return heaptrack(samples(recording, side))
+
+
 def _chrome_trace(recording: Recording, _: Side, __: Value) -> bytes:
     from offheap.formats.exported.counters import chrome_trace
 
@@ -87,6 +100,8 @@ FORMATS: Mapping[str, Format] = {
     "otlp": Format("OpenTelemetry collectors", ".otlp", _otlp, binary=True),
     "collapsed": Format("flamegraph.pl and its kin", ".collapsed", _collapsed, ("side", "value")),
     "speedscope": Format("speedscope.app", ".speedscope.json", _speedscope),
+    "firefox": Format("profiler.firefox.com", ".firefox.json", _firefox),
+    "heaptrack": Format("heaptrack_gui, heaptrack_print", ".heaptrack.gz", _heaptrack, binary=True),
     "jemalloc": Format("jeprof", ".heap", _jemalloc),
     "chrome-trace": Format("Perfetto: figures over time", ".trace.json", _chrome_trace, ()),
     "csv": Format("spreadsheets", ".csv", _csv),

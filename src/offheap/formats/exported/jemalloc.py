@@ -5,18 +5,19 @@
     0xADDRESS FUNCTION
     ---
     --- heap
-    heap_v2/1
+    heap_v2/0
       t*: LIVE: BYTES [ALLOCATED: BYTES]
     @ 0xADDRESS ...                innermost first
       t*: LIVE: BYTES [ALLOCATED: BYTES]
 
-The interval of 1 byte says that the figures are totals, so that readers scale nothing.  Addresses are made
-up, one for each frame.
+The interval of 0 bytes says that the figures are totals: jeprof scales nothing.  With 1 it would multiply
+blocks of one byte by 1.58 and fail at a stack of blocks without a byte.  Addresses are made up, one for
+each frame.
 """
 
 from __future__ import annotations
 
-from offheap.formats.exported.samples import Samples
+from offheap.formats.exported.content.samples import Samples
 from offheap.report.text.printable import printable
 
 _FIRST, _STEP = 0x1000, 0x10  # readers look a caller up at its address - 1
@@ -39,7 +40,7 @@ def jemalloc(samples: Samples) -> bytes:
     info = samples.recording.info
     lines = ["--- symbol", f"binary={printable(info.main_class or str(info.pid))}"]
     lines += [f"0x{address - gap:016x} {name}" for name, address in addresses.items() for gap in (0, 1)]
-    lines += ["---", "--- heap", "heap_v2/1" + _counts(*map(sum, values)), *records]
+    lines += ["---", "--- heap", "heap_v2/0" + _counts(*map(sum, values)), *records]
     return "\n".join([*lines, ""]).encode("utf-8", "replace")
 
 

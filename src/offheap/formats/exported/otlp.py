@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from offheap import __version__
-from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.formats.exported.content.samples import VALUES, Samples, text
 from offheap.recording.model import Frame, Module
 
 _FRAME_TYPES = {"native": "native", "jvm": "native", "java": "jvm", "class": "jvm", "kernel": "kernel"}
@@ -20,7 +20,7 @@ def otlp(samples: Samples) -> bytes:
     from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
 
     request: Any = service.ExportProfilesServiceRequest()
-    tables = _Tables(request.dictionary)
+    tables = _Tables(request.dictionary, samples.modules())
     resource = request.resource_profiles.add()
     info = samples.recording.info
     facts = {
@@ -36,9 +36,12 @@ def otlp(samples: Samples) -> bytes:
     scope = resource.scope_profiles.add()
     scope.scope.name, scope.scope.version = "offheap", __version__
     stacks = [tables.stack(samples, place) for place in range(len(samples.stacks))]
-    attributes = [_attributes(tables, samples, place) for place in range(len(samples.stacks))]
+    parts = [
+        (stacks[place], _attributes(tables, samples, place, part.thread), part.values)
+        for place, part in samples.parts()
+    ]
     start, duration = round(info.start * 1e9), round(info.duration_seconds * 1e9)
-    for value, unit in VALUES.items():
+    for column, (value, unit) in enumerate(VALUES.items()):
         profile = scope.profiles.add(time_unix_nano=start, duration_nano=duration, period=info.interval_bytes)
         profile.sample_type.type_strindex = tables.string(value)
         profile.sample_type.unit_strindex = tables.string(unit)
@@ -47,17 +50,15 @@ def otlp(samples: Samples) -> bytes:
         # Equal recordings give equal files, and one recording's four profiles are told apart.
         identity = f"{info.start} {info.pid} {info.duration_seconds} {value}"
         profile.profile_id = hashlib.blake2b(identity.encode(), digest_size=16).digest()
-        for place, number in enumerate(samples.values[value].tolist()):
-            if number > 0:
-                profile.samples.add(
-                    stack_index=stacks[place], attribute_indices=attributes[place], values=[number]
-                )
+        for stack, attributes, values in parts:
+            if values[column] > 0:
+                profile.samples.add(stack_index=stack, attribute_indices=attributes, values=[values[column]])
     return bytes(request.SerializeToString())
 
 
-def _attributes(tables: _Tables, samples: Samples, place: int) -> list[int]:
+def _attributes(tables: _Tables, samples: Samples, place: int, thread: str) -> list[int]:
     facts = {
-        "thread.name": samples.threads[place],
+        "thread.name": thread,
         "offheap.kind": samples.kind(place),
         "offheap.verdict": samples.verdicts[place],
     }
@@ -65,14 +66,14 @@ def _attributes(tables: _Tables, samples: Samples, place: int) -> list[int]:
 
 
 class _Tables:
-    def __init__(self, dictionary: Any) -> None:
+    def __init__(self, dictionary: Any, modules: dict[str, Module]) -> None:
         self._dictionary = dictionary
         self._numbers: dict[tuple[str, Hashable], int] = {}
         for name in ("mapping", "location", "function", "link", "attribute", "stack"):
             getattr(dictionary, f"{name}_table").add()
         dictionary.string_table.append("")
         self._numbers["string", ""] = 0
-        self._modules: dict[str, int] | None = None
+        self._modules = modules
 
     def string(self, name: str) -> int:
         known = text(name)
@@ -85,21 +86,14 @@ class _Tables:
         return self._entry("attribute", (key, fact), add)
 
     def stack(self, samples: Samples, place: int) -> int:
-        if self._modules is None:
-            self._modules = self._mappings(samples)
         locations = tuple(self._location(tuple(call)) for call in samples.calls(place))
         return self._entry("stack", locations, lambda table: table.add(location_indices=locations))
 
-    def _mappings(self, samples: Samples) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for module in samples.recording.modules:
-            name = module.path.rpartition("/")[2]
-            if name in found:
-                continue
-            found[name] = self._mapping(module)
-        return found
+    def _mapping(self, name: str) -> int:
+        module = self._modules.get(name)
+        if module is None:
+            return 0
 
-    def _mapping(self, module: Module) -> int:
         def add(table: Any) -> None:
             key = "process.executable.build_id.gnu"
             table.add(
@@ -113,7 +107,7 @@ class _Tables:
 
     def _location(self, call: tuple[Frame, ...]) -> int:
         def add(table: Any) -> None:
-            module = (self._modules or {}).get(call[-1].module, 0)
+            module = self._mapping(call[-1].module)
             kind = _FRAME_TYPES.get(call[-1].kind)
             kinds = [self.attribute("profile.frame.type", kind)] if kind else []
             location = table.add(mapping_index=module, attribute_indices=kinds)

@@ -1,5 +1,7 @@
 """pprof, gzipped: four values a sample, inlined frames as lines of one location, mappings with build-ids.
 
+A stack has a sample for each thread that holds a part of it, and one without a thread for what was freed.
+
 Schema: github.com/google/pprof/proto/profile.proto.  Addresses are left out: names say where code is, and an
 address would make pprof name it again by the files of its own machine.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
-from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.formats.exported.content.samples import LEVEL, VALUES, Samples, text
 from offheap.formats.pprof_schema import profile_class
 from offheap.recording.model import Frame
 
@@ -27,17 +29,16 @@ def pprof(samples: Samples) -> bytes:
     profile.duration_nanos = round(info.duration_seconds * 1e9)
     locations = _Locations(profile, strings, samples)
     labels = tuple(strings.number(name) for name in ("kind", "verdict", "thread"))
-    columns = [samples.values[value].tolist() for value in VALUES]
-    for place in range(len(samples.stacks)):
-        sample = profile.sample.add(value=[column[place] for column in columns])
-        sample.location_id.extend(locations.number(call) for call in samples.calls(place))
-        facts = samples.kind(place), samples.verdicts[place], samples.threads[place]
+    stacks = [[locations.number(call) for call in samples.calls(at)] for at in range(len(samples.stacks))]
+    for place, part in samples.parts():
+        sample = profile.sample.add(value=part.values, location_id=stacks[place])
+        facts = samples.kind(place), samples.verdicts[place], part.thread
         for label, fact in zip(labels, facts, strict=True):
             if fact:
                 sample.label.add(key=label, str=strings.number(fact))
     profile.comment.extend(strings.number(sentence) for sentence in info.coverage)
     # Without a time in the header, equal recordings give equal files.
-    return gzip.compress(profile.SerializeToString(), mtime=0)
+    return gzip.compress(profile.SerializeToString(), LEVEL, mtime=0)
 
 
 class _Strings:
@@ -62,30 +63,36 @@ class _Locations:
         self._numbers: dict[tuple[Frame, ...], int] = {}
         self._functions: dict[tuple[str, str], int] = {}
         self._mappings: dict[str, int] = {}
-        for module in samples.recording.modules:
-            name = module.path.rpartition("/")[2]
-            if name not in self._mappings:
-                self._mappings[name] = len(self._mappings) + 1
-                profile.mapping.add(
-                    id=len(self._mappings),
-                    memory_start=module.start,
-                    memory_limit=module.end,
-                    filename=strings.number(module.path),
-                    build_id=strings.number(module.build_id),
-                    has_functions=True,
-                    has_filenames=True,
-                    has_line_numbers=True,
-                    has_inline_frames=True,
-                )
+        self._modules = samples.modules()
 
     def number(self, call: list[Frame]) -> int:
         key = tuple(call)
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self._numbers) + 1
-            location = self._profile.location.add(id=found, mapping_id=self._mappings.get(call[-1].module, 0))
+            location = self._profile.location.add(id=found, mapping_id=self._mapping(call[-1].module))
             for frame in call:
                 location.line.add(function_id=self._function(frame), line=frame.line)
+        return found
+
+    def _mapping(self, name: str) -> int:
+        module, strings = self._modules.get(name), self._strings
+        if module is None:
+            return 0
+        found = self._mappings.get(name)
+        if found is None:
+            found = self._mappings[name] = len(self._mappings) + 1
+            self._profile.mapping.add(
+                id=found,
+                memory_start=module.start,
+                memory_limit=module.end,
+                filename=strings.number(module.path),
+                build_id=strings.number(module.build_id),
+                has_functions=True,
+                has_filenames=True,
+                has_line_numbers=True,
+                has_inline_frames=True,
+            )
         return found
 
     def _function(self, frame: Frame) -> int:

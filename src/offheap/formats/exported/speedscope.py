@@ -6,16 +6,10 @@ import json
 from typing import Any
 
 from offheap import __version__
-from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.formats.exported.content.samples import TITLES, VALUES, Samples, text
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"bytes": "bytes", "count": "none"}
-_TITLES = {
-    "inuse_space": "live bytes",
-    "inuse_objects": "live blocks",
-    "alloc_space": "allocated bytes",
-    "alloc_objects": "allocated blocks",
-}
 
 
 def speedscope(samples: Samples) -> bytes:
@@ -39,7 +33,7 @@ def speedscope(samples: Samples) -> bytes:
         profiles.append(
             {
                 "type": "sampled",
-                "name": _TITLES[value],
+                "name": TITLES[value],
                 "unit": _UNITS[unit],
                 "startValue": 0,
                 "endValue": sum(weights[place] for place in chosen),

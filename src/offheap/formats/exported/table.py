@@ -1,6 +1,7 @@
 """A row a stack, for notebooks and spreadsheets: CSV, JSON and Parquet have the same columns.
 
-kind, verdict, thread  as `Samples` has them
+kind, verdict          as `Samples` has them
+thread                 that holds most of what the stack holds
 inuse_space ...        whole numbers, see VALUES
 stack                  innermost first; in CSV the frames have semicolons between
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from offheap.formats.exported.samples import VALUES, Samples, text
+from offheap.formats.exported.content.samples import VALUES, Samples, text
 
 SCHEMA = "offheap.export/1"
 
@@ -73,7 +74,7 @@ def _rows(samples: Samples) -> Iterator[dict[str, Any]]:
         yield {
             "kind": samples.kind(place),
             "verdict": samples.verdicts[place],
-            "thread": text(samples.threads[place]),
+            "thread": text(samples.thread(place)),
             **{value: column[place] for value, column in columns.items()},
             "stack": [text(frame.name) for frame in samples.frames(place)],
         }
