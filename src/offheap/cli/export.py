@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from offheap.formats.exported.formats import Format
 
 # As formats/exported names them: the module is loaded with a recording only.
-_NAMES = ("pprof", "otlp", "collapsed", "speedscope", "jemalloc", "chrome-trace", "csv", "json", "parquet")
+_NAMES = (
+    *("pprof", "otlp", "collapsed", "speedscope", "jemalloc", "mtrace-summary", "chrome-trace"),
+    *("csv", "json", "parquet"),
+)
 _VALUES = ("inuse_space", "inuse_objects", "alloc_space", "alloc_objects")
 
 

@@ -25,7 +25,7 @@ _LARGEST_POWER = 62  # of 2 bytes: jemalloc counts in signed 64 bits
 
 
 def find(chosen: Path | None = None) -> str:
-    """What LD_PRELOAD must name; UserError when no jemalloc of this machine profiles, or the chosen one does not.
+    """What LD_PRELOAD must name; UserError when no jemalloc here profiles, or the chosen one does not.
 
     Each is tried with a program that does nothing: whether it was built with --enable-prof is told by its
     statistics at the exit, in every version since 3.0.
@@ -36,7 +36,9 @@ def find(chosen: Path | None = None) -> str:
     without: list[str] = []
     for name in names:
         if any(letter in name for letter in " :"):
-            raise UserError(f"LD_PRELOAD accepts no space and no colon in {name}", "copy it to another folder")
+            raise UserError(
+                f"LD_PRELOAD accepts no space and no colon in {name}", "copy it to another folder"
+            )
         said = _statistics(name)
         if _PROFILES.search(said):
             return name

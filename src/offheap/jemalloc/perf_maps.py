@@ -1,4 +1,4 @@
-"""The names of a JVM's compiled methods by address: its perf map, taken by Compiler.perfmap (JDK 17 and later).
+"""The names of a JVM's compiled methods by address: its perf map, by Compiler.perfmap (JDK 17 and later).
 
 A method may be compiled again and its old code freed, so that no later map has it, while old stacks go on
 naming its address.  `merged` therefore keeps what an earlier map had where the newer one has nothing.
@@ -64,8 +64,7 @@ def _take_away(target: Status, folder: str, name: str, keep: bool = False) -> by
     path = root.our_path(target.pid, f"{folder}/{name}")
     try:
         with opening.regular(path, most=MOST_BYTES, owners={target.uid, 0}, follow=False) as file:
-            with file.stream() as stream:
-                content = stream.read(MOST_BYTES)
+            content = file.read_at(0, file.status.st_size)
     except OSError as error:
         raise UserError(f"the perf map of PID {target.pid}, {path}: {error.strerror}", "") from None
     if not keep:

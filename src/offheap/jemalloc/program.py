@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +13,11 @@ from offheap.errors import UserError
 from offheap.jemalloc import dumps, perf_maps
 from offheap.jvm import target
 from offheap.launch.child import Child
-from offheap.launch.signals import held
 from offheap.proc import maps, status
 
 _POLL_SECONDS = 0.5  # between two readings of the folder's names
 # Beside the maps with the dumps: the last dump is written at the exit, when no map can be taken any more.
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
-_LEAST_SECONDS = 1.0  # between two maps of a JVM, which stops compilation for some milliseconds
 
 
 @dataclass
@@ -36,16 +34,14 @@ class Profiled:
     problems: list[str] = field(default_factory=list)
 
 
-def run(
-    command: Sequence[str], variables: Mapping[str, str], folder: Path, say: Callable[[str], None]
-) -> Profiled:
+def run(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> Profiled:
     """Runs the command to its end; perf maps go into the folder as perf-PID.map."""
-    names = _Names(folder, variables["MALLOC_CONF"], say)
+    names = _Names(folder, variables["MALLOC_CONF"])
     ended = threading.Event()
+    # The child blocks the signals that it passes on, and so does the thread that starts within.
     with Child(command, variables) as child:
-        with held():
-            follower = threading.Thread(target=names.follow, args=(ended,), daemon=True)
-            follower.start()
+        follower = threading.Thread(target=names.follow, args=(ended,), daemon=True)
+        follower.start()
         code = child.wait()
         ended.set()
         # A JVM that has ended answers no more: the thread returns within one request's time limit.
@@ -56,35 +52,30 @@ def run(
 class _Names:
     """The JVMs of the program, known by their MALLOC_CONF, and their perf maps."""
 
-    def __init__(self, folder: Path, conf: str, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, conf: str) -> None:
         self.jvms: set[int] = set()
         self.problems: dict[str, None] = {}
         self._folder = folder
         self._conf = conf
-        self._say = say
-        self._taken: dict[tuple[int, int], tuple[float, float, int]] = {}
 
     def follow(self, ended: threading.Event) -> None:
+        """Takes maps until the end: after each new dump, and at times that double up to a minute apart."""
         began = time.monotonic()
-        wait = _FIRST_SECONDS
+        after = _FIRST_SECONDS
+        known: list[Path] = []
         while not ended.wait(_POLL_SECONDS):
-            now = time.monotonic()
-            due = now - began >= wait
-            if due:
-                wait = now - began + min(max(now - began, _FIRST_SECONDS), _LONGEST_SECONDS)
+            passed = time.monotonic() - began
             with suppress(OSError):
-                self._visit(due)
+                now = [path for its in dumps.series(self._folder).values() for path in its]
+                if passed >= after or now != known:
+                    after = passed + min(max(passed, _FIRST_SECONDS), _LONGEST_SECONDS)
+                    known = now
+                    self._visit()
 
-    def _visit(self, due: bool) -> None:
-        counts = {pid: len(its) for pid, its in dumps.series(self._folder).items()}
-        if not due and counts == self._counts:
-            return
-        self._counts = counts
+    def _visit(self) -> None:
         for pid in status.pids():
             if status.environment(pid).get("MALLOC_CONF") == self._conf:
                 self._take(pid)
-
-    _counts: Mapping[int, int] = {}
 
     def _take(self, pid: int) -> None:
         try:
@@ -96,7 +87,7 @@ class _Names:
         except (ProcessLookupError, PermissionError):
             return
         except UserError as error:
-            if status.pids().count(pid):  # not one that has just ended
+            if pid in status.pids():  # not one that has just ended
                 self.problems.setdefault(error.what)
             return
         path = dumps.perf_map(self._folder, its.namespace_pid)

@@ -58,6 +58,12 @@ def _jemalloc(recording: Recording, side: Side, _: Value) -> bytes:
     return jemalloc(samples(recording, side))
 
 
+def _mtrace_summary(recording: Recording, side: Side, _: Value) -> bytes:
+    from offheap.formats.exported.mtrace_summary import mtrace_summary
+
+    return mtrace_summary(samples(recording, side))
+
+
 def _chrome_trace(recording: Recording, _: Side, __: Value) -> bytes:
     from offheap.formats.exported.counters import chrome_trace
 
@@ -88,6 +94,7 @@ FORMATS: Mapping[str, Format] = {
     "collapsed": Format("flamegraph.pl and its kin", ".collapsed", _collapsed, ("side", "value")),
     "speedscope": Format("speedscope.app", ".speedscope.json", _speedscope),
     "jemalloc": Format("jeprof", ".heap", _jemalloc),
+    "mtrace-summary": Format("people: unfreed blocks by caller", ".mtrace.txt", _mtrace_summary),
     "chrome-trace": Format("Perfetto: figures over time", ".trace.json", _chrome_trace, ()),
     "csv": Format("spreadsheets", ".csv", _csv),
     "json": Format("scripts", ".json", _json),
