@@ -19,6 +19,7 @@ enum probe_error {
     PROBE_BUSY = 112,          /* a thread is still inside the probe since the last recording */
     PROBE_NO_DESCRIPTOR = 113, /* the process has no file descriptor left */
     PROBE_NO_MEMORY = 114,     /* the memory limit of its cgroup leaves too little (store/section_sizes.h) */
+    PROBE_NO_PROFILER = 115,   /* dump: no jemalloc that profiles serves malloc */
 };
 
 #endif

@@ -15,6 +15,7 @@
 #include "options.h"
 #include "platform/compiler.h"
 #include "start/complaint.h"
+#include "start/heap_dump.h"
 #include "start/start_stop.h"
 
 /* Any result but 0 ends the JVM during its start: only for mistyped options. */
@@ -55,12 +56,14 @@ static int answer(JavaVM *vm, const char *text) {
         malloc_trim(0);
         return PROBE_OK;
     }
+    if (text && strncmp(text, "dump=", 5) == 0) return heap_dump(text + 5);
     if (text && strcmp(text, "start") == 0) return attach_start(vm, NULL);
     if (text && strncmp(text, "start,", 6) == 0) return attach_start(vm, text + 6);
     return PROBE_BAD_OPTIONS;
 }
 
-/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording) or "trim"; called once per request.
+/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording), "trim" or "dump=FILE" (heap_dump.h); called
+ * once per request.
  *
  * HotSpot leaks 120 bytes or more for each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
  * Arguments::add_loaded_agent), and nothing for other loads, whose handle it closes.  The first record is necessary: it

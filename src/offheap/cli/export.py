@@ -23,6 +23,7 @@ _NAMES = (
     "firefox",
     "heaptrack",
     "jemalloc",
+    "mtrace-summary",
     "chrome-trace",
     "csv",
     "json",

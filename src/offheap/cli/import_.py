@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from offheap.cli.say import say
 from offheap.errors import UserError
 
 # As formats/imported names them: the readers are loaded with a file only.
@@ -50,22 +51,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.formats.imported.formats import read
-    from offheap.formats.imported.recorded import write
     from offheap.recording.storage.output import check_output
-    from offheap.report.text.printable import printable
 
     output = args.output or Path(args.files[0].name.partition(".")[0] + ".offheap")
     check_output(output)
-    profile = read(args.files, args.format, args.maps, args.perf_map)
+    bring_in(args.files, output, args.format, args.maps, args.perf_map)
+    return 0
+
+
+def bring_in(
+    files: Sequence[Path], output: Path, name: str | None, maps: Path | None, perf_map: Path | None
+) -> None:
+    """Writes the recording of a series and says what it lacks."""
+    from offheap.formats.imported.formats import read
+    from offheap.formats.imported.recorded import write
+
+    profile = read(files, name, maps, perf_map)
     try:
-        info = write(profile, output, " ".join(map(str, args.files[:1])))
+        info = write(profile, output, " ".join(map(str, files[:1])))
     except OSError as error:
         raise UserError(
             f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
         ) from None
-    count = len(args.files)
-    files = "1 file" if count == 1 else f"{count} files"
-    say = [f"imported {files} of {info.imported} into {output}", *info.coverage]
-    print("\n".join(f"offheap: {printable(line)}" for line in say), file=sys.stderr)
-    return 0
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    for line in (f"imported {count} of {info.imported} into {output}", *info.coverage):
+        say(line)

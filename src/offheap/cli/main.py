@@ -40,6 +40,8 @@ COMMANDS: dict[str, str] = {
     "stats": "what was recorded, over what time, and what was lost",
     "report": "write one self-contained HTML file",
     "import": "read profiles of jemalloc, gperftools, pprof, async-profiler",
+    "jemalloc": "profile with jemalloc: run a program under it, or dump a running one",
+    "mtrace": "what glibc's mtrace can do in a process, and what does the same without it",
     "export": "write a recording in another program's format: pprof, OTLP, speedscope",
     "push": "send a recording to Pyroscope, Parca or an OpenTelemetry collector",
     "completion": "print a shell completion script",
@@ -50,7 +52,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "inspect a process": ("where", "nmt", "trim"),
     "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
-    "other tools": ("import", "export", "push"),
+    "other tools": ("import", "jemalloc", "mtrace", "export", "push"),
     "set up": ("completion",),
 }
 

@@ -27,6 +27,7 @@ CANNOT_CREATE = 104
 CANNOT_MAP = 105
 NOT_RECORDING = 106
 PRELOADED = 109
+NO_PROFILER = 115
 _OK_AGAIN = 110
 _RESULTS: dict[int, tuple[str, str]] = {
     101: ("does not understand the options it was given", "it may be of another version: restart the JVM"),
@@ -47,6 +48,10 @@ _RESULTS: dict[int, tuple[str, str]] = {
         "raise the limit, or risk that the kernel kills the JVM, with --force",
     ),
     113: ("found no file descriptor for its live file", "raise the JVM's limit of open files (ulimit -n)"),
+    NO_PROFILER: (
+        "found no jemalloc that profiles: it does not serve malloc there, or prof:true is not set",
+        "start the program with `offheap jemalloc run`",
+    ),
     PRELOADED: ("was preloaded: it is stopped, and its hooks stay until the process ends", ""),
 }
 

@@ -71,6 +71,12 @@ def _heaptrack(recording: Recording, side: Side, _: Value) -> bytes:
     return heaptrack(samples(recording, side))
 
 
+def _mtrace_summary(recording: Recording, side: Side, _: Value) -> bytes:
+    from offheap.formats.exported.mtrace_summary import mtrace_summary
+
+    return mtrace_summary(samples(recording, side))
+
+
 def _chrome_trace(recording: Recording, _: Side, __: Value) -> bytes:
     from offheap.formats.exported.counters import chrome_trace
 
@@ -103,6 +109,7 @@ FORMATS: Mapping[str, Format] = {
     "firefox": Format("profiler.firefox.com", ".firefox.json", _firefox),
     "heaptrack": Format("heaptrack_gui, heaptrack_print", ".heaptrack.gz", _heaptrack, binary=True),
     "jemalloc": Format("jeprof", ".heap", _jemalloc),
+    "mtrace-summary": Format("people: unfreed blocks by caller", ".mtrace.txt", _mtrace_summary),
     "chrome-trace": Format("Perfetto: figures over time", ".trace.json", _chrome_trace, ()),
     "csv": Format("spreadsheets", ".csv", _csv),
     "json": Format("scripts", ".json", _json),

@@ -1,0 +1,137 @@
+"""`offheap jemalloc`: runs a program under a profiling jemalloc, or takes a dump of a running JVM's."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offheap.cli.import_ import bring_in
+from offheap.cli.say import say
+from offheap.errors import UserError
+from offheap.quantities import format_size, parse_size
+
+if TYPE_CHECKING:
+    from offheap.jemalloc.program import Profiled
+
+_INTERVAL = 512 << 10  # bytes, jemalloc's own
+_EVERY = 1 << 30  # bytes allocated: some seconds or minutes of a busy server
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Profile memory with jemalloc in place of the probe: a sampled dump each time the program has "
+        "allocated a certain amount, with the JVM's perf map beside it for the names of Java methods. "
+        "`run` imports the dumps into a recording when the program ends."
+    )
+    parser.epilog = """examples:
+  offheap jemalloc run -- java -jar app.jar
+  offheap jemalloc run --interval 128KiB --dump-every 256MiB -o app.offheap -- bin/catalina.sh run
+  offheap jemalloc dump 4711 -o dumps             a process that runs under a profiling jemalloc
+  offheap import dumps/jeprof.4711.*.heap         a series of such dumps
+"""
+    actions = parser.add_subparsers(dest="action", metavar="run|dump", required=True)
+    run_parser = actions.add_parser(
+        "run", help="start a program under a profiling jemalloc", formatter_class=parser.formatter_class
+    )
+    run_parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
+    )
+    run_parser.add_argument(
+        "--interval",
+        type=parse_size,
+        default=_INTERVAL,
+        metavar="SIZE",
+        help="mean bytes between samples (default 512KiB); jemalloc takes powers of two",
+    )
+    run_parser.add_argument(
+        "--dump-every",
+        type=parse_size,
+        default=_EVERY,
+        metavar="SIZE",
+        help="bytes allocated between dumps (default 1GiB); jemalloc takes powers of two",
+    )
+    run_parser.add_argument(
+        "--library", type=Path, metavar="FILE", help="the libjemalloc.so (default: the system's)"
+    )
+    run_parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+    dump_parser = actions.add_parser(
+        "dump", help="take a dump of a running JVM", formatter_class=parser.formatter_class
+    )
+    dump_parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
+    dump_parser.add_argument(
+        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="a folder (default: this one)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    return _dump(args.process, args.output) if args.action == "dump" else _run(args)
+
+
+def _dump(process: str, folder: Path) -> int:
+    from offheap.inspect import discovery
+    from offheap.jemalloc.request import dump
+
+    made = dump(discovery.resolve(process), folder)
+    say(f"wrote {made.dump}" + (f" and {made.perf_map}" if made.perf_map else ""))
+    if made.why:
+        say(made.why)
+    say(f"a later dump makes it a series; read them with: offheap import {made.dump.parent}/jeprof.*.heap")
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    from offheap.jemalloc import allocator, program
+    from offheap.recording.storage.output import check_output
+
+    command: Sequence[str] = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UserError("no command is given", "write it after --: offheap jemalloc run -- java -jar app.jar")
+    if min(args.interval, args.dump_every) <= 0:
+        raise UserError("--interval and --dump-every must be greater than 0", "give a size such as 512KiB")
+    library = allocator.find(args.library)
+    output = args.output or Path(f"{Path(command[0]).name}-{os.getpid()}.offheap")
+    check_output(output)
+    folder = output.with_suffix(".jemalloc")
+    interval, every = allocator.power_of_two(args.interval), allocator.power_of_two(args.dump_every)
+    variables = allocator.variables(library, folder, interval, every)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise UserError(f"cannot make {folder}: {error.strerror}", "choose another name with -o") from None
+    say(
+        f"{library}: a sample each {format_size(interval)}, "
+        f"a dump each {format_size(every)} allocated, into {folder}"
+    )
+    profiled = program.run(command, variables, folder)
+    _import(profiled, command, folder, output)
+    return profiled.status
+
+
+def _import(profiled: Profiled, command: Sequence[str], folder: Path, output: Path) -> None:
+    from offheap.jemalloc import dumps
+
+    for problem in profiled.problems:
+        say(problem)
+    if not profiled.dumps:
+        folder.rmdir()
+        raise UserError(
+            f"nothing was dumped: {command[0]} never loaded jemalloc, or was killed before its first dump",
+            "it may be linked statically, set-user-ID, or against musl; --dump-every takes a smaller SIZE",
+        )
+    # The shell of a start script and its tools leave a dump each, too: of interest is the JVM.
+    chosen = sorted(
+        profiled.jvms & profiled.dumps.keys() or profiled.dumps, key=lambda pid: -len(profiled.dumps[pid])
+    )
+    if not profiled.jvms:
+        chosen = chosen[:1]
+    for place, pid in enumerate(chosen):
+        its = output if place == 0 else output.with_name(f"{output.stem}-{pid}{output.suffix}")
+        names = dumps.perf_map(folder, pid)
+        bring_in(profiled.dumps[pid], its, "jemalloc", None, names if names.exists() else None)
+        say(f"now run: offheap leaks {its}")
+    left = len(profiled.dumps) - len(chosen)
+    if left:
+        say(f"{folder} has dumps of {left} more processes of the program")
