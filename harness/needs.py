@@ -32,6 +32,7 @@ X86_64 = "run on x86-64"
 JDK = APT + "openjdk-17-jdk-headless, or set JAVA_HOME"
 READABLE = "clone to a folder that every user may read"
 WHOLE = "run the whole test file"
+UPROBES = "run on a kernel that lets root trace by uprobes"
 INTERNET = "run where the package registries of Maven and npm can be reached"
 
 # Debian's package, where it is not named like the program or library.

@@ -8,6 +8,7 @@
 #include "guard/thread_state.h"
 #include "platform/compiler.h"
 #include "sampling/budget.h"
+#include "sampling/otel_memory.h"
 #include "sampling/sampler.h"
 #include "sampling/stack_capture.h"
 #include "sampling/wake.h"
@@ -34,15 +35,17 @@ static void beat(uint32_t birth) {
     if (live->heartbeat_ns < now) __atomic_store_n(&live->heartbeat_ns, now, __ATOMIC_RELAXED);
 }
 
-static void insert(void *block, struct offheap_value value) {
+/* False: there is no room, and the block is counted as lost. */
+static bool insert(void *block, struct offheap_value value) {
     if (likely(table_insert(block, value))) {
         if (unlikely(growth_due(block))) growth_turn();
-        return;
+        return true;
     }
     uint64_t waiting_since = 0;
     while (growth_makes_room(&waiting_since))
-        if (table_insert(block, value)) return;
+        if (table_insert(block, value)) return true;
     live_lose(OFFHEAP_LOST_BLOCKS);
+    return false;
 }
 
 /* A block or a mapping that is not recorded: nothing records, or the thread is inside the probe. */
@@ -66,8 +69,10 @@ void record_block(void *block, size_t size, enum offheap_hook hook, struct unwin
     if (sampler_takes(size)) {
         uint32_t stack = stack_capture(hook, OFFHEAP_MALLOC, caller);
         struct offheap_value value = value_of(size, stack);
-        stack_count(stack, size, sampler_weight(size));
-        insert(block, value);
+        double weight = sampler_weight(size);
+        stack_count(stack, size, weight);
+        /* No free would ever follow for a block that the table lacks. */
+        if (insert(block, value)) otel_memory_allocated(block, size, weight);
         beat(value.birth);
         budget_spend(began, size);
     }
@@ -81,6 +86,7 @@ bool record_forget(void *block, struct offheap_value *kept) {
     if (!guard_enter_nested()) return false;
     uint64_t began = budget_clock_of_free();
     bool found = table_remove(block, kept ? kept : &value);
+    if (found) otel_memory_freed(block);
     budget_spend_on_free(began, found);
     guard_leave_nested();
     return found;
@@ -88,7 +94,10 @@ bool record_forget(void *block, struct offheap_value *kept) {
 
 void record_restore(void *block, struct offheap_value kept) {
     if (!guard_enter_nested()) return;
+    size_t size = kept.block & OFFHEAP_VALUE_SIZE_MASK;
+    uint8_t code = (uint8_t)(kept.block >> OFFHEAP_VALUE_INTERVAL_SHIFT);
     if (!table_insert(block, kept)) live_lose(OFFHEAP_LOST_BLOCKS);
+    else otel_memory_allocated(block, size, sampler_weight_under(size, code));
     guard_leave_nested();
 }
 

@@ -207,7 +207,6 @@ bool sampler_takes(size_t size) {
 
 uint8_t sampler_code(void) { return atomic_load_explicit(&common.interval, memory_order_relaxed) ? self.taken : 0; }
 
-double sampler_weight(size_t size) {
-    if (atomic_load_explicit(&common.interval, memory_order_relaxed) == 0) return 1;
-    return 1 / probability(size, self.taken);
-}
+double sampler_weight_under(size_t size, uint8_t code) { return code ? 1 / probability(size, code) : 1; }
+
+double sampler_weight(size_t size) { return sampler_weight_under(size, sampler_code()); }

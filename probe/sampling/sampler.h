@@ -88,5 +88,7 @@ bool sampler_takes(size_t size);
 uint8_t sampler_code(void);
 /* 1 / inclusion probability of that block, which has `size` bytes; 1 when exact. */
 double sampler_weight(size_t size);
+/* The same for a block of this recording that was sampled under a code of sampler_code(). */
+double sampler_weight_under(size_t size, uint8_t code);
 
 #endif
