@@ -17,7 +17,7 @@ from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
 from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
-from offheap.formats.imported.samples import collapsed, pprof
+from offheap.formats.imported.samples import collapsed, heap_text, pprof
 
 READERS: dict[str, Reader] = {
     "mtrace.log": mtrace,
@@ -30,6 +30,8 @@ READERS: dict[str, Reader] = {
     "malloctrace.txt": malloc_trace,
     "go.pb.gz": pprof,
     "async-profiler.collapsed": collapsed,
+    "jemalloc.heap": heap_text,
+    "gperftools.heap": heap_text,
 }
 CUTS = 100  # places where a sample is cut, at equal distances: 3 seconds for all; OFFHEAP_SEED moves them
 NUMBERS = (b"", b"0", b"-1", b"ffffffffffffffff", b"9" * 30, b"18446744073709551615", b"1e9")

@@ -11,7 +11,7 @@ import pytest
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
 from offheap.formats import pprof_schema
-from offheap.formats.imported.samples import collapsed, names, pprof
+from offheap.formats.imported.samples import collapsed, heap_text, names, pprof
 from offheap.recording.model import Frame
 
 GO = SAMPLES / "go.pb.gz"
@@ -172,6 +172,7 @@ def test_who_recognises_which_sample() -> None:
     )
 
     readers = [
+        heap_text,
         mtrace,
         heaptrack,
         pprof,

@@ -9,7 +9,10 @@ from pathlib import Path
 from offheap.errors import UserError
 
 # As formats/imported names them: the readers are loaded with a file only.
-_NAMES = ("jemalloc", "pprof", "collapsed")
+_NAMES = (
+    *("jemalloc", "mtrace", "nmt", "heaptrack", "massif", "memcheck", "lsan"),
+    *("pprof", "collapsed"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from offheap.formats.imported.formats import reader
-    from offheap.formats.imported.profile import Beside
+    from offheap.formats.imported.formats import read
     from offheap.formats.imported.recorded import write
     from offheap.recording.storage.output import check_output
     from offheap.report.text.printable import printable
 
     output = args.output or Path(args.files[0].name.partition(".")[0] + ".offheap")
     check_output(output)
-    profile = reader(args.files, args.format).read(args.files, Beside(args.maps, args.perf_map))
+    profile = read(args.files, args.format, args.maps, args.perf_map)
     try:
         info = write(profile, output, " ".join(map(str, args.files[:1])))
     except OSError as error:

@@ -25,6 +25,7 @@ Kind = Literal["leak", "growing", "no leak", "cannot tell yet"]
 # Growth shows within the same time again whether it goes on; `where` uses the same factor for a warm-up.
 _TO_TELL_GROWTH = 2.0  # times the recording
 _YOUTH = 60.0  # seconds of a process's life, in which nearly everything grows (evidence.py)
+_NO_TIME = 1e-3  # seconds: an imported file is one moment, and any recording is longer
 _PATIENCE = 600.0  # seconds: if more are needed, finer sampling is better
 per_minute = PER_MINUTE.format  # rates and limits alike, so that they can be compared at a glance
 _LONGEST = 86400.0  # seconds: the longest recording that is advised
@@ -135,6 +136,8 @@ def record(seconds: float, found: Conclusion, purpose: str = "") -> str:
     seconds: in all; purpose: ` to ...`, or nothing
     """
     power = found.power
+    if power.seconds <= _NO_TIME:
+        return f"import a series of files, taken over {_whole(round_up_seconds(seconds))} or more{purpose}"
     finer = _finer(found) if seconds > _PATIENCE and found.kind != "growing" else ""
     if seconds > _LONGEST:
         return (
@@ -165,6 +168,8 @@ def _finer(found: Conclusion) -> str:
 
 
 def _seen(power: Power) -> str:
+    if power.seconds <= _NO_TIME:
+        return "one imported file shows no course of time"
     if math.isinf(power.bytes_per_second):
         return f"{format_duration(power.seconds)} are too short for any verdict"
     return f"no leak above {per_minute(power.bytes_per_second)} in {format_duration(power.seconds)}"

@@ -92,7 +92,8 @@ def why(judged: Judgements, sites: SiteTable, number: int, unit: RateUnit, thing
         case Reason.NO_COLLECTION:
             return f"no collection ran: none of the {format_size(allocated)} allocated is known to be live"
         case Reason.BIRTHS_UNKNOWN:
-            return f"live bytes grow by {rate} to the end; whether old {thing}s stay is not in the files: {amounts}"
+            unknown = f"whether old {thing}s stay is not in the files"
+            return f"live bytes grow by {rate}; {unknown}: {amounts}"
         case Reason.NOTHING_FREED:
             samples = format_count(judged.samples[number])
             return f"none of the {samples} sampled {thing}s was freed and more keep coming: {amounts}"

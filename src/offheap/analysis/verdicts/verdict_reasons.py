@@ -99,6 +99,10 @@ class Judgements:
 
 def without_births(judged: Judgements) -> Judgements:
     """The judgements where it is not known which blocks are old: growth is shown then, survival is not."""
-    shown = np.isin(judged.reason, (Reason.LEAKS, Reason.SURVIVES))
+    of_births = (
+        *(Reason.LEAKS, Reason.SURVIVES, Reason.OLDEST_FREED, Reason.FEW_OLD),
+        *(Reason.HARDLY_OF_LATE, Reason.NOTHING_FREED, Reason.OLD_DIE),
+    )
+    shown = np.isin(judged.reason, of_births) & judged.grows
     reason = np.where(shown, Reason.BIRTHS_UNKNOWN, judged.reason)
     return replace(judged, reason=reason, seen=reason)

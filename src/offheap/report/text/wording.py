@@ -17,6 +17,8 @@ _SIZES = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "Mi
 
 def process(info: Info) -> str:
     """`pid 4711, Java 17.0.9, com.example.Main`."""
+    if info.imported:
+        return ", ".join([f"imported from {info.imported}", *([f"pid {info.pid}"] if info.pid else [])])
     java = f"Java {info.java_version}" if info.java_version else "no JVM"
     parts = [f"pid {info.pid}", java, *([info.main_class] if info.main_class else [])]
     return ", ".join(parts)
@@ -24,6 +26,8 @@ def process(info: Info) -> str:
 
 def mode(info: Info) -> str:
     """`sampled every 512 KiB, 20.0 s until the process exited`."""
+    if info.imported:
+        return f"{sampling(info)}, {format_duration(info.duration_seconds)} from the first file to the last"
     ended = {
         "recording": "while the process ran on",
         "detached": "until the probe was stopped",

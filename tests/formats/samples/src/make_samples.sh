@@ -15,6 +15,10 @@ gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -fsanitize=address lost_block
 gcc -g -O1 -fno-inline -fno-optimize-sibling-calls -fsanitize=leak lost_blocks.c -o lost_lsan
 ASAN_OPTIONS=fast_unwind_on_malloc=0 ./lost_asan 2>asan.txt || true
 LSAN_OPTIONS=fast_unwind_on_malloc=0 ./lost_lsan 2>lsan.txt || true
+export MALLOC_CONF=prof:true,prof_accum:true,prof_final:true,lg_prof_sample:12,prof_prefix:jeprof
+LD_PRELOAD=libjemalloc.so.2 ./growing && mv jeprof.*.f.heap jemalloc.heap
+HEAPPROFILE=gperf HEAP_PROFILE_ALLOCATION_INTERVAL=20000 LD_PRELOAD=libtcmalloc.so.4 ./growing
+cp "$(ls gperf.*.heap | tail -1)" gperftools.heap
 go run heap.go go.pb.gz
 [ -n "$ASYNC_PROFILER" ] || exit 0
 javac Forget.java

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from offheap.formats.imported.files import content
+from offheap.formats.imported import source
 from offheap.proc import maps
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.recording.model import Chain, Frame, Kind, Module
@@ -117,7 +117,7 @@ def _identity(first: maps.Mapping) -> tuple[str, int]:
 def _perf_map(path: Path) -> list[tuple[int, int, str]]:
     """Start, size and name, by start; lines that are none are passed over, as a JVM may be writing it."""
     found = []
-    for line in content(path).decode("utf-8", "replace").splitlines():
+    for line in source.text(path).splitlines():
         match = _PERF.fullmatch(line.strip())
         if match:
             found.append((int(match[1], 16), int(match[2], 16), match[3]))
