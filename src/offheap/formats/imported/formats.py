@@ -9,9 +9,16 @@ from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
 from offheap.formats.imported.profile import Profile, Reader
-from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
+from offheap.formats.imported.reports import (
+    malloc_trace,
+    massif,
+    memcheck,
+    native_memory_tracking,
+    sanitizer,
+)
 from offheap.formats.imported.samples import collapsed, heap_text, pprof
 from offheap.proc import opening
+from offheap.proc.maps import parse as parse_maps
 
 # The least certain last: any text with numbers may look like collapsed stacks.
 READERS: tuple[Reader, ...] = (
@@ -32,13 +39,15 @@ MOST_FILES = 4096
 def read(files: Sequence[Path], name: str | None, maps: Path | None, perf_map: Path | None) -> Profile:
     """By the reader of that name, or by the one that recognises all files; UserError when there is none.
 
-    `maps`, `perf_map`: as heap_text.read has them; the other formats have names.
+    `maps`, `perf_map`: as heap_text.read has them, `maps` for mtrace too; the other formats have names.
     """
     if len(files) > MOST_FILES:
         raise UserError(f"{len(files)} files are too many", f"give at most {MOST_FILES}")
     reader = _named(name) if name else _recognised(files)
     if reader is heap_text:
         return heap_text.read(files, maps, perf_map)
+    if reader is mtrace and maps and not perf_map:
+        return mtrace.read(files, parse_maps(source.text(maps).split("\n")))
     if maps or perf_map:
         raise UserError(f"files of {reader.FORMAT} have names", "leave out --maps and --perf-map")
     return reader.read(files)
