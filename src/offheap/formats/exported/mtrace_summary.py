@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from offheap.formats.exported.samples import Samples, text
+from offheap.formats.exported.content.samples import Samples, text
 from offheap.recording.model import Frame
 
 _HEAD = ("blocks", "bytes", "caller", "library", "Java caller")
