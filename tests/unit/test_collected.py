@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
 import pytest
 
 from harness.simulation import Behaviour, Churn, Leak, Owned, Process, library, native_stack
+from harness.simulation.behaviours import Blocks, arrivals
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.results import Suspect
@@ -46,6 +47,37 @@ def recorded(
     return replace(recording, info=replace(recording.info, process_age=age))
 
 
+@dataclass(frozen=True)
+class FullCache:
+    """A cache of `most` of `keys` entries that is asked for a random key `rate` times a second.
+
+    An entry is one block.  When the cache is full it gives up one at random, the new one as well, which is freed
+    after the next collection.
+    """
+
+    rate: float
+    size: float
+    keys: int
+    most: int
+    collections: tuple[float, ...]
+
+    def draw(self, duration: float, random: np.random.Generator) -> Blocks:
+        births, deaths = list[float](), list[float]()
+        held: dict[int, int] = {}  # key to block
+        later = np.append(np.sort(self.collections), np.inf)
+        for time in arrivals(self.rate, 0.0, duration, random).tolist():
+            key = int(random.integers(self.keys))
+            if key in held:
+                continue
+            held[key] = len(births)
+            births.append(time)
+            deaths.append(np.inf)
+            if len(held) > self.most:
+                block = held.pop(list(held)[int(random.integers(len(held)))])
+                deaths[block] = float(later[np.searchsorted(later, time, "right")])
+        return Blocks(np.array(births), np.array(deaths), np.full(len(births), self.size))
+
+
 def worst(recording: Recording) -> Suspect:
     return ranking(recording)[0]
 
@@ -76,6 +108,17 @@ def test_its_healthy_twin_is_steady(period: float, used: float) -> None:
         owned = Owned(RATE, SIZE, tuple(ran), used=used)
         suspect = worst(recorded(owned, duration=240, seed=seed, ran=ran))
         assert suspect.verdict in ("steady", "freed"), (seed, suspect.why)
+
+
+@pytest.mark.parametrize(("rate", "most"), [(80.0, 2300), (100.0, 2800)])
+def test_a_cache_that_is_full_and_replaced_is_no_leak(rate: float, most: int) -> None:
+    """Its entries go at collections, as buffers with a Cleaner do."""
+    verdicts: Counter[str] = Counter()
+    for seed in range(RUNS):
+        ran = times(15, 120, seed)
+        cache = FullCache(rate, 8192.0, 4000, most, tuple(ran))
+        verdicts[worst(recorded(cache, duration=120, seed=seed, ran=ran, interval=32_768)).verdict] += 1
+    assert verdicts["leak"] == 0, verdicts
 
 
 def test_what_no_collection_could_have_freed_grows_at_most() -> None:

@@ -15,13 +15,14 @@ kept          Do blocks survive collections at one rate?  At such a site only th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.sites.sites import SiteTable
 from offheap.analysis.statistics.estimates import Estimates, Floats, poisson_limits, zeros
+from offheap.analysis.statistics.trend import trend
 from offheap.analysis.verdicts import evidence
 from offheap.analysis.verdicts.site_history import Boundaries, Histories
 from offheap.analysis.verdicts.survival import (
@@ -46,6 +47,7 @@ _IN_USE = 0.2
 _FEW = 0.1  # of the blocks that met a collection: this share may have been in use
 _OVERDUE = 2.0  # times the longest pause between two collections: then more garbage waits than ever before
 _LIKELY = 0.5
+_LEVELS = 6  # collections: two for each third of the time
 # Confidence of a leak if a collection of the old generation may still free what survived young ones, or if it
 # is unknown whether any ran: objects that became old before the program dropped them are rarer than leaks.
 DOUBTED = 0.9
@@ -60,6 +62,7 @@ class Collected:
     passed       the boundary before which all blocks have met a collection; only for `batches`
     overdue      the last collection is longer ago than usual for the program
     most_sure    the highest confidence of a leak, given the knowledge about collections
+    after        the boundaries that follow a collection, each once: what is live there is no garbage
     """
 
     uncollected: Bools
@@ -67,6 +70,7 @@ class Collected:
     passed: Boundaries
     overdue: bool
     most_sure: Floats
+    after: Boundaries = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def nothing(cls, sites: int) -> Collected:
@@ -135,6 +139,7 @@ def collected(
         np.full(count, boundary),
         _is_overdue(ran, end),
         most_sure,
+        _after(ran, history.times),
     )
 
 
@@ -168,6 +173,8 @@ def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> 
     few = (alive < FEWEST) | (alive <= _FEW * born)
     some = seen.batches & ordered & populated & (growth.low > 0) & (survivors >= FEWEST)
     leaks = some & (goes_on > _LIKELY)
+    for number in np.flatnonzero(leaks).tolist():
+        leaks[number] = not _full(history, number, seen.after, float(growth.low[number]))
     return Kept(
         leaks=leaks,
         some=some & ~leaks,
@@ -178,6 +185,29 @@ def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> 
         sign=-np.expm1(-samples),
         goes_on=goes_on,
     )
+
+
+def _after(ran: Collections, times: Floats) -> Boundaries:
+    found = np.unique(np.searchsorted(times, ran.ended + SETTLE_SECONDS, "left"))
+    boundaries: Boundaries = found[found < len(times)]
+    return boundaries
+
+
+def _full(history: Histories, number: int, after: Boundaries, growth: float) -> bool:
+    """Whether the level has stopped to rise by `growth` bytes a second, as of a cache that is full.
+
+    Its entries are freed at collections once they are given up, and those of every age that are left look
+    like survivors of a leak.  The level after collections has no garbage; between them garbage makes it a saw-tooth,
+    whose trend has a wide interval.  Fewer than _LEVELS collections tell no course.
+    """
+    assert history.live is not None
+    first = int(history.first[number])
+    places = after[after >= first]
+    settled = trend(history.times[places], history.live[number, places]) if len(places) >= _LEVELS else None
+    if settled and settled.slows(_LIKELY) and settled.last < growth / 2:
+        return True
+    always = trend(history.times[first:], history.live[number, first:])
+    return any(found is not None and found.rate.high < growth for found in (settled, always))
 
 
 def _between(history: Histories, until: Boundaries, share: float) -> Boundaries:
