@@ -156,6 +156,13 @@ def test_an_exact_recording_has_no_interval() -> None:
     assert estimates.none_sampled(0, 100) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
 
 
+@pytest.mark.filterwarnings("error")
+def test_empty_blocks_of_an_exact_recording_are_certain() -> None:
+    """malloc(0) gives a block without a byte."""
+    count = estimates.of_counts(np.zeros(7, np.int64), np.zeros(7), np.ones(7), 1).at(0)
+    assert (count.low, count.estimate, count.high) == (7, 7, 7)
+
+
 def test_the_limits_of_a_poisson_count() -> None:
     """Against the exact limits of Garwood's table."""
     low, high = estimates.poisson_limits(np.array([2.0, 5.0, 10.0, 100.0]))

@@ -227,8 +227,9 @@ def of_counts(
     np.minimum.at(smallest, of, sizes)
     rare = probabilities < 0.99  # else rounding hides the interval
     np.maximum.at(coarsest, of[rare], -sizes[rare] / np.log1p(-probabilities[rare]))
-    with np.errstate(divide="ignore"):
-        least = -np.expm1(-smallest / coarsest)
+    # Where each block is certain, an empty one is, too: there is no interval to divide its size by.
+    ratio = np.divide(smallest, coarsest, out=np.full(number, np.inf), where=coarsest > 0)
+    least = -np.expm1(-ratio)
     wide = largest > SIZES * smallest
     if paths is not None:
         group_of = np.full(number, -1, np.int64)
