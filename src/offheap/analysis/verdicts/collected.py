@@ -197,8 +197,8 @@ def _full(history: Histories, number: int, after: Boundaries, growth: float) -> 
     """Whether the level has stopped to rise by `growth` bytes a second, as of a cache that is full.
 
     Its entries are freed at collections once they are given up, and those of every age that are left look
-    like survivors of a leak.  The level after collections has no garbage; between them garbage makes it a saw-tooth,
-    whose trend has a wide interval.  Fewer than _LEVELS collections tell no course.
+    like survivors of a leak.  The level after collections has no garbage; between them garbage makes it a
+    saw-tooth, whose trend has a wide interval.  Fewer than _LEVELS collections tell no course.
     """
     assert history.live is not None
     first = int(history.first[number])

@@ -22,6 +22,9 @@ MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
 # Different ones: each takes some 400 bytes with its names.  A large JVM's profile has 100,000.
 MOST_DISTINCT_FRAMES = 1_000_000
+# Seconds: between files that several threads write at once; of a series, as long as copying it may take.
+_AT_ONCE, _COPIED = 0.5, 1.0
+_LEAST = 1e-6  # between two files: their times in the tables differ
 GROUPED = (
     f"The file counts more live blocks than {MOST_ROWS:,}: counts of blocks of one stack are kept in its "
     "totals, and a row of the live blocks stands for several"
@@ -128,14 +131,21 @@ def profile(
 def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
     """(seconds since the first, the first since the epoch, what is lacking) of the times of a series' files.
 
-    Files that were copied all have the time of the copy: then the order stands for the time.
+    Two files of one instant, or two that were written at once and end in the other order, are no fault: the
+    later one gets the least time behind the other.  Files that were copied all have the time of the copy: then
+    the order stands for the time.
     """
-    if all(later > earlier for earlier, later in pairwise(given)):
-        return [time - given[0] for time in given], given[0], ""
+    lags = [earlier - later for earlier, later in pairwise(given)]
+    if not lags or (max(lags) <= _AT_ONCE and given[-1] - given[0] > _COPIED):
+        times = [0.0]
+        times += [time - given[0] for time in given[1:]]
+        for place in range(1, len(times)):
+            times[place] = max(times[place], times[place - 1] + _LEAST)
+        return times, given[0], ""
     return (
         [float(place) for place in range(len(given))],
         given[0],
-        "The files' times do not ascend (a copy without its time?): each is taken as one second after the "
+        "The files' times do not ascend, or lie within a second (copies without their times?): each is taken as one second after the "
         "one before, so that a rate per second is a rate per file",
     )
 

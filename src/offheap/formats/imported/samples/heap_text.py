@@ -45,10 +45,9 @@ _ADDRESSES = re.compile(r"(?:0x[0-9a-f]{1,16}(?:\s+|$))*")
 _MAPS = "MAPPED_LIBRARIES:"
 FORMAT = "jemalloc"
 
-_SEQUENCE = re.compile(
-    r"\.(\d+)(?:\.[a-z]\d+)?\.heap$"
-)  # PREFIX.PID.SEQUENCE.KIND.heap, PREFIX.SEQUENCE.heap
-_PID = re.compile(r"\.(\d+)\.\d+\.[a-z]\d+\.heap$")
+# PREFIX.PID.SEQUENCE.KIND.heap, KIND i7, u7, m7 or, at the exit, f; PREFIX.SEQUENCE.heap of gperftools
+_SEQUENCE = re.compile(r"\.(\d+)(?:\.[a-z]\d*)?\.heap$")
+_PID = re.compile(r"\.(\d+)\.\d+\.[a-z]\d*\.heap$")
 # Functions of the profiler itself, innermost: the allocating caller is the frame outside them.
 _OWN = re.compile(
     r"(?:_?rjem_)?(?:je_)?(?:prof_|backtrace|imalloc|iallocztm|do_rallocx|malloc_default|realloc_)"
@@ -86,6 +85,13 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
     maps      a copy of /proc/PID/maps, for files without their own
     perf_map  of `jcmd PID Compiler.perfmap`: names of Java methods
     """
+    pids = {match[1] for path in files if (match := _PID.search(path.name))}
+    if len(pids) > 1:
+        raise UserError(
+            f"the files are those of {len(pids)} processes: PID {', '.join(sorted(pids)[:5])}",
+            "import one process's series at a time",
+        )
+    pid = pids.pop() if pids else ""
     ordered = sorted(files, key=lambda path: (_sequence(path), source.modified(path), str(path)))
     times, start, lacking = times_of([source.modified(path) for path in ordered])
     dumps = [_parse(path) for path in ordered]
@@ -101,7 +107,6 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
         Moment(time, {n: one.total for n, one in its.items()})
         for time, its in zip(times, totals, strict=True)
     ]
-    pid = _PID.search(ordered[0].name)
     made = profile(
         FORMAT if interval else "gperftools",
         stacks.stacks,
@@ -109,7 +114,7 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
         live=_live(totals[-1]) if interval else None,
         lacks=[*_lacks(dumps, names, perf_map), *([lacking] if lacking else [])],
         start=start,
-        pid=int(pid[1]) if pid and len(pid[1]) < 10 else 0,
+        pid=int(pid) if pid and len(pid) < 10 else 0,
         modules=names.modules,
     )
     return _sampled(made, interval, times, totals) if interval else made
