@@ -51,8 +51,8 @@ def recorded(
 class FullCache:
     """A cache of `most` of `keys` entries that is asked for a random key `rate` times a second.
 
-    An entry is one block.  When the cache is full it gives up one at random, the new one as well, which is freed
-    after the next collection.
+    An entry is one block.  When the cache is full it gives up one at random, the new one as well, which is
+    freed after the next collection.
     """
 
     rate: float

@@ -132,8 +132,8 @@ def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
     """(seconds since the first, the first since the epoch, what is lacking) of the times of a series' files.
 
     Two files of one instant, or two that were written at once and end in the other order, are no fault: the
-    later one gets the least time behind the other.  Files that were copied all have the time of the copy: then
-    the order stands for the time.
+    later one gets the least time behind the other.  Files that were copied all have the time of the copy:
+    then the order stands for the time.
     """
     lags = [earlier - later for earlier, later in pairwise(given)]
     if not lags or (max(lags) <= _AT_ONCE and given[-1] - given[0] > _COPIED):
@@ -145,8 +145,8 @@ def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
     return (
         [float(place) for place in range(len(given))],
         given[0],
-        "The files' times do not ascend, or lie within a second (copies without their times?): each is taken as one second after the "
-        "one before, so that a rate per second is a rate per file",
+        "The files' times do not ascend, or lie within a second (copies without their times?): each is taken "
+        "as one second after the one before, so that a rate per second is a rate per file",
     )
 
 
