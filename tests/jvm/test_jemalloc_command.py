@@ -1,0 +1,59 @@
+"""`offheap jemalloc run` and `dump`, and what `offheap mtrace` says, on a real JVM."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import needs
+from harness.command_line import offheap
+from harness.jvms import zoo as zoo_programs
+from harness.jvms.zoo import Running, Zoo
+
+SECONDS = 10.0
+
+
+def ran(*arguments: str | Path, status: int = 0) -> str:
+    done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_program_under_jemalloc_is_dumped_and_imported(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    needs.shared_library("jemalloc")
+    program = zoo_programs.programs()["inflaters"]
+    recording, dumps = tmp_path / "app.offheap", tmp_path / "dumps"
+    dumps.mkdir()
+    options = ("--interval", "32KiB", "--dump-every", "4MiB", "-o", recording)
+    with Running(offheap("jemalloc", "run", *options, "--", *zoo.command(program, jre(17)))) as running:
+        running.truths(1)
+        time.sleep(SECONDS)
+        said = ran("jemalloc", "dump", str(running.pid), "-o", dumps)
+        assert "offheap import" in said
+        advice = ran("mtrace", str(running.pid))
+        assert "libc_malloc_debug" in advice
+        assert "--exact" in advice
+        assert running.exit() == 0, running.errors
+    first = json.loads(ran("leaks", recording, "--all", "--json").partition("\noffheap:")[0])["suspects"][0]
+    assert first["verdict"] == "growing"
+    names = [frame["name"] for frame in first["stack"]]
+    assert {"inflateInit2_", "java.util.zip.Inflater.init"} <= set(names)
+    (dump,) = dumps.glob("*.heap")
+    (perf_map,) = dumps.glob("perf-*.map")
+    ran("import", dump, "--perf-map", perf_map, "-o", tmp_path / "one.offheap")
+    tree = ran("tree", tmp_path / "one.offheap")
+    assert "Inflater.init" in tree
+
+
+def test_a_jvm_without_jemalloc_has_no_dump(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:
+    with Running(zoo.command(zoo_programs.programs()["inflaters"], jre(17))) as running:
+        running.truths(1)
+        said = ran("jemalloc", "dump", str(running.pid), "-o", tmp_path, status=2)
+        assert "offheap jemalloc run" in said
+        assert len(said.splitlines()) == 1
+        assert running.exit() == 0, running.errors
