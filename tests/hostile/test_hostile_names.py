@@ -142,6 +142,8 @@ LIVE = (
     Case("nmt {pid} --json", (CLASS,)),
     Case("trim {pid}", (CLASS,)),
     Case("trim {pid} --json"),
+    Case("mtrace {pid}"),
+    Case("jemalloc dump {pid}", statuses=(2,)),
 )
 # After the first recording, one after the other.
 LATER = (
@@ -172,6 +174,10 @@ RECORDED = (
     Case("report {recording} --format txt -o -", (SITE,)),
     Case("report {recording} --format json -o -", (SITE,)),
     Case("nmt {recording} --detail", (SITE,)),
+    Case("export {recording} --format json -o -", (SITE,)),
+    Case("export {recording} --format collapsed -o -", (SITE,)),
+    Case("push {recording} --otlp http://localhost:9", statuses=(2,)),
+    Case("import {recording}/meta.json", statuses=(2,)),
     Case("nmt {recording} --json", (SITE,)),
     Case("where {recording}", (CLASS,)),
     Case("where {recording} --json", (CLASS,)),

@@ -164,7 +164,7 @@ def test_threads_and_reloads_at_once(tmp_path: Path) -> None:
 )
 def test_aarch64(tmp_path: Path) -> None:
     compile_native = checkout.build_script().compile_native
-    common = ["-std=c17", "-O2", "-D_GNU_SOURCE", "-fno-sanitize=undefined"]
+    common = ["-std=c17", "-O2", f"-I{PROGRAMS.parent}", "-fno-sanitize=undefined"]
     library = tmp_path / "libcapture.so"
     flags = [*common, *LIBRARY_FLAGS, "-Wl,-soname,libcapture.so", "-o", str(library)]
     compile_native([*map(str, UNWINDER), *flags], machine="aarch64")

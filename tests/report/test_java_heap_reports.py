@@ -346,7 +346,7 @@ def test_where_objects_were_not_followed_the_reports_say_why_and_no_more() -> No
 
 def test_a_diff_has_both() -> None:
     old, new = recorded(False, False), recorded(True, True)
-    compared_heaps = java_diff(old, new)
+    compared_heaps = java_diff(old, new, stacks=True)
     assert compared_heaps
     out = console()
     print_diff(out, diff(old, new), java=compared_heaps)

@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = """examples:
   offheap jemalloc run -- java -jar app.jar
-  offheap jemalloc run --interval 128KiB --dump-every 256MiB -o app.offheap -- bin/catalina.sh run
-  offheap jemalloc dump 4711 -o dumps             a process that runs under a profiling jemalloc
-  offheap import dumps/jeprof.4711.*.heap         a series of such dumps
+  offheap jemalloc run --interval 128KiB -o app.offheap -- bin/catalina.sh run
+  offheap jemalloc dump 4711 -o dumps       a program that runs under jemalloc
+  offheap import dumps/jeprof.4711.*.heap   a series of such dumps
 """
     actions = parser.add_subparsers(dest="action", metavar="run|dump", required=True)
     run_parser = actions.add_parser(

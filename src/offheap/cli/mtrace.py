@@ -20,9 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = """examples:
   offheap mtrace 4711
-  offheap attach 4711 --exact --duration 30s -o app.offheap    every block, with its callers
-  offheap export app.offheap --format mtrace-summary -o -      the callers of what was not freed
-  offheap import mtrace.log                                    a log of MALLOC_TRACE
+  offheap attach 4711 --exact --duration 30s -o app.offheap
+  offheap export app.offheap --format mtrace-summary -o -
+  offheap import mtrace.log           a log of MALLOC_TRACE
 """
     parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
 

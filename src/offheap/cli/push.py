@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap push app.offheap --otlp https://collector:4318 --every 60s
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, also while it grows")
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("--pyroscope", metavar="URL", help="Grafana Pyroscope")
     where.add_argument("--parca", metavar="URL", help="Parca")
     where.add_argument("--otlp", metavar="URL", help="an OpenTelemetry collector, by HTTP")
@@ -93,8 +93,9 @@ def run(args: argparse.Namespace) -> int:
     from offheap.push.delivery import Away
     from offheap.push.sender import follow
 
+    target = _destination(args)
     recording = read(args.recording)
-    sender = _sender(args, recording)
+    sender = _sender(args, target, recording)
     if args.every is None:
         try:
             sender.once(recording)
@@ -109,13 +110,12 @@ def run(args: argparse.Namespace) -> int:
     return _said(sender)
 
 
-def _sender(args: argparse.Namespace, recording: Recording) -> Sender:
+def _sender(args: argparse.Namespace, target: Destination, recording: Recording) -> Sender:
     from offheap.push.delivery import Delivery
     from offheap.push.destination import FORMATS, Series
     from offheap.push.sender import Sender
     from offheap.push.spool import Spool
 
-    target = _destination(args)
     info = recording.info
     name = args.name or info.main_class or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
     folder = args.spool or Path(args.recording.rstrip("/") + ".push")
@@ -131,7 +131,9 @@ def _destination(args: argparse.Namespace) -> Destination:
     from offheap.push.destination import KINDS, destination
     from offheap.push.headers import headers
 
-    kind = next(kind for kind in KINDS if getattr(args, kind) is not None)
+    kind = next((kind for kind in KINDS if getattr(args, kind) is not None), None)
+    if kind is None:
+        raise UserError("no server is given", "give one of --pyroscope, --parca and --otlp URL")
     return destination(kind, getattr(args, kind), headers(args.headers) if args.headers else {})
 
 
