@@ -96,6 +96,14 @@ def program(name: str, why: str = "") -> str:
     return path
 
 
+def remedied_program(name: str, remedy: str) -> str:
+    """The path of a program that no package of Debian has."""
+    path = shutil.which(name)
+    if path is None:
+        skip(name, remedy)
+    return path
+
+
 def shared_library(name: str) -> str:
     """The file name of a library, such as libjemalloc.so.2 for jemalloc."""
     found = find_library(name)

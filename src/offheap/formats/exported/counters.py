@@ -6,6 +6,7 @@ Format: "Trace Event Format", counter events (`ph: C`), times in microseconds.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def chrome_trace(recording: Recording) -> bytes:
     def counter(name: str, times: NDArray[np.float64], series: dict[str, NDArray[Any]]) -> None:
         for at, time in enumerate(times.tolist()):
             values = {key: float(column[at]) for key, column in series.items()}
-            known = {key: value for key, value in values.items() if value == value}
+            known = {key: value for key, value in values.items() if math.isfinite(value)}
             events.append({"ph": "C", "name": name, "pid": info.pid, "ts": time * 1e6, "args": known})
 
     process = recording.process
@@ -49,4 +50,4 @@ def chrome_trace(recording: Recording) -> bytes:
             span = {"ph": "X", "name": f"{kind} collection", "pid": info.pid, "tid": 0}
             events.append({**span, "ts": begun * 1e6, "dur": max(ended - begun, 0.0) * 1e6})
     document = {"displayTimeUnit": "ms", "traceEvents": events}
-    return json.dumps(document, separators=(",", ":")).encode()
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from offheap import __version__
 from offheap.formats.exported.content.call_tree import CallTree
 from offheap.formats.exported.content.samples import TITLES, VALUES, Samples, text
@@ -146,6 +148,6 @@ def _counters(recording: Recording) -> list[dict[str, Any]]:
             },
         }
         for name, color, times, column in found
-        for levels in [list(map(round, column.tolist()))]
+        for levels in [np.nan_to_num(column.astype(np.float64)).round().tolist()]
         if levels
     ]

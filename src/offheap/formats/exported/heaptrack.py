@@ -18,7 +18,7 @@ import numpy as np
 
 from offheap.formats.exported.content.blocks_over_time import Blocks, blocks_over_time
 from offheap.formats.exported.content.call_tree import CallTree
-from offheap.formats.exported.content.samples import LEVEL, Samples, text
+from offheap.formats.exported.content.samples import LEVEL, Samples, at_most_64_bits, text
 from offheap.report.text.printable import printable
 
 _VERSION, _FORMAT = 0x10200, 2  # the first that read inlined functions
@@ -34,7 +34,7 @@ def _lines(samples: Samples) -> Iterator[str]:
     info = samples.recording.info
     yield f"v {_VERSION:x} {_FORMAT:x}"
     yield "X " + printable(" ".join(info.command_line) or info.main_class or f"pid {info.pid}")
-    yield f"I {_PAGE:x} {info.memory_limit // _PAGE:x}"
+    yield f"I {_PAGE:x} {at_most_64_bits(info.memory_limit) // _PAGE:x}"
     tree = CallTree(samples)
     yield from _calls(tree)
     over_time = blocks_over_time(samples)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from offheap.analysis.stacks.frames import allocating
 from offheap.formats.exported.content.samples import Samples, text
 from offheap.recording.model import Frame
 
@@ -43,9 +44,10 @@ def mtrace_summary(samples: Samples) -> bytes:
 def _caller(frames: Sequence[Frame]) -> _Caller:
     if not frames:
         return _Caller("unknown", _NONE, _NONE)
-    first = frames[0]
+    inner = allocating(frames)
+    first = frames[inner]
     place = f" ({first.file}:{first.line})" if first.file and first.line else ""
-    java = next((frame.name for frame in frames[1:] if frame.kind == "java"), _NONE)
+    java = next((frame.name for frame in frames[inner + 1 :] if frame.kind == "java"), _NONE)
     return _Caller(text(first.name) + place, text(first.module) or _NONE, text(java))
 
 

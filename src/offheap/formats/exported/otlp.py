@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable
+from operator import add
 from typing import Any
 
 from offheap import __version__
-from offheap.formats.exported.content.samples import VALUES, Samples, text
+from offheap.formats.exported.content.samples import VALUES, Samples, at_most_64_bits, nanoseconds, text
 from offheap.recording.model import Frame, Module
 
 _FRAME_TYPES = {"native": "native", "jvm": "native", "java": "jvm", "class": "jvm", "kernel": "kernel"}
@@ -32,17 +33,24 @@ def otlp(samples: Samples) -> bytes:
     for key, fact in facts.items():
         if fact:
             resource.resource.attributes.add(key=key).value.string_value = text(fact)
-    resource.resource.attributes.add(key="process.pid").value.int_value = info.pid
+    resource.resource.attributes.add(key="process.pid").value.int_value = at_most_64_bits(info.pid)
+    if info.coverage:
+        lacks = resource.resource.attributes.add(key="offheap.coverage").value.array_value
+        for sentence in info.coverage:
+            lacks.values.add(string_value=text(sentence))
     scope = resource.scope_profiles.add()
     scope.scope.name, scope.scope.version = "offheap", __version__
     stacks = [tables.stack(samples, place) for place in range(len(samples.stacks))]
-    parts = [
-        (stacks[place], _attributes(tables, samples, place, part.thread), part.values)
-        for place, part in samples.parts()
-    ]
-    start, duration = round(info.start * 1e9), round(info.duration_seconds * 1e9)
+    # Calls of one line at several addresses are one location here.
+    merged: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for place, part in samples.parts():
+        attributes = tuple(_attributes(tables, samples, place, part.thread))
+        whole = merged.setdefault((stacks[place], attributes), [0] * len(part.values))
+        whole[:] = map(add, whole, part.values)
+    start, duration = nanoseconds(info.start), nanoseconds(info.duration_seconds)
+    period = max(at_most_64_bits(info.interval_bytes), 1)  # 1: each byte was recorded
     for column, (value, unit) in enumerate(VALUES.items()):
-        profile = scope.profiles.add(time_unix_nano=start, duration_nano=duration, period=info.interval_bytes)
+        profile = scope.profiles.add(time_unix_nano=start, duration_nano=duration, period=period)
         profile.sample_type.type_strindex = tables.string(value)
         profile.sample_type.unit_strindex = tables.string(unit)
         profile.period_type.type_strindex = tables.string("space")
@@ -50,7 +58,7 @@ def otlp(samples: Samples) -> bytes:
         # Equal recordings give equal files, and one recording's four profiles are told apart.
         identity = f"{info.start} {info.pid} {info.duration_seconds} {value}"
         profile.profile_id = hashlib.blake2b(identity.encode(), digest_size=16).digest()
-        for stack, attributes, values in parts:
+        for (stack, attributes), values in merged.items():
             if values[column] > 0:
                 profile.samples.add(stack_index=stack, attribute_indices=attributes, values=[values[column]])
     return bytes(request.SerializeToString())

@@ -9,9 +9,17 @@ address would make pprof name it again by the files of its own machine.
 from __future__ import annotations
 
 import gzip
+from operator import add
 from typing import Any
 
-from offheap.formats.exported.content.samples import LEVEL, VALUES, Samples, text
+from offheap.formats.exported.content.samples import (
+    LEVEL,
+    VALUES,
+    Samples,
+    at_most_64_bits,
+    nanoseconds,
+    text,
+)
 from offheap.formats.pprof_schema import profile_class
 from offheap.recording.model import Frame
 
@@ -24,15 +32,22 @@ def pprof(samples: Samples) -> bytes:
         profile.sample_type.add(type=strings.number(value), unit=strings.number(unit))
     profile.default_sample_type = strings.number("inuse_space")
     profile.period_type.type, profile.period_type.unit = strings.number("space"), strings.number("bytes")
-    profile.period = info.interval_bytes
-    profile.time_nanos = round(info.start * 1e9)
-    profile.duration_nanos = round(info.duration_seconds * 1e9)
+    profile.period = max(at_most_64_bits(info.interval_bytes), 1)  # 1: each byte was recorded
+    profile.time_nanos = nanoseconds(info.start)
+    profile.duration_nanos = nanoseconds(info.duration_seconds)
     locations = _Locations(profile, strings, samples)
     labels = tuple(strings.number(name) for name in ("kind", "verdict", "thread"))
-    stacks = [[locations.number(call) for call in samples.calls(at)] for at in range(len(samples.stacks))]
+    stacks = [
+        tuple(locations.number(call) for call in samples.calls(at)) for at in range(len(samples.stacks))
+    ]
+    # Calls of one line at several addresses are one location here.
+    merged: dict[tuple[tuple[int, ...], tuple[str, str, str]], list[int]] = {}
     for place, part in samples.parts():
-        sample = profile.sample.add(value=part.values, location_id=stacks[place])
         facts = samples.kind(place), samples.verdicts[place], part.thread
+        whole = merged.setdefault((stacks[place], facts), [0] * len(part.values))
+        whole[:] = map(add, whole, part.values)
+    for (stack, facts), values in merged.items():
+        sample = profile.sample.add(value=values, location_id=stack)
         for label, fact in zip(labels, facts, strict=True):
             if fact:
                 sample.label.add(key=label, str=strings.number(fact))

@@ -43,6 +43,7 @@ def as_json(samples: Samples) -> bytes:
                 "module": text(frame.module),
                 "file": text(frame.file),
                 "line": frame.line,
+                "inlined": frame.inlined,
             }
             for frame in samples.frames(place)
         ]

@@ -36,7 +36,7 @@ TITLES: dict[Value, str] = {
 Integers = NDArray[np.int64]
 LEVEL = 6  # of gzip: 9, the default of Python, takes four times as long for 1 % less
 # Readers add values up in signed 64-bit integers; no process has so many bytes or blocks.
-_MOST = 1 << 62
+_MOST = 1 << 61
 # Stacks times threads: each is a sample in pprof, which go tool pprof and servers read in a second.  Beyond
 # it the largest have their thread, and whoever holds most of a stack.
 _MOST_NAMED = 50_000
@@ -119,11 +119,6 @@ class Samples:
             found.setdefault(module.path.rpartition("/")[2], module)
         return found
 
-    def _name(self, thread: int) -> str:
-        names = self.recording.threads
-        # Other tools' files have no threads: theirs is the table's first name, "other threads".
-        return names[thread] if thread < len(names) and not self.recording.info.imported else ""
-
     def kind(self, place: int) -> str:
         return kind_of(self.recording, self.stacks[place])
 
@@ -141,6 +136,11 @@ class Samples:
                 call = []
         if call:
             yield call
+
+    def _name(self, thread: int) -> str:
+        names = self.recording.threads
+        # Other tools' files have no threads: theirs is the table's first name, "other threads".
+        return names[thread] if thread < len(names) and not self.recording.info.imported else ""
 
 
 def samples(recording: Recording, side: Side = "both") -> Samples:
@@ -171,6 +171,16 @@ def samples(recording: Recording, side: Side = "both") -> Samples:
     return Samples(everything, stacks, values, [verdicts.get(stack, "") for stack in stacks], held)
 
 
+def nanoseconds(seconds: float) -> int:
+    """As formats have them, unsigned; a recording may claim any time."""
+    return at_most_64_bits(round(seconds * 1e9))
+
+
+def at_most_64_bits(number: int) -> int:
+    """A signed 64-bit integer, not negative: a recording's own figures may be any."""
+    return min(max(number, 0), (1 << 63) - 1)
+
+
 def text(name: str) -> str:
     """The name in Unicode: what the recorded program calls itself may be no UTF-8, which readers refuse."""
     return name.encode("utf-8", "replace").decode()
@@ -184,10 +194,9 @@ def _whole(totals: NDArray[np.float64]) -> Integers:
 
 
 def _held(recording: Recording, stacks: Integers, space: Integers, objects: Integers) -> Held:
-    live, threads = recording.live, max(len(recording.threads), 1)
+    threads = max(len(recording.threads), 1)
+    live = recording.live[np.isin(recording.live["stack"], stacks)]
     place = np.searchsorted(stacks, live["stack"])
-    here = (place < len(stacks)) & (stacks[np.minimum(place, len(stacks) - 1)] == live["stack"])
-    live, place = live[here], place[here]
     key = place.astype(np.int64) * threads + np.minimum(live["thread"], threads - 1)
     pairs, pair = np.unique(key, return_inverse=True)
     weight = 1.0 / live["probability"]
