@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap export app.offheap --format pprof       for go tool pprof app.pb.gz
   offheap export app.offheap --format collapsed -o - | flamegraph.pl > app.svg
   offheap export app.offheap --format speedscope  for www.speedscope.app
-  offheap export app.offheap --format heaptrack   for heaptrack_gui app.heaptrack.gz
+  offheap export app.offheap --format heaptrack   for heaptrack_gui
   offheap export app.offheap --format parquet     a row a stack, for DuckDB
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")

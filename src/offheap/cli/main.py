@@ -41,9 +41,9 @@ COMMANDS: dict[str, str] = {
     "report": "write one self-contained HTML file",
     "import": "read profiles of jemalloc, gperftools, pprof, async-profiler",
     "jemalloc": "run a program under jemalloc, or dump a running one",
-    "mtrace": "what glibc's mtrace can do in a process, and what does better",
-    "export": "write a recording in another program's format: pprof, OTLP, speedscope",
-    "push": "send a recording to Pyroscope, Parca or an OpenTelemetry collector",
+    "mtrace": "what glibc's mtrace can do in a process",
+    "export": "write a recording for pprof, OTLP, speedscope and others",
+    "push": "send a recording to Pyroscope, Parca or an OTLP collector",
     "completion": "print a shell completion script",
 }
 
