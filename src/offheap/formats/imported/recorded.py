@@ -63,7 +63,7 @@ def _stacks(profile: Profile) -> NumberedStacks:
 
 
 def _births(profile: Profile) -> NDArray[np.float64]:
-    """Of the rows of `live`, by the levels of each stack: the latest births are the first to be undone."""
+    """Times of birth for the rows of `live`, from the levels of each stack; a fall undoes the latest births."""
     births = np.zeros(len(profile.live))
     order = np.argsort(profile.live["stack"], kind="stable")
     stacks, starts, counts = np.unique(profile.live["stack"][order], return_index=True, return_counts=True)
