@@ -22,7 +22,7 @@ def series(folder: Path) -> dict[int, list[Path]]:
 
 
 def next_name(folder: Path, pid: int) -> Path:
-    """The number of a dump on request (`m` in jemalloc's names), after all dumps of the process."""
+    """The number of a dump on request (`m` in its name), after all dumps of the process."""
     numbers = [int(match[2]) for path in series(folder).get(pid, ()) if (match := _NAME.fullmatch(path.name))]
     number = max(numbers, default=-1) + 1
     return folder / f"jeprof.{pid}.{number}.m{number}.heap"

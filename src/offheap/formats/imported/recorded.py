@@ -63,7 +63,7 @@ def _stacks(profile: Profile) -> NumberedStacks:
 
 
 def _births(profile: Profile) -> NDArray[np.float64]:
-    """Times of birth for the rows of `live`, from the levels of each stack; a fall undoes the latest births."""
+    """Births of the rows of `live`, from the levels of each stack; a fall undoes the latest births."""
     births = np.zeros(len(profile.live))
     order = np.argsort(profile.live["stack"], kind="stable")
     stacks, starts, counts = np.unique(profile.live["stack"][order], return_index=True, return_counts=True)
