@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import email
 import email.policy
+import gzip
 import http.server
 import json
 import ssl
@@ -16,13 +17,22 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
+    ExportProfilesServiceRequest,
+)
 
 from harness import needs
+from harness.command_line import offheap
+from harness.recordings.stored import fill
 from offheap.errors import UserError
+from offheap.formats.pprof_schema import profile_class
 from offheap.push.delivery import Away, Delivery
 from offheap.push.destination import Message, Series, destination, message
 from offheap.push.headers import headers
+from offheap.push.sender import Sender, follow
 from offheap.push.spool import Spool
+from offheap.recording import load
+from offheap.recording.storage.writer import RecordingWriter
 
 PROFILE = b"\x1f\x8b a profile"
 SERIES = Series("shop", {"env": "prod"})
@@ -203,3 +213,68 @@ def test_the_spool_is_bounded_and_keeps_the_order(tmp_path: Path) -> None:
     (tmp_path / "waits").chmod(0o777)
     with pytest.raises(UserError, match="--spool"):
         spool.add(Message("", "text/plain", b""))
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    writer = RecordingWriter(tmp_path / "app.offheap")
+    fill(writer)
+    writer.finish()
+    return tmp_path / "app.offheap"
+
+
+def push(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(offheap("push", *arguments), capture_output=True, text=True, timeout=60)
+
+
+def test_the_command_sends_what_the_official_protobufs_read(
+    serve: Callable[..., Server], recording: Path
+) -> None:
+    server = serve()
+    done = push(recording, "--otlp", server.url)
+    assert (done.returncode, done.stderr) == (0, "offheap: 1 profile sent\n")
+    ((path, sent, body),) = server.requests
+    assert (path, sent["content-type"]) == ("/v1development/profiles", "application/x-protobuf")
+    request = ExportProfilesServiceRequest.FromString(body)
+    (resource,) = request.resource_profiles
+    facts = {one.key: one.value.string_value for one in resource.resource.attributes}
+    assert facts["service.name"] == "com.example.Shop"
+    assert len(resource.scope_profiles[0].profiles) == 4
+    assert push(recording, "--parca", server.url, "--name", "till").returncode == 0
+    (series,) = json.loads(server.requests[1][2])["series"]
+    profile = profile_class()()
+    profile.ParseFromString(gzip.decompress(base64.b64decode(series["samples"][0]["rawProfile"])))
+    assert {"name": "job", "value": "till"} in series["labels"]["labels"]
+    assert profile.sample
+
+
+def test_profiles_wait_for_a_server_that_is_away(serve: Callable[..., Server], recording: Path) -> None:
+    server = serve()
+    server.answers = [503]
+    done = push(recording, "--otlp", server.url, "--every", "1s")
+    assert done.returncode == 0
+    assert "profiles wait in" in done.stderr
+    assert "0 profiles sent, 1 waiting" in done.stderr
+    done = push(recording, "--otlp", server.url, "--every", "1s")
+    assert "2 profiles sent" in done.stderr
+    assert len(server.requests) == 2
+
+
+def test_without_a_server_there_is_one_line(recording: Path) -> None:
+    for arguments, said in (((), "--pyroscope"), (("--otlp", "https://a:b@host"), "--headers")):
+        done = push(recording, *arguments)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_recording_that_stands_still_is_not_followed_for_ever(
+    serve: Callable[..., Server], recording: Path
+) -> None:
+    server, said = serve(), list[str]()
+    loaded = load(recording)
+    delivery = Delivery(destination("otlp", server.url, {}))
+    sender = Sender(delivery, lambda _: b"", SERIES, Spool(recording / "push", 1000))
+    follow(sender, lambda: (loaded, True), 60.0, said.append, lambda _: None)
+    assert said == ["the recording does not grow any more"]
+    assert 4 <= len(server.requests) <= 6

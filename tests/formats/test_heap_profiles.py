@@ -18,7 +18,9 @@ from harness.command_line import offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
 from harness.recordings.imported_profiles import SAMPLES, last
+from offheap.cli.import_ import _NAMES
 from offheap.errors import UserError
+from offheap.formats.imported.formats import READERS
 from offheap.formats.imported.samples import heap_text
 
 SECONDS = 14.0
@@ -158,6 +160,10 @@ def test_every_sample_is_recognised_and_every_report_reads_it(sample: str, tmp_p
         done = subprocess.run(offheap(command, recording), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert done.stdout
+
+
+def test_the_command_names_every_format() -> None:
+    assert {reader.FORMAT for reader in READERS} == set(_NAMES)
 
 
 def test_files_of_two_formats_are_no_series(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from offheap.recording.model import Recording
 
 Encode = Callable[[Recording], bytes]
 
+# Seconds without a new snapshot: the recorder takes one each 30 s at least, so it is gone.
+STILL_SECONDS = 180.0
+
 
 @dataclass
 class Sender:
@@ -66,18 +69,23 @@ def follow(
 ) -> None:
     """Sends a profile every so many seconds until the recording ends, and one then.
 
-    read  the recording as it is now, and whether it goes on
+    read  the recording as it is now, and whether it goes on; a killed recorder cannot say that it does not
     say   told once when the server goes away, and once when it is back
     """
-    away = False
+    away, length, still = False, -1.0, 0.0
     while True:
         recording, goes_on = read()
+        still = still + every if recording.info.duration_seconds <= length else 0.0
+        length = recording.info.duration_seconds
         failed = sender.or_keep(recording)
         if failed and not away:
             say(f"{failed}; profiles wait in {sender.spool.folder}")
         if away and not failed:
             say("the server is back")
         away = failed is not None
+        if still > max(STILL_SECONDS, 2 * every):
+            say("the recording does not grow any more")
+            return
         if not goes_on:
             return
         sleep(every)

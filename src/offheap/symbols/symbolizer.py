@@ -69,7 +69,7 @@ class _Module:
 
 @dataclass
 class Symbolizer:
-    """Readings modules up once and keeps their tables for as long as it lives.
+    """Reads each module once and keeps their tables for as long as it lives.
 
     root               root directory of the target: /proc/PID/root for another mount namespace
     pid                of the target, as seen from here; None when it is gone

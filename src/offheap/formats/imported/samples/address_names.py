@@ -105,7 +105,7 @@ def _modules(mapped: Sequence[maps.Mapping]) -> list[Module]:
 
 
 def _identity(first: maps.Mapping) -> tuple[str, int]:
-    """The build-id of the file as it is now, and the mapped address minus the ELF address."""
+    """The build-id of the file as it is now (not surely the mapped one's), and mapped minus ELF address."""
     try:
         with ElfImage.open(Path(first.path)) as image:
             # For a fixed-address image the two are the same.

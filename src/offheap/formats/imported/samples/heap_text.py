@@ -291,6 +291,8 @@ def _lacks(dumps: Sequence[_Dump], names: AddressNames, perf_map: Path | None) -
         yield "a dump was cut at 1 MiB by gperftools: stacks after that are missing"
     if not names.modules:
         yield "the files have no maps, so functions have no names: give /proc/PID/maps with --maps"
+    else:
+        yield "native names are by the libraries' files as they are now: a dump has no build-ids to check"
     if perf_map is None:
         yield "Java methods have no names without a perf map (jcmd PID Compiler.perfmap, then --perf-map)"
     for path, why in sorted(names.problems.items())[:6]:
