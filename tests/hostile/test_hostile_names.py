@@ -178,6 +178,8 @@ RECORDED = (
     Case("export {recording} --format collapsed -o -", (SITE,)),
     Case("push {recording} --otlp http://localhost:9", statuses=(2,)),
     Case("import {recording}/meta.json", statuses=(2,)),
+    Case("symbolize {recording} -o named\x1b[2J.offheap"),
+    Case("anonymize {recording} -o hidden\x1b[2J.offheap"),
     Case("nmt {recording} --json", (SITE,)),
     Case("where {recording}", (CLASS,)),
     Case("where {recording} --json", (CLASS,)),

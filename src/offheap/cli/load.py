@@ -19,14 +19,15 @@ def add_application(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--app",
         action="append",
-        type=_package,
+        type=package,
         metavar="PACKAGE",
         help="look for the application's code in PACKAGE, such as com.acme; may be given again "
         "(default: the main class's, else what is neither the library's nor a known framework's)",
     )
 
 
-def _package(text: str) -> str:
+def package(text: str) -> str:
+    """An argument that names a Java package."""
     name = text.removesuffix(".*").removesuffix(".")
     if not all(part.isidentifier() for part in name.replace("$", "_").split(".")):
         raise argparse.ArgumentTypeError(f"{text!r} is no Java package, such as com.acme")

@@ -44,6 +44,8 @@ COMMANDS: dict[str, str] = {
     "mtrace": "what glibc's mtrace can do in a process",
     "export": "write a recording for pprof, OTLP, speedscope and others",
     "push": "send a recording to Pyroscope, Parca or an OTLP collector",
+    "symbolize": "name a recording's native frames on another machine, by build-id",
+    "anonymize": "hash the names in a recording that is passed on",
     "completion": "print a shell completion script",
 }
 
@@ -53,6 +55,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "record": ("run", "attach", "detach", "ps", "clean", "env"),
     "read a recording": ("live", "leaks", "diff", "check", "summary", "tree", "stats", "report"),
     "other tools": ("import", "jemalloc", "mtrace", "export", "push"),
+    "pass on": ("symbolize", "anonymize"),
     "set up": ("completion",),
 }
 

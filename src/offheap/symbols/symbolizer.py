@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,6 +74,7 @@ class Symbolizer:
     root               root directory of the target: /proc/PID/root for another mount namespace
     pid                of the target, as seen from here; None when it is gone
     debug_directories  folders of separate debug files, below `root` and here
+    finders            asked, if that is not enough, for files by build-id: the image, or its debug file
     dwarf              whether to return files, lines and inlined functions; None: if `symbolic` is installed
     problems           module path -> why its symbols are missing or unreliable
     """
@@ -81,6 +82,7 @@ class Symbolizer:
     root: Path = Path("/")
     pid: int | None = None
     debug_directories: Sequence[Path] = (Path("/usr/lib/debug"),)
+    finders: Sequence[Callable[[str], Iterable[Path]]] = ()
     dwarf: bool | None = None
     problems: dict[str, str] = field(default_factory=dict, init=False)
     _images: Images = field(init=False, repr=False)
@@ -148,13 +150,15 @@ class Symbolizer:
             link = image.debug_link if image else None
             wanted = build_id or (image.build_id if image else "")
             separate = debug_file(self.root, self.debug_directories, file, wanted, link)
-            if separate:
-                stack.enter_context(separate[1])
-                images.append(separate)
+            for one in [separate] if separate else self._elsewhere(wanted):
+                stack.enter_context(one[1])
+                images.append(one)
         if not images:
             self.problems[path] = reason
             return None
-        size = sum(image.symbol_bytes() for _, image in images)
+        # A debug file has no dynamic symbols; an image that a finder found has.
+        image = image or next((one for _, one in images if one.has(".dynsym")), None)
+        size = sum(one.symbol_bytes() for _, one in images)
         if self._held + size > _MOST_HELD:
             self.problems[path] = f"the symbols of all modules exceed {_MOST_HELD >> 20} MiB"
             return None
@@ -198,6 +202,22 @@ class Symbolizer:
             return None, "the file was replaced, and has no build-id to tell whether it is the same"
         return None, "build-id differs: the file was replaced"
 
+    def _elsewhere(self, build_id: str) -> list[tuple[Path, ElfImage]]:
+        """The finders' files of that build-id, opened, up to the first that has all symbols."""
+        found: list[tuple[Path, ElfImage]] = []
+        for path in (path for finder in self.finders if build_id for path in finder(build_id)):
+            try:
+                image = ElfImage.open(path)
+            except (OSError, ElfError):
+                continue
+            if not _has_build_id(image, build_id):
+                image.close()
+                continue
+            found.append((path, image))
+            if _complete(image, self._wants_lines()):
+                break
+        return found
+
     def _wants_lines(self) -> bool:
         return lines.available() if self.dwarf is None else self.dwarf
 
@@ -225,6 +245,13 @@ def _best(name: str, aliases: Sequence[str]) -> str:
     # DWARF has __GI___libc_malloc or foo.cold for malloc and foo.
     name = plain(name)
     return aliases[0] if aliases and name in aliases else name
+
+
+def _has_build_id(image: ElfImage, build_id: str) -> bool:
+    try:
+        return image.build_id == build_id
+    except (OSError, ElfError):
+        return False
 
 
 def _complete(image: ElfImage, with_lines: bool) -> bool:

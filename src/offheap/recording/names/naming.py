@@ -204,19 +204,31 @@ class Naming:
 
 def native_chains(symbolizer: Symbolizer, module: Module, addresses: list[int]) -> list[Chain]:
     """The functions at return addresses (ELF virtual) in a module; where none is known, MODULE+ADDRESS."""
-    base = PurePosixPath(module.path.removesuffix(" (deleted)")).name
+    base = _base(module)
     kind: Kind = "jvm" if base == "libjvm.so" else "native"
     # Return addresses: the call is the instruction before.
     found = symbolizer.resolve(module.path, module.build_id, [a - 1 for a in addresses])
     chains: list[Chain] = []
     for address, symbols in zip(addresses, found, strict=True):
-        name = f"{base}+{address:#x}" if base else f"{address + module.bias:#x}"
+        unnamed = unnamed_chain(module, address)
         chain = tuple(
-            Frame(symbol.name or name, kind, base, symbol.file, symbol.line, symbol.inlined)
+            Frame(symbol.name or unnamed[0].name, kind, base, symbol.file, symbol.line, symbol.inlined)
             for symbol in symbols
         )
-        chains.append(chain or (Frame(name, kind if base else "unknown", base),))
+        chains.append(chain or unnamed)
     return chains
+
+
+def unnamed_chain(module: Module, address: int) -> Chain:
+    """What stands in place of the functions at an address where no symbol is known."""
+    base = _base(module)
+    if not base:
+        return (Frame(f"{address + module.bias:#x}", "unknown"),)
+    return (Frame(f"{base}+{address:#x}", "jvm" if base == "libjvm.so" else "native", base),)
+
+
+def _base(module: Module) -> str:
+    return PurePosixPath(module.path.removesuffix(" (deleted)")).name
 
 
 def problems(symbolizer: Symbolizer) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def load(path: Path, symbolizer: Symbolizer | None = None) -> Recording:
     `symbolizer` names the native frames of one that was never finished; None: one is made.
     """
     for _ in range(_TRIES):
-        info = _info(path)
+        info = read_info(path)
         try:
             tables = JournalTables(path) if in_writing(path) else ParquetTables(path)
             with contextlib.closing(tables):
@@ -221,7 +221,8 @@ def _structured(data: Columns, dtype: np.dtype[Any]) -> NDArray[Any]:
     return rows
 
 
-def _info(path: Path) -> Info:
+def read_info(path: Path) -> Info:
+    """What meta.json says.  UserError when it is no recording's, or a newer one's."""
     try:
         with opening.regular(path / META, most=_MOST_META) as file:
             text = file.read_at(0, _MOST_META)

@@ -18,7 +18,7 @@ from offheap.errors import UserError
 from offheap.recording.build_recording import NumberedStacks
 from offheap.recording.model import NOT_STORED, Chain, Info, Module
 from offheap.recording.storage.journal import Journal, Values
-from offheap.recording.storage.layout import META, SCHEMA
+from offheap.recording.storage.layout import META, REPLACED, SCHEMA
 from offheap.recording.storage.output import taken
 
 Rows = NDArray[Any]
@@ -37,6 +37,13 @@ class RecordingWriter:
         path.mkdir(mode=0o700)
         self._journal = Journal(path)
         self._replaced_before: dict[str, object] = {}
+
+    def copy_table(self, table: str, columns: Mapping[str, Values]) -> None:
+        """All rows of another recording's table, as its reader has them."""
+        if table in REPLACED:
+            self._journal.replace(table, columns)
+        elif len(next(iter(columns.values()))):
+            self._journal.append(table, columns)
 
     def append_rows(self, table: str, rows: Rows) -> None:
         """Rows of `process` or `series`."""

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from offheap.formats.imported import source
 from offheap.proc import maps
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.recording.model import Chain, Frame, Kind, Module
 from offheap.symbols import Symbolizer
-
-# A line of a perf map: address and size in hexadecimal (JDK 17 and later: with 0x), then the name.
-_PERF = re.compile(r"(?:0x)?([0-9a-f]{1,16}) (?:0x)?([0-9a-f]{1,16}) (.+)")
-# HotSpot's perf map names a method as `[kind] type class.method(parameters)` or `type class.method(...)`.
-_METHOD = re.compile(r"(?:\[[^\]]*\] )?(?:[\w.$\[\]<>/]+ )?([\w.$/<>]+)\.([\w$<>]+)\(.*\)$")
+from offheap.symbols.perf_map import PerfMap
 
 
 class AddressNames:
@@ -26,8 +20,7 @@ class AddressNames:
         self._symbolizer = Symbolizer()
         self.modules = _modules(maps.parse(mapped))
         self._starts = [module.start for module in self.modules]
-        self._methods = _perf_map(perf_map) if perf_map else []
-        self._method_starts = [start for start, _, _ in self._methods]
+        self._generated = PerfMap(perf_map) if perf_map else None
 
     @property
     def problems(self) -> dict[str, str]:
@@ -70,16 +63,10 @@ class AddressNames:
         return number if number >= 0 and address < self.modules[number].end else None
 
     def _method(self, address: int) -> Frame | None:
-        number = bisect.bisect_right(self._method_starts, address) - 1
-        if number < 0:
+        code = self._generated.at(address) if self._generated else None
+        if code is None:
             return None
-        start, size, name = self._methods[number]
-        if address >= start + size:
-            return None
-        method = _METHOD.fullmatch(name)
-        if method:
-            return Frame(f"{method[1].replace('/', '.')}.{method[2]}", "java")
-        return Frame(name, "jvm")
+        return Frame(code.name.replace("/", "."), "java") if code.java else Frame(code.name, "jvm")
 
 
 def _place(name: str, address: int, module: Module) -> str:
@@ -112,13 +99,3 @@ def _identity(first: maps.Mapping) -> tuple[str, int]:
             return image.build_id, first.start - first.offset - (image.load_address & ~0xFFF)
     except (OSError, ElfError):
         return "", first.start - first.offset
-
-
-def _perf_map(path: Path) -> list[tuple[int, int, str]]:
-    """Start, size and name, by start; lines that are none are passed over, as a JVM may be writing it."""
-    found = []
-    for line in source.text(path).splitlines():
-        match = _PERF.fullmatch(line.strip())
-        if match:
-            found.append((int(match[1], 16), int(match[2], 16), match[3]))
-    return sorted(found)
