@@ -99,9 +99,27 @@ def collapsed_stacks(path: Path, stacks: int) -> None:
             file.write(f"{';'.join(frames)} {chance.randrange(1, 1 << 20)}\n")
 
 
+def jemalloc_dump(path: Path, stacks: int) -> None:
+    """20 frames a stack of 20,000 return addresses, a quarter of them in a library, one thread each."""
+    chance = random.Random(4)
+    addresses = [0x7F0000000000 + chance.randrange(1 << 32) for _ in range(15_000)]
+    library = next(line for line in Path("/proc/self/maps").read_text().splitlines() if "r-xp" in line)
+    start, end = (int(word, 16) for word in library.split()[0].split("-"))
+    addresses += [chance.randrange(start, end) for _ in range(5_000)]
+    with path.open("w") as file:
+        file.write("heap_v2/524288\n  t*: 0: 0 [0: 0]\n  t0: 0: 0 [0: 0]\n")
+        for _ in range(stacks):
+            blocks = chance.randrange(1, 5)
+            counts = f"{blocks}: {blocks * chance.randrange(8, 1 << 16)} [0: 0]"
+            frames = " ".join(f"0x{one:x}" for one in chance.choices(addresses, k=20))
+            file.write(f"@ {frames}\n  t*: {counts}\n  t0: {counts}\n")
+        file.write("\nMAPPED_LIBRARIES:\n" + Path("/proc/self/maps").read_text())
+
+
 FILES: tuple[tuple[str, str, str, int, Callable[[Path, int], None]], ...] = (
     ("mtrace", "lines", "events.mtrace", 5_000_000, mtrace_log),
     ("heaptrack", "events", "events.heaptrack", 20_000_000, heaptrack_file),
+    ("jemalloc", "stacks", "samples.heap_text", 100_000, jemalloc_dump),
     ("collapsed", "stacks", "samples.collapsed", 100_000, collapsed_stacks),
 )
 

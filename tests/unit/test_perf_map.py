@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.symbols.perf_map import Code, PerfMap
+from offheap.symbols.generated_code import Code, GeneratedCode
 
 MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
 
 
-def of(data: bytes, folder: Path) -> PerfMap:
+def of(data: bytes, folder: Path) -> GeneratedCode:
     path = folder / "perf.map"
     path.write_bytes(data)
-    return PerfMap(path)
+    return GeneratedCode(path)
 
 
 def test_methods_and_stubs_of_jdk_17() -> None:
-    names = PerfMap(MAP)
+    names = GeneratedCode(MAP)
     assert names.at(0x7F0769400560) == Code("java.lang.String.hashCode", True)
     assert names.at(0x7F0769400560 + 0x32F) == Code("java.lang.String.hashCode", True)
     assert names.at(0x7F0769400560 + 0x330) is None
@@ -63,7 +63,7 @@ def test_no_file(make: object, tmp_path: Path) -> None:
     assert callable(make)
     make(path)
     with pytest.raises(UserError, match="cannot be read"):
-        PerfMap(path)
+        GeneratedCode(path)
 
 
 @settings(max_examples=200, deadline=None)

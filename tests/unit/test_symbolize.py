@@ -22,7 +22,7 @@ from offheap.recording.storage.writer import RecordingWriter
 from offheap.rewriting import content as contents
 from offheap.rewriting.symbolize import symbolize
 from offheap.symbols import Symbolizer
-from offheap.symbols.perf_map import PerfMap
+from offheap.symbols.generated_code import GeneratedCode
 
 MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
 
@@ -134,7 +134,7 @@ def test_generated_code_by_a_perf_map(recorded: Recorded) -> None:
         content.chains[number + offset] = (Frame(f"{address:#x}", "unknown"),)
         content.raws[number + offset] = address
     with contextlib.closing(Symbolizer()) as symbolizer:
-        outcome = symbolize(content, symbolizer, PerfMap(MAP))
+        outcome = symbolize(content, symbolizer, GeneratedCode(MAP))
     found = [content.chains[number + offset][0] for offset in range(4)]
     assert found == [
         Frame("com.acme.secret.Main$$Lambda.go", "java"),

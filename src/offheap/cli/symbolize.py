@@ -78,14 +78,14 @@ def run(args: argparse.Namespace) -> int:
     from offheap.rewriting.symbolize import symbolize
     from offheap.symbols import Symbolizer
     from offheap.symbols.by_build_id import ByBuildId
-    from offheap.symbols.perf_map import PerfMap
+    from offheap.symbols.generated_code import GeneratedCode
 
     source = Path(args.recording)
     output = args.output or source.with_name(f"{source.name.removesuffix('.offheap')}-symbolized.offheap")
     if not args.sysroot.is_dir():
         raise UserError(f"{args.sysroot} is no folder", "give the root of a file system")
     folders = [ByBuildId(folder) for folder in args.debug]
-    generated = PerfMap(args.perf_map) if args.perf_map else None
+    generated = GeneratedCode(args.perf_map) if args.perf_map else None
     check_output(output)
     with contextlib.ExitStack() as stack:
         servers = _servers(args, stack)

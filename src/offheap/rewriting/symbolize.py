@@ -16,7 +16,7 @@ from offheap.recording.model import Frame, Module
 from offheap.recording.names.java_names import class_name
 from offheap.recording.names.naming import Symbolizer, native_chains, unnamed_chain
 from offheap.rewriting.content import Content
-from offheap.symbols.perf_map import Code, PerfMap
+from offheap.symbols.generated_code import Code, GeneratedCode
 
 NO_BUILD_ID = "the recording has no build-id of it, so no file can be told to be the same"
 
@@ -47,7 +47,7 @@ class Outcome:
     missing: list[Missing] = field(default_factory=list)
 
 
-def symbolize(content: Content, symbolizer: Symbolizer, perf_map: PerfMap | None) -> Outcome:
+def symbolize(content: Content, symbolizer: Symbolizer, generated: GeneratedCode | None) -> Outcome:
     """Changes the chains and the coverage of `content`."""
     outcome = Outcome()
     left: Counter[int] = Counter()
@@ -71,8 +71,8 @@ def symbolize(content: Content, symbolizer: Symbolizer, perf_map: PerfMap | None
             elif new != nothing and any(function.file for function in new):
                 outcome.located += 1
                 content.chains[frame] = new
-    if perf_map:
-        _name_generated(content, perf_map, outcome)
+    if generated:
+        _name_generated(content, generated, outcome)
     outcome.missing = [
         Missing(module.path, module.build_id, count, _why(module, symbolizer.problems))
         for number, count in left.most_common()
@@ -96,7 +96,7 @@ def _incomplete(content: Content) -> dict[int, list[int]]:
     return found
 
 
-def _name_generated(content: Content, perf_map: PerfMap, outcome: Outcome) -> None:
+def _name_generated(content: Content, generated: GeneratedCode, outcome: Outcome) -> None:
     """Names addresses that are in no module."""
     for frame, chain in content.chains.items():
         raw = content.raws[frame]
@@ -107,7 +107,7 @@ def _name_generated(content: Content, perf_map: PerfMap, outcome: Outcome) -> No
             continue
         outcome.unnamed += 1
         # A return address: the call is the instruction before.
-        code = perf_map.at(address - 1)
+        code = generated.at(address - 1)
         if code:
             content.chains[frame] = (_generated(code),)
             outcome.named += 1

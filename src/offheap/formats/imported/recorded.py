@@ -22,7 +22,7 @@ from offheap.recording.storage.writer import RecordingWriter
 def write(profile: Profile, output: Path, source: str) -> Info:
     """Makes the folder `output`; OSError when it cannot.  `source`: what was imported, for `stats`."""
     times = profile.process["time"]
-    writer = RecordingWriter(output)
+    writer = RecordingWriter(output, at_once=True)
     writer.replace_modules(profile.modules)
     writer.replace_threads(["other threads"])
     numbers = range(len(profile.frames))
@@ -71,9 +71,11 @@ def _births(profile: Profile) -> NDArray[np.float64]:
     rows = profile.series[by_stack]
     firsts = np.searchsorted(rows["stack"], stacks, "left")
     ends = np.searchsorted(rows["stack"], stacks, "right")
-    for start, count, first, end in zip(
-        starts.tolist(), counts.tolist(), firsts.tolist(), ends.tolist(), strict=True
-    ):
+    # Of most stacks nothing changes after they came: all their blocks came then.
+    never = ends - firsts == 1
+    births[order] = np.repeat(rows["time"][np.minimum(firsts, max(len(rows) - 1, 0))], counts)
+    places = zip(*(column[~never].tolist() for column in (starts, counts, firsts, ends)), strict=True)
+    for start, count, first, end in places:
         its = rows[first:end]
         # What is live now has been since the last time that the level was below it.
         lowest = np.minimum.accumulate(its["live_blocks"][::-1])[::-1]

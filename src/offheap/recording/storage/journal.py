@@ -76,9 +76,13 @@ def types(table: str) -> dict[str, str]:
 
 
 class Journal:
-    """Appends to the tables of a folder that it makes.  OSError when it cannot."""
+    """Appends to the tables of a folder that it makes.  OSError when it cannot.
 
-    def __init__(self, recording: Path) -> None:
+    compressed  False: blocks are stored as they are, for whoever ends the recording at once
+    """
+
+    def __init__(self, recording: Path, *, compressed: bool = True) -> None:
+        self._level = _LEVEL if compressed else 0
         self.folder = recording / FOLDER
         self.folder.mkdir(mode=0o700)
         self._files: dict[str, int] = {}
@@ -88,7 +92,7 @@ class Journal:
         if table not in self._files:
             path = self.folder / f"{table}.blocks"
             self._files[table] = os.open(path, _FLAGS | os.O_APPEND, 0o600)
-        _write(self._files[table], _block(table, columns))
+        _write(self._files[table], _block(table, columns, self._level))
 
     def replace(self, table: str, columns: Mapping[str, Values]) -> None:
         """All rows of a table, in place of those that were there, in one step."""
@@ -97,7 +101,7 @@ class Journal:
         try:
             descriptor = os.open(hidden, _FLAGS | os.O_TRUNC, 0o600)
             try:
-                _write(descriptor, _block(table, columns))
+                _write(descriptor, _block(table, columns, self._level))
             finally:
                 os.close(descriptor)
             hidden.replace(path)
@@ -203,10 +207,10 @@ def _texts(table: str) -> int:
     return list(types(table).values()).count("VARCHAR")
 
 
-def _block(table: str, columns: Mapping[str, Values]) -> list[bytes]:
+def _block(table: str, columns: Mapping[str, Values], level: int) -> list[bytes]:
     """The head and the body of a block."""
     rows = inflated = 0
-    deflate = zlib.compressobj(_LEVEL)
+    deflate = zlib.compressobj(level)
     body = []
     for name, kind in types(table).items():
         values = columns[name]

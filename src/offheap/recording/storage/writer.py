@@ -30,12 +30,14 @@ class RecordingWriter:
     """Writes a recording, table by table.
 
     OSError when it cannot: ENOSPC when the disk is full.  What was written before stays readable.
+
+    at_once  everything comes at one time: what is written before the end is not worth its compression
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, at_once: bool = False) -> None:
         self.path = path
         path.mkdir(mode=0o700)
-        self._journal = Journal(path)
+        self._journal = Journal(path, compressed=not at_once)
         self._replaced_before: dict[str, object] = {}
 
     def copy_table(self, table: str, columns: Mapping[str, Values]) -> None:

@@ -10,7 +10,7 @@ from offheap.proc import maps
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.recording.model import Chain, Frame, Kind, Module
 from offheap.symbols import Symbolizer
-from offheap.symbols.perf_map import PerfMap
+from offheap.symbols.generated_code import GeneratedCode
 
 
 class AddressNames:
@@ -20,7 +20,7 @@ class AddressNames:
         self._symbolizer = Symbolizer()
         self.modules = _modules(maps.parse(mapped))
         self._starts = [module.start for module in self.modules]
-        self._generated = PerfMap(perf_map) if perf_map else None
+        self._generated = GeneratedCode(perf_map) if perf_map else None
 
     @property
     def problems(self) -> dict[str, str]:
@@ -66,7 +66,7 @@ class AddressNames:
         code = self._generated.at(address) if self._generated else None
         if code is None:
             return None
-        return Frame(code.name.replace("/", "."), "java") if code.java else Frame(code.name, "jvm")
+        return Frame(code.name, "java" if code.java else "jvm")
 
 
 def _place(name: str, address: int, module: Module) -> str:

@@ -1,0 +1,187 @@
+"""Heap profiles in text: jemalloc's heap_v2, and the `heap profile:` of gperftools and legacy pprof.
+
+heap_v2/524288                                   mean bytes between samples
+  t*: 28106: 56637512 [0: 0]                     live blocks: bytes [allocated blocks: bytes]
+  [...]
+@ 0x5f1a... 0x5f1b...                            a stack, innermost first
+  t*: 13: 6688 [0: 0]                            of all threads
+  t3: 12: 6496 [0: 0]                            of one
+MAPPED_LIBRARIES:
+7f00... r-xp ...                                 /proc/PID/maps
+
+heap profile: 12: 4096 [ 30: 9000 ] @ heapprofile        or @ heap_v2/RATE, @ heap/RATE
+ 1:  512 [ 3: 1536 ] @ 0x... 0x...
+MAPPED_LIBRARIES:
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.formats.imported import source
+from offheap.formats.imported.samples.address_stacks import AddressStacks, NotHexadecimal, address_stacks
+
+_V2 = re.compile(r"heap_v2/(\d{1,18})")
+_LEGACY = re.compile(r"heap profile:\s*\d+:\s*\d+\s*\[\s*\d+:\s*\d+\s*\]\s*@\s*(\S+)")
+_NUMBERS = r"\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\[\s*(-?\d{1,18}):\s*(-?\d{1,18})\s*\]"
+_ALL_THREADS = re.compile(r"\s*t\*:" + _NUMBERS)
+_ONE_THREAD = re.compile(r"\s*t\d+:" + _NUMBERS)
+# One stack of heap_v2 as jemalloc writes it, all its lines at once: a third of the time of single lines.
+_STACK = re.compile(rf"@([^\n]*)\n[ ]+t\*:{_NUMBERS}\n(?:[ ]+t\d+:{_NUMBERS}\n)*")
+_RECORD = re.compile(_NUMBERS + r"\s*@(.*)")
+_MAPS = "MAPPED_LIBRARIES:"
+_CUT_BYTES = (1 << 20) - (16 << 10)  # gperftools 2.10 cuts dumps at 1 MiB
+
+Lines = Iterator[tuple[int, str]]
+
+
+@dataclass
+class Dump:
+    """interval  mean bytes between samples; 0: every block is counted
+    stacks    return addresses, innermost first
+    counts    by stack: live blocks, live bytes, allocated blocks, allocated bytes; allocated ones may be 0
+    maps      lines of /proc/PID/maps
+    cut       gperftools left out what did not fit
+    """
+
+    path: Path
+    interval: int = 0
+    stacks: AddressStacks = field(default_factory=lambda: address_stacks([]))
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    maps: list[str] = field(default_factory=list)
+    cut: bool = False
+
+
+def parse(path: Path) -> Dump:
+    """UserError with the line of a fault; a dump that ends early, behind its first stack, is read so far."""
+    text = source.text(path)
+    head = text.partition("\n")[0]
+    whole = _whole(path, text, head)
+    if whole is not None:
+        return whole
+    dump = Dump(path)
+    lines = text.splitlines()
+    numbered: Lines = iter(enumerate(lines[1:], 2))
+    if found := _V2.fullmatch(head.strip()):
+        dump.interval = int(found[1])
+        _Records(dump).read_v2(numbered)
+    elif found := _LEGACY.match(head):
+        rate = re.fullmatch(r"(?:heap_v2|heap)/(\d{1,18})", found[1])
+        dump.interval = int(rate[1]) if rate and int(rate[1]) > 1 else 0
+        _Records(dump).read_legacy(numbered)
+    else:
+        raise source.fault(path, "line 1", "neither heap_v2/INTERVAL nor `heap profile:`")
+    # The last line of all maps, so an end within it is not seen; whoever cut the file before is.
+    dump.maps += [line for _, line in numbered]
+    dump.cut = head.startswith("heap profile") and not dump.maps and len(text) >= _CUT_BYTES
+    if not len(dump.stacks.depths) and not dump.maps:
+        raise source.fault(path, f"line {len(lines)}", "the file ends before its first stack")
+    return dump
+
+
+def maps_of(path: Path) -> list[str]:
+    """The maps of a dump alone, none if it has been cut off before them."""
+    return source.text(path).partition(f"\n{_MAPS}")[2].splitlines()
+
+
+def _whole(path: Path, text: str, head: str) -> Dump | None:
+    """A heap_v2 as jemalloc writes it, with its maps; None for any other file, and for one with a fault."""
+    found = _V2.fullmatch(head)
+    place = text.find("\n@") + 1
+    totals = text[len(head) + 1 : place].splitlines()
+    if not found or not all(_ALL_THREADS.fullmatch(line) or _ONE_THREAD.fullmatch(line) for line in totals):
+        return None
+    addresses: list[str] = []
+    counts: list[tuple[str, ...]] = []
+    for stack in _STACK.finditer(text, place):
+        if stack.start() != place:
+            return None
+        place = stack.end()
+        addresses.append(stack[1])
+        counts.append(stack.group(2, 3, 4, 5))
+    if not counts or not text.startswith((_MAPS, f"\n{_MAPS}"), place):
+        return None
+    try:
+        dump = Dump(path, int(found[1]), address_stacks(addresses), _numbers(counts))
+    except NotHexadecimal:
+        return None
+    if any(wrong.any() for wrong, _ in _faults(dump.counts)):
+        return None
+    dump.maps = text[place:].partition(_MAPS)[2].splitlines()
+    return dump
+
+
+class _Records:
+    """Lines of stacks and counts, checked together at the end: a large dump has 100,000."""
+
+    def __init__(self, dump: Dump) -> None:
+        self._dump = dump
+        self._counts: list[tuple[str, ...]] = []
+        self._addresses: list[str] = []
+        self._lines: list[tuple[int, int]] = []  # of a stack's addresses, of its counts
+
+    def read_v2(self, lines: Lines) -> None:
+        words: str | None = None
+        above = 0
+        for number, line in lines:
+            if line.startswith("@"):
+                words, above = line[1:], number
+            elif found := _ALL_THREADS.fullmatch(line):
+                if words is not None:
+                    self._add(words, found.groups(), (above, number))
+                words = None
+            elif line.startswith(_MAPS):
+                break
+            elif line.strip() and not _ONE_THREAD.fullmatch(line):
+                raise source.fault(self._dump.path, f"line {number}", "neither a stack nor its counts")
+        self._check()
+
+    def read_legacy(self, lines: Lines) -> None:
+        for number, line in lines:
+            if line.startswith(_MAPS):
+                break
+            if not line.strip() or line.startswith("#"):
+                continue
+            found = _RECORD.fullmatch(line)
+            if not found:
+                raise source.fault(
+                    self._dump.path, f"line {number}", "no `BLOCKS: BYTES [BLOCKS: BYTES] @ ADDRESSES`"
+                )
+            self._add(found[5], found.groups()[:4], (number, number))
+        self._check()
+
+    def _add(self, words: str, counts: tuple[str, ...], lines: tuple[int, int]) -> None:
+        self._addresses.append(words)
+        self._counts.append(counts)
+        self._lines.append(lines)
+
+    def _check(self) -> None:
+        dump = self._dump
+        try:
+            dump.stacks = address_stacks(self._addresses)
+        except NotHexadecimal as error:
+            line = self._lines[error.stack][0]
+            raise source.fault(dump.path, f"line {line}", "an address is not hexadecimal") from None
+        dump.counts = _numbers(self._counts)
+        for wrong, what in _faults(dump.counts):
+            if wrong.any():
+                raise source.fault(dump.path, f"line {self._lines[int(wrong.argmax())][1]}", what)
+
+
+def _numbers(counts: list[tuple[str, ...]]) -> NDArray[np.int64]:
+    return np.fromiter(map(int, chain.from_iterable(counts)), np.int64, 4 * len(counts)).reshape(-1, 4)
+
+
+def _faults(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.bool_], str]]:
+    """Which stacks have a fault, and what it is."""
+    blocks, size = counts[:, 0], counts[:, 1]
+    negative: NDArray[np.bool_] = np.any(counts < 0, axis=1)
+    yield negative, "a count is negative"
+    yield (size < blocks) | ((size != 0) != (blocks != 0)), "the bytes do not fit the number of blocks"

@@ -1,0 +1,71 @@
+"""Jitdumps of either byte order, and damaged ones."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offheap.errors import UserError
+from offheap.symbols.generated_code import Code, GeneratedCode
+
+
+def jitdump(*methods: tuple[int, int, str], order: str = "<") -> bytes:
+    magic = b"DTiJ" if order == "<" else b"JiTD"
+    data = struct.pack(order + "4sIIIIIQQ", magic, 1, 40, 62, 0, 7, 0, 0)
+    for number, (start, size, name) in enumerate(methods):
+        body = (
+            struct.pack(order + "IIQQQQ", 7, 7, start, start, size, number)
+            + name.encode()
+            + b"\0"
+            + bytes(size)
+        )
+        data += struct.pack(order + "IIQ", 0, 16 + len(body), number) + body
+    return data
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_jitdump_names_java_methods(tmp_path: Path, order: str) -> None:
+    path = tmp_path / "jit-7.dump"
+    content = jitdump(
+        (0x2000, 16, "Ljava/util/zip/Inflater;init(Z)J"), (0x1000, 8, "Interpreter"), order=order
+    )
+    moved = struct.pack(order + "IIQQQQQ", 7, 7, 0x3000, 0x2000, 0x3000, 16, 0)
+    path.write_bytes(content + struct.pack(order + "IIQ", 1, 16 + len(moved), 9) + moved)
+    names = GeneratedCode(path)
+    assert len(names) == 2
+    assert names.at(0x1007) == Code("Interpreter", False)
+    assert names.at(0x300F) == Code("java.util.zip.Inflater.init", True)
+    assert names.at(0x2000) is None
+
+
+def test_a_damaged_jitdump_is_told_or_read_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "jit-7.dump"
+    content = jitdump((0x1000, 8, "a"), (0x2000, 8, "b"))
+    for end in range(4, len(content)):
+        path.write_bytes(content[:end])
+        if end < 40:
+            with pytest.raises(UserError, match="byte 0x0: the file ends within its header"):
+                GeneratedCode(path)
+        else:
+            assert len(GeneratedCode(path)) <= 2
+    path.write_bytes(content[:40] + struct.pack("<IIQ", 0, 3, 0))
+    with pytest.raises(UserError, match="byte 0x28: a record of 3 bytes"):
+        GeneratedCode(path)
+    path.write_bytes(content[:40] + struct.pack("<IIQ", 0, 24, 0) + bytes(8))
+    with pytest.raises(UserError, match="byte 0x28: a record does not hold its fields"):
+        GeneratedCode(path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.dump"
+    for head in (b"JiTD", jitdump()):
+        path.write_bytes(head + data)
+        with contextlib.suppress(UserError):
+            GeneratedCode(path).at(1 << 47)
