@@ -59,6 +59,7 @@ PACKAGES = {
     "qemu-aarch64-static": "qemu-user-static",
     "readelf": "binutils",
     "strip": "binutils",
+    "jeprof": "libjemalloc-dev",
     "libatomic": "libatomic1",
     "libjemalloc": "libjemalloc2",
     "libtcmalloc": "libgoogle-perftools4",

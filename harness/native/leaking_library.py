@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.native.compiler import compile_c
+from offheap import recording
 from offheap.recording.capture.recorder import record
 
 LIBRARY = """
@@ -36,11 +37,15 @@ FLAGS = ["-fno-builtin", "-O1", "-Wl,--build-id=sha1"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """`recording` has no names of `library`, which was at `place`; `program` is where it was."""
+    """`recording` has no names of `library`, which was at `place`.
+
+    unnamed  frames without a name: two of the library, and those of a stripped libc
+    """
 
     recording: Path
     library: Path
     place: Path
+    unnamed: int
 
 
 def build_library(folder: Path, *flags: str) -> Path:
@@ -63,4 +68,5 @@ def record_without_symbols(folder: Path, probe: Path) -> Recorded:
     shutil.move(library, away / "any-name")
     (live_file,) = folder.glob("*.live")
     record(live_file, folder / "app.offheap")
-    return Recorded(folder / "app.offheap", away / "any-name", library)
+    unnamed = sum("+0x" in frame.name for frame in recording.load(folder / "app.offheap").frames)
+    return Recorded(folder / "app.offheap", away / "any-name", library, unnamed)

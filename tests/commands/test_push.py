@@ -76,7 +76,7 @@ def serve() -> Iterator[Callable[..., Server]]:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         running.append(server)
-        state.url = f"{'https' if context else 'http'}://localhost:{server.server_address[1]}"
+        state.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_address[1]}"
         return state
 
     yield start
@@ -145,9 +145,9 @@ def test_a_certificate_is_checked(serve: Callable[..., Server], tmp_path: Path) 
         "-days",
         "2",
         "-subj",
-        "/CN=localhost",
+        "/CN=127.0.0.1",
     ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     needs.program("openssl", "to make a certificate")
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

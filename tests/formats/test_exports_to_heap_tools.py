@@ -66,7 +66,7 @@ def test_heaptrack_comes_back_with_every_stack_and_byte(
 
 def test_jeprof_scales_nothing(exported: dict[str, Path], recording: Recording) -> None:
     """Blocks of one byte stay 50, and blocks without a byte do not end it."""
-    jeprof = needs.program("jeprof", "apt-get install libjemalloc-dev")
+    jeprof = needs.program("jeprof")
     for place, value in enumerate(VALUES):
         said = ran(jeprof, "--collapsed", f"--{value}", exported["jemalloc"])
         stacks = [(tuple(name.split(";")), int(number)) for name, number in map(_last, said.splitlines())]

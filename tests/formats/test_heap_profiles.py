@@ -60,7 +60,7 @@ def test_the_real_dump_has_the_programs_blocks_within_its_error() -> None:
 
 
 def test_figures_are_jeprofs(tmp_path: Path) -> None:
-    jeprof = needs.program("jeprof", "apt-get install libjemalloc-dev")
+    jeprof = needs.program("jeprof")
     command = [jeprof, "--show_bytes", "--text", "/bin/true", str(SAMPLES / "jemalloc.heap")]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     total = next(int(line.split()[1]) for line in said.splitlines() if line.startswith("Total:"))

@@ -82,7 +82,7 @@ def test_a_recording_is_named(
     output = tmp_path / "b.offheap"
     words = ["symbolize", str(recorded.recording), "--debuginfod", serve(handle), "-o", str(output)]
     assert main(words) == 0
-    assert capsys.readouterr().out == "named 2 of 2 frames that had no name\n"
+    assert capsys.readouterr().out.startswith(f"named 2 of {recorded.unnamed} frames that had no name\n")
     ours = [path for path, _ in asked if build_id in path]
     assert ours == [f"/buildid/{build_id}/debuginfo", f"/buildid/{build_id}/executable"]
     assert all(
@@ -98,7 +98,7 @@ def test_a_server_that_lies(
     url = serve(sends(Path("/proc/self/exe").resolve().read_bytes()))
     words = ["symbolize", str(recorded.recording), "--debuginfod", url, "-o", str(tmp_path / "b.offheap")]
     assert main(words) == 0
-    assert capsys.readouterr().out.startswith("named 0 of 2 frames")
+    assert capsys.readouterr().out.startswith(f"named 0 of {recorded.unnamed} frames")
 
 
 def test_the_environment_counts_when_asked(

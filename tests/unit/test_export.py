@@ -191,7 +191,7 @@ def test_collapsed_stacks_are_outermost_first(recording: Recording, whole: Sampl
 
 
 def test_jeprof_reads_jemallocs_format(recording: Recording, whole: Samples, tmp_path: Path) -> None:
-    jeprof = needs.program("jeprof", "apt-get install libjemalloc-dev")
+    jeprof = needs.program("jeprof")
     file = tmp_path / "shop.heap"
     file.write_bytes(written(recording, "jemalloc"))
     command = [jeprof, "--collapsed", "--inuse_space", str(file)]

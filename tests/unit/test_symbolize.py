@@ -72,7 +72,9 @@ def test_by_build_id_from_a_folder(
     status, out, _ = ran(
         capsys, recorded.recording, "--debug", recorded.library.parent, "-o", tmp_path / "b.offheap"
     )
-    assert (status, out) == (0, "named 2 of 2 frames that had no name\n")
+    assert status == 0
+    assert out.startswith(f"named 2 of {recorded.unnamed} frames that had no name\n")
+    assert "libacme.so" not in out
     assert names(tmp_path / "b.offheap") == NAMED
     assert files(recorded.recording) == before
     old, new = recording.load(recorded.recording), recording.load(tmp_path / "b.offheap")
@@ -100,9 +102,9 @@ def test_another_build_is_refused(
     output = tmp_path / "b.offheap"
     _, out, _ = ran(capsys, recorded.recording, "--debug", folder, "-o", output)
     lines = out.splitlines()
-    assert lines[:2] == ["named 0 of 2 frames that had no name", "still without names:"]
+    assert lines[:2] == [f"named 0 of {recorded.unnamed} frames that had no name", "still without names:"]
     (build_id,) = [m.build_id for m in recording.load(output).modules if m.path == str(recorded.place)]
-    assert lines[2] == f"  {build_id}  {recorded.place}, frames: 2 (the file is gone)"
+    assert f"  {build_id}  {recorded.place}, frames: 2 (the file is gone)" in lines
     assert names(output)[1].startswith("libacme.so+0x")
 
 
