@@ -6,6 +6,7 @@
 
 #include "guard/guard.h"
 #include "guard/thread_state.h"
+#include "java_heap/class_memo.h"
 #include "java_heap/object_interval.h"
 #include "java_heap/object_stack.h"
 #include "java_heap/objects.h"
@@ -48,7 +49,7 @@ static void on_sampled_object(jvmtiEnv *jvmti, JNIEnv *env, jthread thread, jobj
     uint64_t began = system_thread_cpu_ns(); /* not the monotonic clock: a sample may wait for a safepoint */
     struct unwind_registers here;
     unwind_here(&here);
-    uint32_t stack = object_stack(jvmti, class, &here);
+    uint32_t stack = object_stack(jvmti, env, class, &here);
     stack_count_sampled(stack, (size_t)size, 1 / object_probability((size_t)size, code));
     if (!objects_follow(env, object, (size_t)size, code, stack)) live_lose(OFFHEAP_LOST_OBJECTS);
     else if (objects_crowded()) bell_ring();
@@ -98,6 +99,7 @@ static uint32_t follow(JavaVM *vm) {
     if (jvmti_add_capabilities(jvmti, &wanted) == JNI_OK) {
         state = OFFHEAP_JAVA_HEAP_UNAVAILABLE;
         object_interval_start(&heap.options);
+        class_memo_start();
         if (jvmti_set_callbacks(jvmti, &callbacks) == JNI_OK &&
             objects_start(heap.options.java_objects, most_bytes())) {
             heap.jvmti = jvmti;
@@ -161,7 +163,10 @@ void java_heap_end(JNIEnv *env) {
         guard_leave();
     }
     /* Otherwise a thread that is stopped in an event still uses the slots: they and their references stay. */
-    if (guard_wait_until_outside()) objects_stop(env);
+    if (guard_wait_until_outside()) {
+        objects_stop(env);
+        class_memo_stop(env);
+    }
     jvmti_dispose(heap.jvmti);
     heap.jvmti = NULL;
 }

@@ -2,25 +2,14 @@
 #include "java_heap/object_stack.h"
 
 #include <stddef.h>
-#include <string.h>
 
+#include "java_heap/class_memo.h"
 #include "jvm/java_stack.h"
 #include "jvm/method_names.h"
 #include "sampling/stack_memo.h"
 #include "store/frame_encoding.h"
 #include "store/live_file.h"
 #include "store/stacks.h"
-#include "store/strings.h"
-
-enum { MOST_SIGNATURE = 1024 };
-
-static uint32_t signature_of(jvmtiEnv *jvmti, jclass class) {
-    char *signature;
-    if (jvmti_class_signature(jvmti, class, &signature) != JNI_OK) return 0;
-    uint32_t offset = live_string(signature, strnlen(signature, MOST_SIGNATURE));
-    jvmti_deallocate(jvmti, signature);
-    return offset;
-}
 
 /* In an event the VM itself walks the stack.  The walk of java_frames.h finds the same frames here by its own means,
  * with a dozen system calls a frame, since AsyncGetCallTrace refuses. */
@@ -46,10 +35,10 @@ static size_t native_part(struct unwind_registers *registers, uint64_t *frames, 
 }
 
 /* Threads of the VM have large stacks: takes 7 KiB of it. */
-uint32_t object_stack(jvmtiEnv *jvmti, jclass class, struct unwind_registers *registers) {
+uint32_t object_stack(jvmtiEnv *jvmti, JNIEnv *env, jclass class, struct unwind_registers *registers) {
     uint64_t frames[1 + JAVA_FRAMES];
     uint8_t flags = 0;
-    frames[0] = frame_class(signature_of(jvmti, class));
+    frames[0] = frame_class(class_signature(jvmti, env, class));
     size_t java = java_part(jvmti, frames + 1);
     if (java == JAVA_FRAMES) {
         flags |= OFFHEAP_STACK_TRUNCATED;

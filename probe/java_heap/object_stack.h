@@ -10,6 +10,6 @@
 /* Returns the row of the stack of an object that the calling thread allocates, 0 when the tables are full.  In an event
  * of JVMTI, between guard_enter and guard_leave, with the caller's registers: where no Java method runs, native frames
  * follow the class. */
-uint32_t object_stack(jvmtiEnv *jvmti, jclass class, struct unwind_registers *registers);
+uint32_t object_stack(jvmtiEnv *jvmti, JNIEnv *env, jclass class, struct unwind_registers *registers);
 
 #endif

@@ -172,6 +172,9 @@ static inline jint jvmti_source_file(jvmtiEnv *env, jclass class, char **name) {
 static inline jint jvmti_class_methods(jvmtiEnv *env, jclass class, jint *count, jmethodID **methods) {
     return TABLE_ENTRY(env, 51, jint (*)(jvmtiEnv *, jclass, jint *, jmethodID **))(env, class, count, methods);
 }
+static inline jint jvmti_hash_code(jvmtiEnv *env, jobject object, jint *hash) {
+    return TABLE_ENTRY(env, 57, jint (*)(jvmtiEnv *, jobject, jint *))(env, object, hash);
+}
 static inline jint jvmti_method_name(jvmtiEnv *env, jmethodID method, char **name, char **signature) {
     return TABLE_ENTRY(env, 63, jint (*)(jvmtiEnv *, jmethodID, char **, char **, char **))(env, method, name,
                                                                                             signature, NULL);

@@ -21,6 +21,7 @@ UNITS = {
     "sampler_moves": ["sampling/sampler.c", "guard/thread_state.c", "platform/system.c"],
     "budget_shares": ["sampling/budget.c", "sampling/sampler.c", "guard/thread_state.c"],
     "objects_stress": ["java_heap/objects.c", "store/table.c", "platform/system.c"],
+    "class_memo": ["java_heap/class_memo.c"],
     "table_patterns": ["store/table.c", "platform/system.c"],
     "table_patterns exact": ["store/table.c", "platform/system.c"],
     "system_copies": ["platform/system.c"],
