@@ -90,6 +90,21 @@ def test_malloc_that_no_site_explains_is_growth_in_all_commands() -> None:
     assert abs(power["unexplained"]["live_blocks_growth_bytes_per_second"]) < 0.1 * MIB
 
 
+@pytest.mark.parametrize(("mib", "kind"), [(3, "cannot tell yet"), (12, "native-malloc")])
+def test_a_little_of_malloc_that_no_site_explains_may_be_fragments(mib: int, kind: str) -> None:
+    recording = recorded("churn", "flat")
+    ranked = ranking(replace(recording, owners=owners("malloc", 1.5 * mib * MIB / SECONDS)))
+    assert ranked.owners
+    assert ranked.owners.verdict.kind == "native-malloc"
+    verdict = where(ranked)
+    assert verdict.kind == kind, verdict
+    assert ("may be fragments" in verdict.why) == (kind == "cannot tell yet")
+    assert answer(ranked).startswith("Growing, and not shown to be a leak: malloc's memory grew by ")
+    if kind == "cannot tell yet":
+        assert verdict.needs_seconds
+        assert verdict.needs_seconds == pytest.approx(SECONDS * 8 / mib, rel=0.25)
+
+
 def test_a_limit_above_the_growth_of_the_level_passes_and_says_it() -> None:
     (check,) = gate(recorded("churn", "as the leak"), Limits(max_growth=float(MIB))).checks
     assert check.outcome == "passed"

@@ -57,6 +57,7 @@ _FEWEST_READINGS = 10  # as owners.verdict requires: a trend of fewer is chance
 _OVERHEAD = 2.0
 # Live blocks that grew by this share of the pages' growth are what fills the pages.
 _EXPLAINS = 0.5
+_A_BYTE = 1.0  # a second: less is rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,15 @@ def grew(one: Level, unit: RateUnit = PER_MINUTE) -> str:
 
 def why_no_site(one: Level, most: str = "", unit: RateUnit = PER_MINUTE) -> str:
     """Why no site explains it; `most`: the site whose live blocks grew most, in words."""
-    blocks = unit.format(one.blocks)
+    rate = unit.format(one.blocks)
     if one.explained:
         at = f", most at {most}" if most else ""
-        return f"live blocks grew by {blocks} with it, at no site for sure{at}"
+        return f"live blocks grew by {rate} with it, at no site for sure{at}"
+    course = f"grew by {rate}" if one.blocks >= _A_BYTE else "did not grow"
     if one.kind == "native-mmap":
-        return f"no site explains it: the mappings that were recorded grew by {blocks}"
+        return f"no site explains it: the mappings that were recorded {course}"
     return (
-        f"no site explains it: the live blocks that were recorded grew by {blocks}, the rest was freed and "
+        f"no site explains it: the live blocks that were recorded {course}, the rest was freed and "
         "stays in malloc, or is not seen by the probe (offheap where PID --watch tells)"
     )
 
