@@ -15,10 +15,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".sid"
 JDKS = (26, 27)
+OLD_JDK = 8  # no JRE of it is at PyPI; what needs one runs inside
 # One of the JDKs has a compiler and the headers of JNI.
 _PACKAGES = (
     *("ca-certificates", "python3", "python3-venv"),
-    *("openjdk-26-jre-headless", "openjdk-27-jdk-headless"),
+    *("openjdk-8-jre-headless", "openjdk-26-jre-headless", "openjdk-27-jdk-headless"),
 )
 _COMMANDS = ("debootstrap", "chroot", "unshare", "mount")
 # Sid is a moving target, and a mirror's copy of it may be older than its Release file allows.
@@ -38,6 +39,11 @@ def home(jdk: int) -> Path:
     """The home of a JDK, as the commands inside see it."""
     (found,) = (FOLDER / "usr" / "lib" / "jvm").glob(f"java-{jdk}-openjdk-*")
     return Path("/") / found.relative_to(FOLDER)
+
+
+def present(jdk: int) -> bool:
+    """A .sid that an earlier version made may lack it."""
+    return any((FOLDER / "usr" / "lib" / "jvm").glob(f"java-{jdk}-openjdk-*"))
 
 
 def command(*words: str | Path, how: str = "inside") -> list[str]:

@@ -200,7 +200,8 @@ def _jdks_of_sid(rows: list[Row], arguments: Sequence[str]) -> int:
         row = Row(_release(sid.FOLDER / java_home.relative_to("/")), "in .sid")
         _suite_or_reason(row, sid.command(python), java_home, homes[-1] / "bin" / "javac")
         rows.append(_told(row))
-    added = f"OFFHEAP_JDKS={':'.join(map(str, homes))}"
+    old = [sid.home(sid.OLD_JDK)] if sid.present(sid.OLD_JDK) else []
+    added = f"OFFHEAP_JDKS={':'.join(map(str, [*homes, *old]))}"
     return subprocess.run(
         sid.command("env", added, *_pytest(python, sid.JDKS, arguments)), cwd=ROOT
     ).returncode

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from harness.paths import ROOT
 
 ADDED = "OFFHEAP_JDKS"  # the environment variable: homes of more JDKs or JREs, with colons between
 _RELEASE = re.compile(r'JAVA_VERSION="(?:1\.)?(\d+)')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def _text(path: Path) -> str:
@@ -24,11 +26,19 @@ def _added_homes() -> dict[int, Path]:
     """What the environment adds to the JREs of .jres, by feature version."""
     found: dict[int, Path] = {}
     for home in (Path(name) for name in os.environ.get(ADDED, "").split(":") if name):
-        match = _RELEASE.search(_text(home / "release"))
+        match = _RELEASE.search(_text(home / "release")) or _VERSION.search(_said(home / "bin" / "java"))
         if not match or not os.access(home / "bin" / "java", os.X_OK):
-            raise ValueError(f"{ADDED}: {home} is no home of a JDK: it needs bin/java and a file `release`")
+            raise ValueError(f"{ADDED}: {home} is no home of a JDK: it needs bin/java")
         found[int(match[1])] = home
     return found
+
+
+def _said(java: Path) -> str:
+    """`java -version`: Debian's JRE 8 has no file `release`."""
+    try:
+        return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
+    except OSError:
+        return ""
 
 
 ADDED_HOMES = _added_homes()
