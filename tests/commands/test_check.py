@@ -44,7 +44,7 @@ from offheap.quantities import QuantityError, parse_rate
 from offheap.recording import load
 from offheap.recording.model import Frame, Recording
 from offheap.report.json.check import check_json
-from offheap.report.terminal import check as report
+from offheap.report.terminal.recording import check as report
 from offheap.report.text.site_lines import site_lines
 
 DOCUMENT = ROOT / "docs" / "json.md"

@@ -38,7 +38,7 @@ from offheap.analysis.leaks.leaks import ranking
 from offheap.recording import load
 from offheap.recording.model import MMAP, Recording
 from offheap.report.json.diff import diff_json
-from offheap.report.terminal import diff as report
+from offheap.report.terminal.recording import diff as report
 from offheap.report.text.diff import headline
 
 SOURCE = JAVA / "Orders.java"

@@ -27,7 +27,7 @@ from offheap.jvm.attach import AttachedVM
 from offheap.jvm.nmt import Category
 from offheap.report.json import nmt as nmt_json
 from offheap.report.json.schemas import dumps
-from offheap.report.terminal import nmt as nmt_text
+from offheap.report.terminal.process import nmt as nmt_text
 
 DATA = TESTS / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")

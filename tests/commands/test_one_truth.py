@@ -44,9 +44,9 @@ from offheap.recording.capture.live_source import follow
 from offheap.recording.model import MMAP, Recording
 from offheap.report.html.payload import payload
 from offheap.report.json import schemas
-from offheap.report.terminal import check
-from offheap.report.terminal import diff as diff_report
-from offheap.report.terminal.leaks import print_leaks
+from offheap.report.terminal.recording import check
+from offheap.report.terminal.recording import diff as diff_report
+from offheap.report.terminal.recording.leaks import print_leaks
 from offheap.report.ticket import fragment, markdown, plain
 from offheap.report.ticket import ticket as ticket_report
 from offheap.report.tui import live_text

@@ -42,12 +42,12 @@ from offheap.report.json import schemas
 from offheap.report.json.check import check_json
 from offheap.report.json.diff import diff_json
 from offheap.report.json.java_heap import java_leaks, java_sampling, java_summary
-from offheap.report.terminal.check import print_gate
-from offheap.report.terminal.diff import print_diff
-from offheap.report.terminal.leaks import print_leaks
-from offheap.report.terminal.stats import print_stats
-from offheap.report.terminal.summary import print_summary
-from offheap.report.terminal.tree import print_tree
+from offheap.report.terminal.recording.check import print_gate
+from offheap.report.terminal.recording.diff import print_diff
+from offheap.report.terminal.recording.leaks import print_leaks
+from offheap.report.terminal.recording.stats import print_stats
+from offheap.report.terminal.recording.summary import print_summary
+from offheap.report.terminal.recording.tree import print_tree
 from offheap.report.ticket import markdown
 from offheap.report.ticket.ticket import document, value
 from offheap.report.tui.widgets import Pager

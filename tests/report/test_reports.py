@@ -42,10 +42,10 @@ from offheap.analysis.totals.tree import tree
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, OwnersOverTime, Recording
 from offheap.report.json import schemas
-from offheap.report.terminal.leaks import print_leaks
-from offheap.report.terminal.stats import print_stats
-from offheap.report.terminal.summary import print_summary
-from offheap.report.terminal.tree import print_tree
+from offheap.report.terminal.recording.leaks import print_leaks
+from offheap.report.terminal.recording.stats import print_stats
+from offheap.report.terminal.recording.summary import print_summary
+from offheap.report.terminal.recording.tree import print_tree
 from offheap.report.text.printable import place, printable
 from offheap.report.ticket import markdown
 from offheap.report.ticket import ticket as ticket_report

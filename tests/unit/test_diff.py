@@ -35,7 +35,7 @@ from offheap.analysis.stacks.packages import with_application
 from offheap.errors import UserError
 from offheap.recording.model import Frame, Module, Recording
 from offheap.report.json.diff import diff_json
-from offheap.report.terminal import diff as report
+from offheap.report.terminal.recording import diff as report
 
 MEBI = 1 << 20
 

@@ -189,7 +189,7 @@ def _report(
 
         junit.write(gates, args.junit)
     from offheap.report.json.check import check_json
-    from offheap.report.terminal import check as report
+    from offheap.report.terminal.recording import check as report
 
     if args.json:
         from offheap.report.json import schemas

@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {printable(str(args.output))} ({format_size(size)}): open it in a browser")
         return 0
     from offheap.report.json.diff import diff_json
-    from offheap.report.terminal import diff as report
+    from offheap.report.terminal.recording import diff as report
 
     if args.json:
         from offheap.report.json import schemas

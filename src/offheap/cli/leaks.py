@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.analysis.stacks.namesakes import apart
     from offheap.analysis.totals.stats import stats
     from offheap.report.terminal.console import console
-    from offheap.report.terminal.leaks import print_leaks
+    from offheap.report.terminal.recording.leaks import print_leaks
     from offheap.report.text.java_heap import CLASSES
 
     most = args.top or (len(found) if args.all else 10)

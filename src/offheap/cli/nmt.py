@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.inspect import nmt_report
     from offheap.report.json import nmt as nmt_json
     from offheap.report.json.schemas import dumps
-    from offheap.report.terminal import nmt as nmt_text
+    from offheap.report.terminal.process import nmt as nmt_text
     from offheap.report.text.width import output
 
     if args.diff and args.detail:

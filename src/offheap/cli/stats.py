@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         print(schemas.dumps(schemas.stats(result, java_sampling(result.info.java_heap))))
         return 0
     from offheap.report.terminal.console import console
-    from offheap.report.terminal.stats import print_stats
+    from offheap.report.terminal.recording.stats import print_stats
 
     print_stats(console(), result)
     return 0

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from offheap.analysis.totals.stats import stats
     from offheap.report.terminal.console import console
-    from offheap.report.terminal.summary import print_summary
+    from offheap.report.terminal.recording.summary import print_summary
 
     print_summary(console(), result, stats(recording), top=args.top or 20, full=args.full, java=java)
     return 0

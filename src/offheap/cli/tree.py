@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from offheap.analysis.totals.stats import stats
     from offheap.report.terminal.console import console
-    from offheap.report.terminal.tree import print_tree
+    from offheap.report.terminal.recording.tree import print_tree
 
     native = None if args.java_heap else tree(recording, args.least)
     print_tree(console(), native, stats(recording), full=args.full, java=java)

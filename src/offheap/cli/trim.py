@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(dumps(native_heap_json.trim(trimmed)))
         return 0
-    from offheap.report.terminal import native_heap as native_heap_text
     from offheap.report.terminal.console import console
+    from offheap.report.terminal.process import native_heap as native_heap_text
 
     native_heap_text.print_trim(console(), trimmed)
     return 0

@@ -149,9 +149,9 @@ def _once(args: argparse.Namespace, pid: int) -> int:
         document = accounts_json.where(accounts)
         print(dumps({**document, "histogram": heap_growth_json(growth)} if growth else document))
         return 0
-    from offheap.report.terminal import heap_growth, where_tree
-    from offheap.report.terminal import where as accounts_text
     from offheap.report.terminal.console import console
+    from offheap.report.terminal.process import heap_growth, where_tree
+    from offheap.report.terminal.process import where as accounts_text
 
     out = console()
     accounts_text.print_where(out, accounts, full=args.full)
@@ -208,9 +208,9 @@ def _over_time(args: argparse.Namespace, pid: int) -> int:
             dumps(owners_json.with_growth(accounts_json.where(accounts), found, watched.over, watched.ended))
         )
         return 0
-    from offheap.report.terminal import owners as owners_text
-    from offheap.report.terminal import where as accounts_text
     from offheap.report.terminal.console import console
+    from offheap.report.terminal.process import owners as owners_text
+    from offheap.report.terminal.process import where as accounts_text
 
     out = console()
     if args.full:
@@ -248,8 +248,8 @@ def _recording(args: argparse.Namespace) -> int:
 
         print(dumps(owners_json.with_growth(owners_json.recorded(info, found), found, over, info.ended)))
         return 0
-    from offheap.report.terminal import owners as owners_text
     from offheap.report.terminal.console import console
+    from offheap.report.terminal.process import owners as owners_text
 
     version = f", Java {info.java_version}" if info.java_version else ""
     owners_text.print_growth(console(), found, f"{info.main_class} (pid {info.pid}{version})")

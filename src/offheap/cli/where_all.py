@@ -39,7 +39,7 @@ def _inspected(args: argparse.Namespace) -> Iterator[JVMAccounts]:
 
 def _print(args: argparse.Namespace) -> int:
     from offheap.report.json.where_all import where_all_json
-    from offheap.report.terminal import where_all
+    from offheap.report.terminal.process import where_all
 
     accounts = list(_inspected(args))
     if args.json:

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from offheap.analysis.totals.stats import Stats
 from offheap.quantities import format_size
-from offheap.report.terminal.fields import print_field, print_gaps
+from offheap.report.terminal.recording.fields import print_field, print_gaps
 from offheap.report.text import java_heap, wording
 
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from offheap.analysis.totals.stats import Stats
 from offheap.analysis.totals.tree import Node, Tree
 from offheap.quantities import format_size
-from offheap.report.terminal.fields import print_recording, print_wrapped
-from offheap.report.terminal.stack import frame_pieces
+from offheap.report.terminal.recording.fields import print_recording, print_wrapped
+from offheap.report.terminal.recording.stack import frame_pieces
 from offheap.report.text import wording
 from offheap.report.text.lines import put
 

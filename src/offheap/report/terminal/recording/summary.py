@@ -8,9 +8,9 @@ from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.totals.stats import Stats
 from offheap.analysis.totals.summary import Summary
 from offheap.quantities import format_count, format_size
-from offheap.report.terminal.fields import print_recording, print_wrapped
-from offheap.report.terminal.java_heap import print_java_summary
-from offheap.report.terminal.stack import frame_pieces, print_stack
+from offheap.report.terminal.recording.fields import print_recording, print_wrapped
+from offheap.report.terminal.recording.java_heap import print_java_summary
+from offheap.report.terminal.recording.stack import frame_pieces, print_stack
 from offheap.report.text import wording
 from offheap.report.text.lines import put
 from offheap.report.text.namesakes import beside

@@ -12,9 +12,9 @@ from offheap.analysis.java_heap.results import ClassTotal, JavaHeapReport
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.stacks.namesakes import apart
 from offheap.quantities import format_count, format_size
-from offheap.report.terminal.fields import print_field, print_wrapped
-from offheap.report.terminal.stack import frame_pieces, print_stack
-from offheap.report.terminal.suspect import print_left, print_suspect
+from offheap.report.terminal.recording.fields import print_field, print_wrapped
+from offheap.report.terminal.recording.stack import frame_pieces, print_stack
+from offheap.report.terminal.recording.suspect import print_left, print_suspect
 from offheap.report.text import java_heap as words
 from offheap.report.text.lines import put
 from offheap.report.text.namesakes import beside

@@ -12,9 +12,9 @@ from offheap.analysis.stacks.namesakes import Mark
 from offheap.analysis.totals.stats import Stats
 from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.quantities import RateUnit
-from offheap.report.terminal.fields import print_recording, print_wrapped
-from offheap.report.terminal.java_heap import print_java_leaks
-from offheap.report.terminal.suspect import print_left, print_suspect
+from offheap.report.terminal.recording.fields import print_recording, print_wrapped
+from offheap.report.terminal.recording.java_heap import print_java_leaks
+from offheap.report.terminal.recording.suspect import print_left, print_suspect
 from offheap.report.text import java_heap as words
 from offheap.report.text.lines import put
 

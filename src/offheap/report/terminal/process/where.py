@@ -11,7 +11,7 @@ from rich.text import Text
 from offheap.analysis.owners.accounts import TITLES, Accounts, Owner, Part
 from offheap.proc.cgroup import Cgroup
 from offheap.quantities import format_duration, format_size
-from offheap.report.terminal import native_heap
+from offheap.report.terminal.process import native_heap
 from offheap.report.text.printable import printable
 from offheap.report.text.width import NARROW, width
 

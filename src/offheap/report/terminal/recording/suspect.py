@@ -11,8 +11,8 @@ from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.stacks.namesakes import Mark
 from offheap.analysis.verdicts.verdict_reasons import Verdict
 from offheap.quantities import RateUnit, format_duration
-from offheap.report.terminal.fields import print_field, print_wrapped
-from offheap.report.terminal.stack import print_stack
+from offheap.report.terminal.recording.fields import print_field, print_wrapped
+from offheap.report.terminal.recording.stack import print_stack
 from offheap.report.text import wording
 from offheap.report.text.lines import put
 from offheap.report.text.namesakes import beside
