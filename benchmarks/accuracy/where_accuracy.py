@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.jvms import java_homes
 from harness.jvms.footprint import COLLECTORS, compile_footprint, footprint_jvm
 from offheap.inspect.process import inspect_process
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 
 def shares(version: int, collector: str, classes: Path, options: list[str]) -> list[float]:

@@ -34,7 +34,7 @@ from harness.paths import ROOT
 from harness.peers import maven, variants
 from offheap import recording
 from offheap.analysis.totals import totals
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 BENCHMARK = Benchmark("cost.application", "measurements/server.md")
 FULL = replace(BENCHMARK, part="--full")  # a section of its own, which ten minutes do not write over

@@ -20,8 +20,8 @@ from harness.paths import AGENTS, JAVA, PROBE
 from offheap import recording
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
-from offheap.jvm import nmt
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.texts import nmt
 from offheap.probe import control, library
 from offheap.proc import maps, root, status
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage

@@ -22,9 +22,9 @@ from harness.simulation import Leak, Process, inflater, jvm, native
 from offheap.analysis.nmt import external as nmt_external
 from offheap.analysis.nmt.results import External, ExternalSite, Tracked
 from offheap.inspect import nmt_report
-from offheap.jvm import nmt
-from offheap.jvm.attach import AttachedVM
-from offheap.jvm.nmt import Category
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.texts import nmt
+from offheap.jvm.texts.nmt import Category
 from offheap.report.json import nmt as nmt_json
 from offheap.report.json.schemas import dumps
 from offheap.report.terminal.process import nmt as nmt_text

@@ -25,7 +25,7 @@ from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.inspect.process import _ANSWERING as ANSWERING
 from offheap.inspect.process import inspect_process
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
 

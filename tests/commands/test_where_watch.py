@@ -17,8 +17,9 @@ from harness.command_line import offheap
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
-from offheap.jvm import class_loaders, gauges, hsperfdata
-from offheap.jvm.class_loaders import Loaders
+from offheap.jvm.counters import gauges, hsperfdata
+from offheap.jvm.listener import class_loaders
+from offheap.jvm.listener.class_loaders import Loaders
 from offheap.proc import maps
 from offheap.recording import load
 

@@ -18,7 +18,7 @@ from harness import needs, public_folders
 from harness.command_line import offheap
 from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, measured, own
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
-from offheap.jvm import hsperfdata
+from offheap.jvm.counters import hsperfdata
 from offheap.probe import control
 from offheap.proc import opening, root
 from offheap.proc.elf import ElfImage

@@ -22,7 +22,7 @@ from harness.plugins.rotation import with_slow
 from harness.survival import survival_matrix
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control, library
 
 pytestmark = pytest.mark.usefixtures("probe_library")

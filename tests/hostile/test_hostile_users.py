@@ -22,8 +22,9 @@ from harness.command_line import offheap
 from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, own
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import read_line, remove_live_files, waiting_jvm
-from offheap.jvm import launch_options, vm_flags
-from offheap.jvm.attach import AttachedVM, TargetGone
+from offheap.jvm.command_line import launch_options
+from offheap.jvm.listener.attach import AttachedVM, TargetGone
+from offheap.jvm.structures import vm_flags
 from offheap.probe import library
 from offheap.proc import maps, status
 from offheap.report.metrics import bounded_server

@@ -11,7 +11,7 @@ import pytest
 
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 
 CANNOT_CREATE = 104

@@ -20,8 +20,8 @@ from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from harness.native.compiler import compile_c
 from harness.paths import AGENTS
 from offheap.errors import UserError
-from offheap.jvm import attach
-from offheap.jvm.attach import AttachedVM, AttachError, TargetGone
+from offheap.jvm.listener import attach
+from offheap.jvm.listener.attach import AttachedVM, AttachError, TargetGone
 from offheap.proc import maps
 
 VERSIONS = JRE_VERSIONS

@@ -19,8 +19,8 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from harness.paths import AGENTS
 from offheap.errors import UserError
-from offheap.jvm import target
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import checkout, control, library
 from offheap.proc import executable, maps, status
 

@@ -24,8 +24,8 @@ from harness.paths import ROOT
 from offheap import recording
 from offheap.errors import UserError
 from offheap.inspect import discovery
-from offheap.jvm.attach import AttachedVM
-from offheap.jvm.attach_listener import TargetGone
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.listener.attach_listener import TargetGone
 from offheap.probe import control, library, options
 from offheap.proc import maps, status
 

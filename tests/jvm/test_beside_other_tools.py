@@ -23,8 +23,8 @@ from harness.plugins.rotation import one_a_row
 from harness.survival import survival_matrix
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm import nmt
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.texts import nmt
 from offheap.probe import control
 from offheap.recording.model import Recording
 

@@ -16,7 +16,7 @@ from harness.command_line import offheap
 from harness.paths import JAVA
 from offheap.analysis.live.view import Row
 from offheap.inspect.over_time import jvm_counters
-from offheap.jvm.collection import collect
+from offheap.jvm.listener.collection import collect
 from offheap.live.follower import Follower
 from offheap.probe import control
 from offheap.recording.capture.live_source import follow

@@ -18,9 +18,9 @@ from harness import needs
 from harness.command_line import offheap
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.paths import DATA, JAVA
-from offheap.jvm import hsperfdata
-from offheap.jvm.collection import collect
-from offheap.jvm.collection_log import CollectionLog, kind_of
+from offheap.jvm.counters import hsperfdata
+from offheap.jvm.counters.collection_log import CollectionLog, kind_of
+from offheap.jvm.listener.collection import collect
 from offheap.recording.storage.reader import load
 
 SAMPLES = DATA / "hsperfdata"

@@ -14,10 +14,10 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.plugins.rotation import one_a_row
 from offheap.inspect.process import inspect_process
-from offheap.jvm import direct_memory
-from offheap.jvm.attach import AttachedVM
-from offheap.jvm.direct_memory import DirectMemory
-from offheap.jvm.java_statics import _unsigned5
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.structures import direct_memory
+from offheap.jvm.structures.direct_memory import DirectMemory
+from offheap.jvm.structures.java_statics import _unsigned5
 from offheap.proc import maps
 
 pytestmark = needs.tracing

@@ -18,7 +18,7 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from offheap.errors import UserError
 from offheap.inspect import discovery
-from offheap.jvm import command
+from offheap.jvm.command_line import command
 
 
 def _ps(*wrapper: str) -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from harness.native.compiler import compile_c
 from harness.paths import JAVA
 from offheap import recording
 from offheap.errors import UserError
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 
 SOURCES = JAVA

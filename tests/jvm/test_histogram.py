@@ -17,8 +17,8 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.plugins.rotation import one_of
 from offheap.analysis.owners.heap_growth import heap_growth
-from offheap.jvm import histogram
-from offheap.jvm.histogram import ClassCount, Histogram
+from offheap.jvm.listener import histogram
+from offheap.jvm.listener.histogram import ClassCount, Histogram
 
 MIB = 1 << 20
 TEXT = """ num     #instances         #bytes  class name (module)

@@ -14,7 +14,7 @@ from harness import needs
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.paths import DATA
-from offheap.jvm import hsperfdata
+from offheap.jvm.counters import hsperfdata
 from offheap.proc import maps
 
 SAMPLES = {

@@ -20,7 +20,7 @@ from harness.jvms.waiting_jvm import waiting_jvm
 from harness.plugins.rotation import one_of
 from offheap.errors import UserError
 from offheap.inspect import discovery
-from offheap.jvm import jar_manifest
+from offheap.jvm.command_line import jar_manifest
 
 MANIFEST = "META-INF/MANIFEST.MF"
 PLAIN = "Manifest-Version: 1.0\r\nMain-Class: com.example.Shop\r\n\r\n"

@@ -35,7 +35,7 @@ from harness.native.compiler import compile_c
 from harness.paths import JAVA
 from harness.plugins.rotation import one_a_row
 from offheap import recording
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 from offheap.probe.contract import Section
 from offheap.probe.live_files.live_file import LiveFile

@@ -21,7 +21,7 @@ from harness.jvms.zoo import Running, Zoo
 from harness.native.compiler import compile_c
 from harness.paths import AGENTS
 from harness.plugins.rotation import one_a_row
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 SECONDS = 4.0

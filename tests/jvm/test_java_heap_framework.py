@@ -16,7 +16,7 @@ from harness.jvms.heap_cases import SWEPT_SECONDS, ask
 from harness.jvms.zoo import Running
 from harness.peers import maven
 from harness.plugins.rotation import one_of
-from offheap.jvm.collection import collect
+from offheap.jvm.listener.collection import collect
 
 PROGRAM = published_programs.programs()["vertx-warm-up"]
 SECONDS = 25.0

@@ -20,7 +20,7 @@ from harness.jvms.objects_on_demand import (
     swept,
 )
 from harness.plugins.rotation import one_a_row
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 from offheap.probe.contract import JavaHeap
 from offheap.probe.live_files.live_file import LiveFile

@@ -28,8 +28,9 @@ from offheap.analysis.native_heap.remedies import remedies
 from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap
 from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.inspect.process import inspect_process
-from offheap.jvm import malloc_header, nmt
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.structures import malloc_header
+from offheap.jvm.texts import nmt
 from offheap.proc import glibc_heap, smaps, status
 
 MIB = 1 << 20

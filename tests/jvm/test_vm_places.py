@@ -15,8 +15,9 @@ from harness.jvms.footprint import compile_footprint, footprint_jvm
 from harness.jvms.zoo import Running, Zoo
 from harness.plugins.rotation import one_a_row
 from offheap.inspect.process import inspect_process
-from offheap.jvm import nmt, vm_info, vm_places
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.structures import vm_places
+from offheap.jvm.texts import nmt, vm_info
 from offheap.proc import maps
 
 

@@ -11,9 +11,9 @@ from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.analysis.owners.accounting import Evidence, Piece
 from offheap.analysis.owners.accounts import Holding
 from offheap.analysis.owners.claims import Claims, Range
-from offheap.jvm import nmt, system_map, vm_info
-from offheap.jvm.direct_memory import DirectMemory
-from offheap.jvm.vm_info import MetaspaceUsage, Usage
+from offheap.jvm.structures.direct_memory import DirectMemory
+from offheap.jvm.texts import nmt, system_map, vm_info
+from offheap.jvm.texts.vm_info import MetaspaceUsage, Usage
 from offheap.proc import smaps
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import Present

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.paths import TESTS
-from offheap.jvm import nmt
+from offheap.jvm.texts import nmt
 
 DATA = TESTS / "data" / "nmt"
 JVMS = ("11-parallel", "17-serial", "21-g1", "25-z")

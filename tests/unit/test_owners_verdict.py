@@ -11,7 +11,7 @@ from offheap.analysis.owners.heap_collections import after_collections
 from offheap.analysis.owners.results import Grown, WhereVerdict
 from offheap.analysis.owners.verdict import judge
 from offheap.analysis.verdicts.power import DEFAULT_LIMIT
-from offheap.jvm.class_loaders import Loaders
+from offheap.jvm.listener.class_loaders import Loaders
 from offheap.quantities import PER_SECOND
 from offheap.recording.model import OwnersOverTime
 

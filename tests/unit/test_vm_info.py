@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.paths import TESTS
-from offheap.jvm import system_map, vm_info
-from offheap.jvm.vm_info import Place, Usage
+from offheap.jvm.texts import system_map, vm_info
+from offheap.jvm.texts.vm_info import Place, Usage
 
 DATA = TESTS / "data" / "vm"
 KIB, MIB = 1 << 10, 1 << 20

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.inspect.over_time import owners_reader
-    from offheap.jvm.collection_log import CollectionLog
+    from offheap.jvm.counters.collection_log import CollectionLog
     from offheap.probe import control
     from offheap.probe.live_files import stale_files
     from offheap.probe.sole_recorder import sole_recorder

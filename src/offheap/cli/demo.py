@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def record(command: list[str], output: Path, seconds: float, *, java_heap: bool = False) -> Launched:
     """Runs the command to its end under the probe, with a progress bar."""
     from offheap.inspect.over_time import owners_reader
-    from offheap.jvm.collection_log import CollectionLog
+    from offheap.jvm.counters.collection_log import CollectionLog
     from offheap.launch.launch import Settings, launch
     from offheap.probe import options
     from offheap.probe.library import probe_library

@@ -156,7 +156,7 @@ def _live_file(pid: int) -> Path:
 @contextmanager
 def _attached(pid: int, args: argparse.Namespace) -> Iterator[tuple[Started, list[int]]]:
     """The probe in the JVM while the context is open; a probe from before stays."""
-    from offheap.jvm.attach_listener import NoProcess
+    from offheap.jvm.listener.attach_listener import NoProcess
     from offheap.launch.ending import interruptible
     from offheap.probe import control
     from offheap.probe.live_files import stale_files

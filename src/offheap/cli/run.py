@@ -90,7 +90,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
     if args.every is not None and args.every <= 0:
         raise UserError("--every must be greater than 0", "give a time such as 1s")
 
-    from offheap.jvm.collection_log import CollectionLog
+    from offheap.jvm.counters.collection_log import CollectionLog
     from offheap.probe import options
     from offheap.probe.library import probe_library
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import command, hsperfdata, jar_manifest, target
-from offheap.jvm.attach_listener import NoProcess
-from offheap.jvm.hsperfdata import PerfData
+from offheap.jvm.command_line import command, jar_manifest
+from offheap.jvm.counters import hsperfdata
+from offheap.jvm.counters.hsperfdata import PerfData
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach_listener import NoProcess
 from offheap.probe import control
 from offheap.proc import maps, opening, root, status
 from offheap.proc.maps import Mapping

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from offheap.analysis.owners.heap_growth import HeapGrowth, heap_growth
-from offheap.jvm import histogram, nmt
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener import histogram
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.texts import nmt
 
 
 def compare_histograms(pid: int, seconds: float, on_first: Callable[[int], None]) -> HeapGrowth:

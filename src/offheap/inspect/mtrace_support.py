@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from offheap.errors import UserError
-from offheap.jvm import attach_listener
+from offheap.jvm.listener import attach_listener
 from offheap.proc import maps, root, status
 
 # The release notes of glibc 2.34: "The malloc debugging hooks ... have been moved to libc_malloc_debug.so".

@@ -11,9 +11,9 @@ from offheap.analysis.nmt import external as nmt_external
 from offheap.analysis.nmt.results import External, Tracked
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
-from offheap.jvm import nmt
-from offheap.jvm.attach import AttachedVM
-from offheap.jvm.nmt import Category
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.texts import nmt
+from offheap.jvm.texts.nmt import Category
 
 
 def of_process(pid: int, *, detail: bool = False, scale: str = "KB") -> Tracked:

@@ -27,9 +27,10 @@ from offheap.analysis.owners.results import Grown
 from offheap.analysis.owners.warm_up import AGE
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
-from offheap.jvm import class_loaders, gauges, hsperfdata
-from offheap.jvm.attach_listener import NoProcess, TargetGone
-from offheap.jvm.class_loaders import Loaders
+from offheap.jvm.counters import gauges, hsperfdata
+from offheap.jvm.listener import class_loaders
+from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
+from offheap.jvm.listener.class_loaders import Loaders
 from offheap.proc import maps, status
 from offheap.recording.capture.recorder import OwnersReading
 from offheap.recording.model import OwnersOverTime

@@ -18,10 +18,14 @@ from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.analysis.owners.accounting import Evidence, Image
 from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
-from offheap.jvm import command, direct_memory, hsperfdata, nmt, system_map, target, vm_info, vm_places
-from offheap.jvm.attach import AttachedVM, AttachError
-from offheap.jvm.attach_listener import NoProcess, TargetGone
-from offheap.jvm.direct_memory import DirectMemory
+from offheap.jvm.command_line import command
+from offheap.jvm.counters import hsperfdata
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach import AttachedVM, AttachError
+from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
+from offheap.jvm.structures import direct_memory, vm_places
+from offheap.jvm.structures.direct_memory import DirectMemory
+from offheap.jvm.texts import nmt, system_map, vm_info
 from offheap.proc import cgroup, glibc_chunks, glibc_heap, maps, root, smaps, status, threads
 from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping

@@ -13,8 +13,8 @@ import secrets
 from contextlib import suppress
 
 from offheap.errors import UserError
-from offheap.jvm.attach import AttachedVM, AttachError
-from offheap.jvm.owner import as_owner, entered
+from offheap.jvm.listener.attach import AttachedVM, AttachError
+from offheap.jvm.listener.owner import as_owner, entered
 from offheap.probe.live_files.folders import for_attach
 from offheap.proc import opening, root, status
 from offheap.proc.status import Status

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.jemalloc import dumps, perf_maps
-from offheap.jvm import target
+from offheap.jvm.listener import target
 from offheap.launch.child import Child
 from offheap.proc import maps, status
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from offheap.errors import UserError
 from offheap.jemalloc import dumps, perf_maps
-from offheap.jvm import target
-from offheap.jvm.attach import AttachedVM
-from offheap.jvm.target import Target
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach import AttachedVM
+from offheap.jvm.listener.target import Target
 from offheap.probe import control, library
 from offheap.probe.live_files.folders import for_attach
 from offheap.proc import opening, root

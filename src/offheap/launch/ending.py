@@ -48,7 +48,7 @@ class Ending:
         if not self._in:
             return False
         self._in = False
-        from offheap.jvm.attach_listener import NoProcess
+        from offheap.jvm.listener.attach_listener import NoProcess
         from offheap.probe import control
 
         try:
@@ -66,8 +66,8 @@ class Ending:
 
 def collect(pid: int, say: Callable[[str], None]) -> bool:
     """Asks for a garbage collection; reports a failure and returns False: the recording must not be lost."""
-    from offheap.jvm import collection
-    from offheap.jvm.attach_listener import NoProcess
+    from offheap.jvm.listener import collection
+    from offheap.jvm.listener.attach_listener import NoProcess
 
     try:
         collection.collect(pid)

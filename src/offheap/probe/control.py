@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import target
-from offheap.jvm.attach import AttachedVM, TargetGone
-from offheap.jvm.target import Target
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach import AttachedVM, TargetGone
+from offheap.jvm.listener.target import Target
 from offheap.probe import admission, library
 from offheap.probe.live_files.folders import for_attach
 from offheap.probe.live_files.peek import PRELOAD, is_short_of_memory, recording_entry

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import offheap
 from offheap.errors import UserError
-from offheap.jvm.owner import as_owner, entered
+from offheap.jvm.listener.owner import as_owner, entered
 from offheap.probe import checkout
 from offheap.proc import root
 from offheap.proc.status import Status

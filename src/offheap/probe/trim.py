@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from offheap.errors import UserError
-from offheap.jvm import target
-from offheap.jvm.attach import AttachedVM, AttachError
+from offheap.jvm.listener import target
+from offheap.jvm.listener.attach import AttachedVM, AttachError
 from offheap.probe import control
 
 How = Literal["System.trim_native_heap", "the probe"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from offheap.analysis.native_heap.remedies import remedies
 from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap, Tagged, Use
-from offheap.jvm import malloc_header
-from offheap.jvm.nmt import Report
+from offheap.jvm.structures import malloc_header
+from offheap.jvm.texts.nmt import Report
 from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
 from offheap.proc.pagemap import PAGE
 

@@ -7,7 +7,7 @@ import numpy as np
 from offheap.analysis.nmt.results import External, ExternalSite
 from offheap.analysis.owners.accounts import Accounts
 from offheap.analysis.stacks import frames
-from offheap.jvm.nmt import Category
+from offheap.jvm.texts.nmt import Category
 from offheap.recording.model import MALLOC, Recording
 
 NAME = "External"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offheap.jvm.nmt import Category
+from offheap.jvm.texts.nmt import Category
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from offheap.analysis.native_heap.results import NativeHeap
 from offheap.analysis.owners import malloc_split, mapping_shapes
 from offheap.analysis.owners.accounts import Holding, Owner, Part, Placed
 from offheap.analysis.owners.claims import Claims, Range
-from offheap.jvm.direct_memory import DirectMemory
-from offheap.jvm.nmt import Report
-from offheap.jvm.system_map import TaggedMapping
-from offheap.jvm.vm_info import MetaspaceUsage, Place
-from offheap.jvm.vm_info import Part as PlacePart
+from offheap.jvm.structures.direct_memory import DirectMemory
+from offheap.jvm.texts.nmt import Report
+from offheap.jvm.texts.system_map import TaggedMapping
+from offheap.jvm.texts.vm_info import MetaspaceUsage, Place
+from offheap.jvm.texts.vm_info import Part as PlacePart
 from offheap.proc.pagemap import PAGE, Present
 from offheap.proc.smaps import Row
 from offheap.proc.threads import Thread

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from offheap.analysis.native_heap.results import NativeHeap
-from offheap.jvm.direct_memory import DirectMemory
+from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.proc.cgroup import Cgroup
 from offheap.proc.smaps import Memory
 

@@ -22,7 +22,7 @@ from offheap.recording.model import OwnersOverTime
 
 if TYPE_CHECKING:
     # For types only: to read loaders needs an attach, which an analysis of a recording cannot use.
-    from offheap.jvm.class_loaders import Loaders
+    from offheap.jvm.listener.class_loaders import Loaders
 
 THREADS, MAPPED, ALLOCATOR = "threads: ", "mapped: ", "allocator: "
 DIRECT_BYTES, DIRECT_BUFFERS = "direct-buffer-bytes", "direct-buffers"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offheap.jvm.histogram import ClassCount, Histogram
-from offheap.jvm.nmt import Report
+from offheap.jvm.listener.histogram import ClassCount, Histogram
+from offheap.jvm.texts.nmt import Report
 from offheap.quantities import format_size
 
 _BUFFER = "java.nio.DirectByteBuffer"

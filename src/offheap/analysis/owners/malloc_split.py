@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from offheap.analysis.native_heap.results import BlockSize, NativeHeap
 from offheap.analysis.owners.accounts import Holding, Owner, Part
-from offheap.jvm.direct_memory import DirectMemory
-from offheap.jvm.nmt import Report
+from offheap.jvm.structures.direct_memory import DirectMemory
+from offheap.jvm.texts.nmt import Report
 
 # allocateDirect, Unsafe.allocateMemory and FFM arenas: Other, and Internal before JDK 11.
 _DIRECT = "Other"

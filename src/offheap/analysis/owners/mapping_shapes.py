@@ -12,7 +12,7 @@ from itertools import combinations, islice, pairwise
 
 from offheap.analysis.owners.accounts import Owner
 from offheap.analysis.owners.claims import Claims, Range
-from offheap.jvm.vm_info import MetaspaceUsage
+from offheap.jvm.texts.vm_info import MetaspaceUsage
 from offheap.proc.smaps import Row
 from offheap.proc.threads import Thread
 

@@ -33,7 +33,7 @@ OwnersReading = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] 
 
 
 class CollectionLog(Protocol):
-    """Follows a JVM's garbage collections: jvm/collection_log.py.  Times are time.monotonic()."""
+    """Follows a JVM's garbage collections: jvm/counters/collection_log.py.  Times are time.monotonic()."""
 
     known_since: float | None
 

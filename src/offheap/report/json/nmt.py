@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from offheap.analysis.nmt.results import ExternalSite, Tracked
-from offheap.jvm.nmt import Category
+from offheap.jvm.texts.nmt import Category
 from offheap.report.json.schemas import Value
 
 _COUNTS = ("malloc_count", "malloc_peak_count")

@@ -1,6 +1,6 @@
 """Native Memory Tracking's reports: `jcmd PID VM.native_memory summary` or `detail` of JDK 8 to 27.
 
-offheap.jvm.nmt reads the categories.  The call sites of `detail` are read here; their source is HotSpot's
+offheap.jvm.texts.nmt reads the categories.  The call sites of `detail` are read here; their source is HotSpot's
 src/hotspot/share/nmt/memReporter.cpp (before JDK 22: services/memReporter.cpp), MemDetailReporter:
 
     [0x00007f3a0ccd584a]G1ConcurrentMark::G1ConcurrentMark(...)+0x4fa      innermost first, four at most
@@ -21,7 +21,7 @@ from pathlib import Path
 from offheap.formats.imported import source
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.stack_tables import Moment, Stacks, Total, profile, times_of
-from offheap.jvm import nmt
+from offheap.jvm.texts import nmt
 from offheap.recording.model import MMAP, Frame
 from offheap.symbols.names import demangle, plain
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from offheap.analysis.nmt.results import External, ExternalSite, Tracked
-from offheap.jvm.nmt import Category
+from offheap.jvm.texts.nmt import Category
 from offheap.report.text.printable import printable
 
 UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}

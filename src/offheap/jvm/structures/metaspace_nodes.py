@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offheap.jvm.vm_info import Place
-from offheap.jvm.vm_structs import Structs
+from offheap.jvm.structures.vm_structs import Structs
+from offheap.jvm.texts.vm_info import Place
 from offheap.proc.pagemap import PAGE
 
 _FIRST_WITHOUT = 16  # JDK 16 has nodes of 64 MiB, which their shape identifies

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.jvm import attach_listener, hsperfdata
-from offheap.jvm.hsperfdata import PerfData
+from offheap.jvm.counters import hsperfdata
+from offheap.jvm.counters.hsperfdata import PerfData
+from offheap.jvm.listener import attach_listener
 from offheap.proc import executable, maps, status
 from offheap.proc.executable import Executable
 from offheap.proc.maps import Mapping

@@ -16,7 +16,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from offheap.jvm.vm_structs import Structs
+from offheap.jvm.structures.vm_structs import Structs
 
 _MOST_LOADERS = 1 << 17
 _MOST_CLASSES = 1 << 17

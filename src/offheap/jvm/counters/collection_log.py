@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from offheap.jvm import gauges, hsperfdata
+from offheap.jvm.counters import gauges, hsperfdata
 from offheap.proc import maps, status
 
 _RETRY_SECONDS = 1.0  # a JVM that starts up has not published its collectors yet

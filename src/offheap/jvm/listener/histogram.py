@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from offheap.errors import UserError
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 _LINE = re.compile(r" *\d+: +(\d{1,18}) +(\d{1,18}) +(\S+)(?: \(.*\))?", re.ASCII)
 _PRIMITIVES = {

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.jvm.nmt import Report
+from offheap.jvm.texts.nmt import Report
 
 HEADER_BYTES = 16
 CANARY = 0xE99E

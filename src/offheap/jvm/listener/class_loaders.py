@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from offheap.errors import UserError
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 _LOADER = re.compile(r"0x[0-9a-f]+ +0x[0-9a-f]+ +0x[0-9a-f]+ +(\d{1,9}) +(\d{1,18}) +\d+ +(\S.*)", re.ASCII)
 # Classes without a name that other classes can use belong to the loader in the line above.

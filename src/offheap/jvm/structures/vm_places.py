@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-from offheap.jvm import collector_tables, metaspace_nodes, vm_structs
-from offheap.jvm.vm_info import Part, Place
-from offheap.jvm.vm_structs import Structs
+from offheap.jvm.structures import collector_tables, metaspace_nodes, vm_structs
+from offheap.jvm.structures.vm_structs import Structs
+from offheap.jvm.texts.vm_info import Part, Place
 from offheap.proc.maps import Mapping
 
 _MOST_CODE_HEAPS = 16

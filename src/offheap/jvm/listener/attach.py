@@ -15,8 +15,8 @@ import time
 from pathlib import PurePath
 
 from offheap.errors import UserError
-from offheap.jvm import attach_listener
-from offheap.jvm.attach_listener import TargetGone
+from offheap.jvm.listener import attach_listener
+from offheap.jvm.listener.attach_listener import TargetGone
 from offheap.proc import status
 
 ATTACH_SECONDS = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from offheap.jvm.attach import AttachedVM
+from offheap.jvm.listener.attach import AttachedVM
 
 # The collector only finds unreachable objects: the reference handler and the cleaner's thread free their
 # native memory afterwards.

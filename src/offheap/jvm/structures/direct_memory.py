@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offheap.jvm import java_statics, vm_structs
-from offheap.jvm.java_statics import Field
-from offheap.jvm.vm_structs import Structs
+from offheap.jvm.structures import java_statics, vm_structs
+from offheap.jvm.structures.java_statics import Field
+from offheap.jvm.structures.vm_structs import Structs
 from offheap.proc import status
 from offheap.proc.maps import Mapping
 

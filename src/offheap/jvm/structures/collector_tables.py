@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from offheap.jvm.vm_info import Place
-from offheap.jvm.vm_structs import Structs
+from offheap.jvm.structures.vm_structs import Structs
+from offheap.jvm.texts.vm_info import Place
 from offheap.proc.pagemap import PAGE
 
 _HUGE_PAGE = 2 << 20

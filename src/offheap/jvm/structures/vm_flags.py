@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offheap.jvm import vm_structs
+from offheap.jvm.structures import vm_structs
 from offheap.proc import root
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.proc.maps import Mapping

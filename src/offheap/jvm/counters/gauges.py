@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 
-from offheap.jvm.hsperfdata import PerfData
+from offheap.jvm.counters.hsperfdata import PerfData
 
 _USED = re.compile(r"sun\.gc\.generation\.\d+\.space\.\d+\.used", re.ASCII)
 _COLLECTIONS = re.compile(r"sun\.gc\.collector\.(\d+)\.invocations", re.ASCII)

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from offheap.errors import UserError
-from offheap.jvm import launch_options, vm_flags
-from offheap.jvm.owner import as_owner
+from offheap.jvm.command_line import launch_options
+from offheap.jvm.listener.owner import as_owner
+from offheap.jvm.structures import vm_flags
 from offheap.proc import maps, opening, status, threads
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
