@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.symbols.generated_code import Code, GeneratedCode
+from offheap.symbols.generated.generated_code import Code, GeneratedCode
 
 
 def jitdump(*methods: tuple[int, int, str], order: str = "<") -> bytes:

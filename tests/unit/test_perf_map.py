@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offheap.errors import UserError
-from offheap.symbols.generated_code import Code, GeneratedCode
+from offheap.symbols.generated.generated_code import Code, GeneratedCode
 
 MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
 

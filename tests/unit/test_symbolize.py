@@ -22,7 +22,7 @@ from offheap.recording.storage.writer import RecordingWriter
 from offheap.rewriting import content as contents
 from offheap.rewriting.symbolize import symbolize
 from offheap.symbols import Symbolizer
-from offheap.symbols.generated_code import GeneratedCode
+from offheap.symbols.generated.generated_code import GeneratedCode
 
 MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
 

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.rewriting.symbolize import symbolize
     from offheap.symbols import Symbolizer
     from offheap.symbols.by_build_id import ByBuildId
-    from offheap.symbols.generated_code import GeneratedCode
+    from offheap.symbols.generated.generated_code import GeneratedCode
 
     source = Path(args.recording)
     output = args.output or source.with_name(f"{source.name.removesuffix('.offheap')}-symbolized.offheap")

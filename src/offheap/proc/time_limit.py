@@ -77,7 +77,7 @@ class _Worker:
             del call, answer, value
 
 
-# By effective user: a thread keeps the user of its start (jvm/listener/owner.py changes the user of one thread).
+# By effective user: a thread keeps the user of its start (jvm/listener/owner.py changes that of one thread).
 _idle: dict[int, list[_Worker]] = {}
 _stuck: set[_Worker] = set()
 

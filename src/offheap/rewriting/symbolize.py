@@ -16,7 +16,7 @@ from offheap.recording.model import Frame, Module
 from offheap.recording.names.java_names import class_name
 from offheap.recording.names.naming import Symbolizer, native_chains, unnamed_chain
 from offheap.rewriting.content import Content
-from offheap.symbols.generated_code import Code, GeneratedCode
+from offheap.symbols.generated.generated_code import Code, GeneratedCode
 
 NO_BUILD_ID = "the recording has no build-id of it, so no file can be told to be the same"
 

@@ -1,7 +1,7 @@
 """Native Memory Tracking's reports: `jcmd PID VM.native_memory summary` or `detail` of JDK 8 to 27.
 
-offheap.jvm.texts.nmt reads the categories.  The call sites of `detail` are read here; their source is HotSpot's
-src/hotspot/share/nmt/memReporter.cpp (before JDK 22: services/memReporter.cpp), MemDetailReporter:
+offheap.jvm.texts.nmt reads the categories.  The call sites of `detail` are read here; their source is
+HotSpot's src/hotspot/share/nmt/memReporter.cpp (before JDK 22: services/memReporter.cpp), MemDetailReporter:
 
     [0x00007f3a0ccd584a]G1ConcurrentMark::G1ConcurrentMark(...)+0x4fa      innermost first, four at most
     [0x00007f39f7944f85]

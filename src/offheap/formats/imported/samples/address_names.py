@@ -10,7 +10,7 @@ from offheap.proc import maps
 from offheap.proc.elf import ElfError, ElfImage
 from offheap.recording.model import Chain, Frame, Kind, Module
 from offheap.symbols import Symbolizer
-from offheap.symbols.generated_code import GeneratedCode
+from offheap.symbols.generated.generated_code import GeneratedCode
 
 
 class AddressNames:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from offheap.errors import UserError
 from offheap.proc import opening
-from offheap.symbols import jitdump, perf_map
+from offheap.symbols.generated import jitdump, perf_map
 
 _MOST_BYTES = 256 << 20  # a code cache of 240 MB makes a map of 10 MB, or a jitdump of 250 MB
 # HotSpot writes a method as `type class.method(parameters)`; some versions put `[C2] ` in front.
