@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import needs
 from harness.paths import IMAGES
 from offheap.probe import checkout
-from offheap.proc.elf import ElfImage
+from offheap.proc.images.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer
 
 SOURCES = IMAGES

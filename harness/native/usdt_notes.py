@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from offheap.proc.elf import ElfImage
+from offheap.proc.images.elf import ElfImage
 
 STAPSDT = (b"stapsdt", 3)
 

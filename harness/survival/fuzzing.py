@@ -16,7 +16,7 @@ from pathlib import Path
 from harness import needs
 from harness.native.compiler import compile_c
 from harness.paths import PROBE, ROOT
-from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.images.elf import ElfError, ElfImage
 
 HARNESSES = {"unwind_fuzz": ("unwind/cfi.c", "unwind/cfi_step.c"), "parser_fuzz": ()}
 ROUNDS = "300000"

@@ -24,7 +24,7 @@ from offheap.jvm.listener.attach import AttachedVM
 from offheap.jvm.texts import nmt
 from offheap.probe import control, library
 from offheap.proc import maps, root, status
-from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
+from offheap.proc.images.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE
 

@@ -21,7 +21,7 @@ from harness.recordings.live_file_writer import LiveFileWriter, hook, native
 from offheap.jvm.counters import hsperfdata
 from offheap.probe import control
 from offheap.proc import opening, root
-from offheap.proc.elf import ElfImage
+from offheap.proc.images.elf import ElfImage
 from offheap.proc.maps import Mapping
 
 # Far more than the commands take on a busy machine, so that only a hang fails.

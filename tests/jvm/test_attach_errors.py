@@ -22,7 +22,8 @@ from offheap.errors import UserError
 from offheap.jvm.listener import target
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import checkout, control, library
-from offheap.proc import executable, maps, status
+from offheap.proc import maps, status
+from offheap.proc.images import executable
 
 PAUSE = AGENTS / "pause.c"
 

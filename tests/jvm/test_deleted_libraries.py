@@ -20,7 +20,7 @@ from harness.paths import JAVA, ROOT
 from harness.peers import maven
 from offheap.probe import control
 from offheap.probe.live_files.live_file import LiveFile
-from offheap.proc.mapped_elf import MappedModule
+from offheap.proc.images.mapped_elf import MappedModule
 from offheap.recording import load
 from offheap.recording.names.naming import Naming
 from offheap.symbols import Symbolizer, images

@@ -31,7 +31,8 @@ from offheap.inspect.process import inspect_process
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.jvm.structures import malloc_header
 from offheap.jvm.texts import nmt
-from offheap.proc import glibc_heap, smaps, status
+from offheap.proc import smaps, status
+from offheap.proc.glibc import glibc_heap
 
 MIB = 1 << 20
 DATA = TESTS / "data" / "malloc_info"

@@ -19,7 +19,7 @@ from harness.native.usdt_notes import Tracepoint, tracepoints
 from harness.paths import PROBE
 from offheap import recording
 from offheap.probe import checkout
-from offheap.proc.elf import SEGMENT_LOAD, SEGMENT_READ, SEGMENT_WRITE, ElfImage
+from offheap.proc.images.elf import SEGMENT_LOAD, SEGMENT_READ, SEGMENT_WRITE, ElfImage
 
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 AARCH64_ROOT = Path("/usr/aarch64-linux-gnu")

@@ -22,9 +22,9 @@ from offheap.analysis.diff.java_heap import java_diff
 from offheap.analysis.gate.gate import Limits, gate
 from offheap.analysis.java_heap.answer import answer as java_answer
 from offheap.analysis.java_heap.conclusion import compared
-from offheap.analysis.java_heap.last_collection import as_of, ran
 from offheap.analysis.java_heap.report import report
 from offheap.analysis.java_heap.results import Books, ClassTotal, JavaHeapReport, Totals
+from offheap.analysis.java_heap.settled.last_collection import as_of, ran
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.leaks import ranking

@@ -22,7 +22,7 @@ from harness.native.elf_images import (
     shared_library,
     symbols,
 )
-from offheap.proc.elf import ElfImage
+from offheap.proc.images.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer, lines
 
 pytestmark = pytest.mark.usefixtures("symbol_cache")

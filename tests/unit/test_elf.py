@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.native.elf_images import program, run, shared_library
-from offheap.proc.elf import SEGMENT_EXECUTE, SEGMENT_LOAD, ElfError, ElfImage
+from offheap.proc.images.elf import SEGMENT_EXECUTE, SEGMENT_LOAD, ElfError, ElfImage
 from offheap.symbols.debug_files import minidebug
 from offheap.symbols.functions import FunctionTable
 from offheap.symbols.plt import plt_stubs

@@ -13,7 +13,7 @@ import pytest
 from harness import needs
 from harness.native.elf_images import NOWHERE, SOURCES, build_id, has_the_chain, program, run, symbols
 from offheap.errors import UserError
-from offheap.proc.elf import ElfImage
+from offheap.proc.images.elf import ElfImage
 from offheap.symbols import Symbol, Symbolizer, convert, lines
 
 pytestmark = pytest.mark.usefixtures("symbol_cache")

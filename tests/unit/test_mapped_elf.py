@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from harness import needs
 from harness.native.elf_images import NOWHERE, build_id, names, shared_library, symbols
 from offheap.proc import maps
-from offheap.proc.elf import ElfError, ElfImage
-from offheap.proc.mapped_elf import MappedModule, Read, exported_symbols
+from offheap.proc.images.elf import ElfError, ElfImage
+from offheap.proc.images.mapped_elf import MappedModule, Read, exported_symbols
 from offheap.symbols import Symbol, Symbolizer
 from offheap.symbols import images as opened
 

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import needs
-from offheap.proc import cgroup, executable, maps, root, smaps, status, threads
+from offheap.proc import cgroup, maps, root, smaps, status, threads
+from offheap.proc.images import executable
 
 
 def test_own_status_agrees_with_the_system() -> None:

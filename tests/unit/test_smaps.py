@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from harness import needs
 from harness.paths import TESTS
-from offheap.proc import glibc_chunks, maps, smaps, threads
+from offheap.proc import maps, smaps, threads
+from offheap.proc.glibc import glibc_chunks
 from offheap.proc.pagemap import PAGE, Pagemap, Present
 
 DATA = TESTS / "data" / "smaps"

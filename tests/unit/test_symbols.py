@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness import needs
 from harness.native.elf_images import build_id, names, program, run, shared_library, symbols
-from offheap.proc.elf import SECTION_EXECUTE, SYMBOL, ElfImage, SymbolTable
+from offheap.proc.images.elf import SECTION_EXECUTE, SYMBOL, ElfImage, SymbolTable
 from offheap.symbols import Symbolizer, lines
 from offheap.symbols.functions import FunctionTable
 from offheap.symbols.names import demangle, plain

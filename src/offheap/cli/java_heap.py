@@ -25,7 +25,7 @@ def java_survivors(recording: Recording) -> Recording | None:
     """The Java objects that survived the last collection; None where none were followed."""
     if recording.java is None:
         return None
-    from offheap.analysis.java_heap.last_collection import as_of, ran
+    from offheap.analysis.java_heap.settled.last_collection import as_of, ran
 
     return as_of(recording.java, ran(recording).last)
 

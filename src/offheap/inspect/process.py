@@ -26,8 +26,9 @@ from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
 from offheap.jvm.structures import direct_memory, vm_places
 from offheap.jvm.structures.direct_memory import DirectMemory
 from offheap.jvm.texts import nmt, system_map, vm_info
-from offheap.proc import cgroup, glibc_chunks, glibc_heap, maps, root, smaps, status, threads
-from offheap.proc.elf import SEGMENT_LOAD, ElfError, ElfImage
+from offheap.proc import cgroup, maps, root, smaps, status, threads
+from offheap.proc.glibc import glibc_chunks, glibc_heap
+from offheap.proc.images.elf import SEGMENT_LOAD, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
 from offheap.proc.smaps import Row

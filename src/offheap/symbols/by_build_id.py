@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.images.elf import ElfError, ElfImage
 
 _MOST_FILES = 200_000  # that are looked at: a system's /usr/lib has 50,000
 _MOST_DEPTH = 32  # folders in each other

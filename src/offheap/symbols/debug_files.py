@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offheap.proc import opening
-from offheap.proc.elf import DebugLink, ElfError, ElfImage
+from offheap.proc.images.elf import DebugLink, ElfError, ElfImage
 from offheap.proc.time_limit import within
 
 _MOST_LINKS = 40  # symbolic links in one path, as in the kernel

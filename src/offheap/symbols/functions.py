@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.proc.elf import (
+from offheap.proc.images.elf import (
     INDEX_ABSOLUTE,
     INDEX_EXTENDED,
     INDEX_UNDEFINED,

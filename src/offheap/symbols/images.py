@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offheap.proc import maps, opening
-from offheap.proc.elf import ElfError, ElfImage
-from offheap.proc.mapped_elf import MappedModule, exported_symbols
+from offheap.proc.images.elf import ElfError, ElfImage
+from offheap.proc.images.mapped_elf import MappedModule, exported_symbols
 from offheap.proc.time_limit import within
 from offheap.symbols.debug_files import beneath
 

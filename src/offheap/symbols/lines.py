@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.images.elf import ElfError, ElfImage
 from offheap.symbols import convert
 
 _WORTH_KEEPING = 0.3  # seconds of conversion

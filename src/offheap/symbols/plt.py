@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from offheap.proc.elf import ElfImage, Section
+from offheap.proc.images.elf import ElfImage, Section
 
 _SLOT_TYPES = {"x86_64": (6, 7), "aarch64": (1025, 1026)}  # R_*_GLOB_DAT, R_*_JUMP_SLOT
 _STUB = 16  # bytes, if the section does not state it

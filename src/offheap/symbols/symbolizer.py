@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offheap.errors import UserError
-from offheap.proc.elf import ElfError, ElfImage
-from offheap.proc.mapped_elf import MappedModule
+from offheap.proc.images.elf import ElfError, ElfImage
+from offheap.proc.images.mapped_elf import MappedModule
 from offheap.symbols import lines
 from offheap.symbols.debug_files import beneath, debug_file, minidebug
 from offheap.symbols.functions import FunctionTable

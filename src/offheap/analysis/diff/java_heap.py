@@ -5,7 +5,7 @@ from __future__ import annotations
 from offheap.analysis.diff.diff import diff, diff_in_time
 from offheap.analysis.diff.results import Diff
 from offheap.analysis.java_heap.java_ranking import java_ranking
-from offheap.analysis.java_heap.settled_recording import settled_recording
+from offheap.analysis.java_heap.settled.settled_recording import settled_recording
 from offheap.errors import UserError
 from offheap.recording.model import Recording
 

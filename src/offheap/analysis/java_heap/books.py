@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis.java_heap.last_collection import Ran
 from offheap.analysis.java_heap.results import Books
+from offheap.analysis.java_heap.settled.last_collection import Ran
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.verdicts.survival import CLOCK_SECONDS
 from offheap.quantities import format_size

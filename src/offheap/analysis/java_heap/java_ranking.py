@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.java_heap import levels_and_shares
-from offheap.analysis.java_heap.last_collection import Ran, as_of, ran
-from offheap.analysis.java_heap.settled_history import settled_histories
+from offheap.analysis.java_heap.settled.last_collection import Ran, as_of, ran
+from offheap.analysis.java_heap.settled.settled_history import settled_histories
 from offheap.analysis.leaks.leaks import Ranking, order
 from offheap.analysis.leaks.reasons_in_words import why
 from offheap.analysis.sites.grouping import Grouping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from offheap.analysis.java_heap.last_collection import Ran
 from offheap.analysis.java_heap.results import AfterCollection
-from offheap.analysis.java_heap.settled_history import first_after, live_after
+from offheap.analysis.java_heap.settled.last_collection import Ran
+from offheap.analysis.java_heap.settled.settled_history import first_after, live_after
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics import estimates
 from offheap.analysis.statistics.estimate import Estimate

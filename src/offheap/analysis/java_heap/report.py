@@ -5,9 +5,9 @@ from __future__ import annotations
 from offheap.analysis.java_heap.books import books
 from offheap.analysis.java_heap.classes import classes, totals
 from offheap.analysis.java_heap.java_ranking import java_ranking, without_objects
-from offheap.analysis.java_heap.last_collection import Ran, ran
 from offheap.analysis.java_heap.over_time import after_collections
 from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.java_heap.settled.last_collection import Ran, ran
 from offheap.quantities import format_count, format_size
 from offheap.recording.model import JavaHeap, Recording
 

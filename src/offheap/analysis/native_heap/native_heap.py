@@ -12,7 +12,7 @@ from offheap.analysis.native_heap.remedies import remedies
 from offheap.analysis.native_heap.results import Arena, BlockSize, NativeHeap, Tagged, Use
 from offheap.jvm.structures import malloc_header
 from offheap.jvm.texts.nmt import Report
-from offheap.proc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
+from offheap.proc.glibc.glibc_heap import CACHED, FREE, TOP, USED, Block, Heap
 from offheap.proc.pagemap import PAGE
 
 _HEADER, _MMAPPED_HEADER = 8, 16  # bytes of a chunk's size that the program cannot use

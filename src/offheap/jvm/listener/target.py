@@ -11,8 +11,9 @@ from offheap.errors import UserError
 from offheap.jvm.counters import hsperfdata
 from offheap.jvm.counters.hsperfdata import PerfData
 from offheap.jvm.listener import attach_listener
-from offheap.proc import executable, maps, status
-from offheap.proc.executable import Executable
+from offheap.proc import maps, status
+from offheap.proc.images import executable
+from offheap.proc.images.executable import Executable
 from offheap.proc.maps import Mapping
 from offheap.proc.status import Status
 

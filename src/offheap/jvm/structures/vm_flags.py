@@ -12,7 +12,7 @@ import numpy as np
 
 from offheap.jvm.structures import vm_structs
 from offheap.proc import root
-from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.images.elf import ElfError, ElfImage
 from offheap.proc.maps import Mapping
 
 _MOST_FLAGS = 1 << 13  # JDK 21 has 1,248

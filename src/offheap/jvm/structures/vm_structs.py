@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 from offheap.proc import root
-from offheap.proc.elf import SEGMENT_LOAD, SEGMENT_WRITE, ElfError, ElfImage
+from offheap.proc.images.elf import SEGMENT_LOAD, SEGMENT_WRITE, ElfError, ElfImage
 from offheap.proc.maps import Mapping
 from offheap.proc.pagemap import PAGE, Pagemap
 

@@ -14,7 +14,7 @@ from offheap.probe.contract import FrameKind, MethodState, Section
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.header import damaged
 from offheap.probe.live_files.live_file import LiveFile
-from offheap.proc.mapped_elf import MappedModule
+from offheap.proc.images.mapped_elf import MappedModule
 from offheap.recording.model import UNNAMED, Chain, Frame, Kind, Module
 from offheap.recording.names.java_names import INEXACT, bytecode_index, class_name, method_name
 

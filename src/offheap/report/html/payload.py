@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offheap import __version__
 from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.java_heap.settled_recording import with_java_objects
+from offheap.analysis.java_heap.settled.settled_recording import with_java_objects
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
 from offheap.analysis.leaks.leaks import Ranking, ranking

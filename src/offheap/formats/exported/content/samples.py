@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.analysis.java_heap.java_ranking import java_ranking
-from offheap.analysis.java_heap.settled_recording import with_java_objects
+from offheap.analysis.java_heap.settled.settled_recording import with_java_objects
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.sites.sites import kind_of
 from offheap.analysis.totals.stack_totals import stack_totals

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from offheap.proc import maps
-from offheap.proc.elf import ElfError, ElfImage
+from offheap.proc.images.elf import ElfError, ElfImage
 from offheap.recording.model import Chain, Frame, Kind, Module
 from offheap.symbols import Symbolizer
 from offheap.symbols.generated.generated_code import GeneratedCode

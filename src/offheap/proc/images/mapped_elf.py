@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.proc.elf import (
+from offheap.proc.images.elf import (
     ELF_HEADER,
     INDEX_UNDEFINED,
     SECTION_EXECUTE,

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.java_heap.last_collection import Ran
+from offheap.analysis.java_heap.settled.last_collection import Ran
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.site_history import (

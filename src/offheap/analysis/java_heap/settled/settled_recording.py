@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.java_heap.last_collection import as_of, ran
-from offheap.analysis.java_heap.settled_history import first_after, live_after
+from offheap.analysis.java_heap.settled.last_collection import as_of, ran
+from offheap.analysis.java_heap.settled.settled_history import first_after, live_after
 from offheap.analysis.sites.grouping import Grouping
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.totals import stack_totals_at

@@ -20,7 +20,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.proc import glibc_chunks, maps
+from offheap.proc import maps
+from offheap.proc.glibc import glibc_chunks
 from offheap.proc.pagemap import PAGE, Pagemap
 
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE on 64-bit machines
