@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from offheap.errors import UserError
 from offheap.symbols.generated.generated_code import Code, GeneratedCode
 
-MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
+MAP = DATA / "perf_map" / "17.map"
 
 
 def of(data: bytes, folder: Path) -> GeneratedCode:

@@ -24,7 +24,7 @@ from offheap.rewriting.symbolize import symbolize
 from offheap.symbols import Symbolizer
 from offheap.symbols.generated.generated_code import GeneratedCode
 
-MAP = Path(__file__).parents[1] / "data" / "perf_map" / "17.map"
+MAP = DATA / "perf_map" / "17.map"
 
 
 @pytest.fixture(scope="module")
