@@ -1,5 +1,5 @@
 // Two named threads that keep blocks by one inlined path, and free others: what a recording of it must say is in
-// tests/formats/test_exports.py and test_exports_to_heap_tools.py.
+// tests/formats/exported/test_exports.py and test_exports_to_heap_tools.py.
 
 #include <pthread.h>
 #include <stdlib.h>
