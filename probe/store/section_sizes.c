@@ -11,7 +11,7 @@ enum {
     LEAST_METHODS = 1 << 12,
     LEAST_RANGES = 1 << 11,
     OWN_BYTES = 1200
-        << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; tests/jvm/test_admission.py */
+        << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; tests/jvm/attach/test_admission.py */
 };
 
 bool shape_appends(enum offheap_section_id section) {

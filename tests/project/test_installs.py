@@ -56,7 +56,7 @@ def test_nothing_of_a_command_in_sid_survives_it() -> None:
 
 
 def collected(homes: str, *options: str) -> subprocess.CompletedProcess[str]:
-    words = ["-q", "--collect-only", *options, "tests/jvm/test_discovery.py"]
+    words = ["-q", "--collect-only", *options, "tests/jvm/outside/test_discovery.py"]
     command = [sys.executable, "-m", "pytest", *words]
     environment = {**os.environ, "OFFHEAP_JDKS": homes}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment)
