@@ -1,7 +1,7 @@
 /*
  * The live file: the probe writes it inside the process, Python reads it outside.
  * This header is the whole contract; src/offheap/probe/contract.py mirrors it
- * and tests/probe/test_contract.py compares the two, field by field.
+ * and tests/probe/store/test_contract.py compares the two, field by field.
  *
  * The file is mapped MAP_SHARED and written in place, so a reader stops nobody
  * and kill -9 loses nothing that was written.  All integers are little-endian.

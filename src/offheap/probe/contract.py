@@ -1,6 +1,6 @@
 """probe/recording.h in Python: the live file's constants and rows, byte for byte.
 
-tests/probe/test_contract.py compiles the header and compares every size, offset and
+tests/probe/store/test_contract.py compiles the header and compares every size, offset and
 value with this file.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 from offheap.proc import opening
 
 # The first 88 bytes of a live file, probe/recording.h: magic, version, header_bytes, file_bytes, state, mode,
-# entry, and after others the coverage.  tests/probe/test_contract.py compares them with the contract.
+# entry, and after others the coverage.  tests/probe/store/test_contract.py compares them with the contract.
 HEADER = struct.Struct("<8sIIQIII44xQ")
 MAGIC = b"OFFHEAP\n"
 RECORDING = 1
