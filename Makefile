@@ -91,7 +91,7 @@ evaluate-published: $(VENV)/.test jres debian-packages ## programs around publis
 .PHONY: soak
 SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
 soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md and docs/measurements/ (SOAK_ARGS='--minutes 30': the first half hour)
-	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(SURVIVAL:%=tests/*/test_%.py)
+	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(wildcard $(foreach room,tests/* tests/*/*,$(SURVIVAL:%=$(room)/test_%.py)))
 	$(BIN)/python -m benchmarks.survival.reattach --write $(REATTACH_ARGS)
 	$(BIN)/python -m benchmarks.survival.soak --write $(SOAK_ARGS)
 

@@ -10,8 +10,7 @@ enum {
     LEAST_STACKS = 1 << 12,
     LEAST_METHODS = 1 << 12,
     LEAST_RANGES = 1 << 11,
-    OWN_BYTES = 1200
-        << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; tests/jvm/attach/test_admission.py */
+    OWN_BYTES = 1200 << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; test_admission.py */
 };
 
 bool shape_appends(enum offheap_section_id section) {

@@ -317,7 +317,7 @@ static void on_signal(int number) {
 
 static long scenario_signals(void) {
     struct sigaction action = {.sa_handler = on_signal};
-    /* Neither handler may interrupt the other: malloc inside malloc is a case of tests/probe/hooks/test_reentry.py. */
+    /* Neither handler may interrupt the other: malloc inside malloc is a case of test_reentry.py. */
     sigaddset(&action.sa_mask, SIGALRM);
     sigaddset(&action.sa_mask, SIGPROF);
     sigaction(SIGALRM, &action, NULL);

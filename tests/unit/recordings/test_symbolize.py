@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.native.leaking_library import Recorded, build_library, record_without_symbols
+from harness.paths import DATA
 from offheap import recording
 from offheap.cli.main import main
 from offheap.errors import UserError

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.paths import DATA
 from offheap.errors import UserError
 from offheap.symbols.generated.generated_code import Code, GeneratedCode
 

@@ -28,12 +28,12 @@ sum of Poisson counts (Fay and Feuer, Statistics in Medicine 16, 1997) whose low
 these in 95 to 96.  `seen` surely exists, so low is at least `seen`; an exact recording has nothing
 unseen, so low == estimate == high.
 
-tests/unit/figures/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: the interval covers bytes in
-93 to 99 % of runs for every mixture, and counts for equal blocks and moderate mixtures.  If the blocks that
-dominate the count are so small that hardly one was sampled, the samples do not show the count, and an upper
-end would be invented.  Two rules follow.  A count covers only the sampled call paths, each of which makes
-blocks of about one size; a path without any sampled block is not counted.  And if the sampled blocks of one
-call path differ in size by more than SIZES times, the count has no upper end (`of_counts`).
+tests/unit/figures/test_estimates.py measures over 1 to 100,000 blocks of 16 B to 10 MB: the interval covers
+bytes in 93 to 99 % of runs for every mixture, and counts for equal blocks and moderate mixtures.  If the
+blocks that dominate the count are so small that hardly one was sampled, the samples do not show the count,
+and an upper end would be invented.  Two rules follow.  A count covers only the sampled call paths, each of
+which makes blocks of about one size; a path without any sampled block is not counted.  And if the sampled
+blocks of one call path differ in size by more than SIZES times, the count has no upper end (`of_counts`).
 """
 
 from __future__ import annotations
