@@ -14,112 +14,16 @@
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { LOAD, STORE, SWAP, FENCE };
+#include "table_steps.h"
 
-/* The next step of a thread. */
-struct step {
-    enum kind kind;
-    bool release;
-    unsigned bytes; /* 1 or 8 */
-    void *at;
-    uint64_t value, expected;
-};
-
-static uint64_t take(struct step step);
-
-#define TAKE(kind, order, at, value, expected)                                                       \
-    take((struct step){kind, (order) == memory_order_release, sizeof *(at), (void *)(uintptr_t)(at), \
-                       (uint64_t)(value), (uint64_t)(expected)})
-static bool swapped(uint64_t old, uint64_t expected) { return old == expected; }
-#define SWAPPED(at, expected, value, order)                  \
-    ({                                                       \
-        uint64_t wanted = *(expected);                       \
-        uint64_t old = TAKE(SWAP, order, at, value, wanted); \
-        *(expected) = (__typeof__(*(expected)))old;          \
-        swapped(old, wanted);                                \
-    })
-#undef atomic_load_explicit
-#undef atomic_store_explicit
-#undef atomic_compare_exchange_strong_explicit
-#undef atomic_compare_exchange_weak_explicit
-#undef atomic_thread_fence
-#define atomic_load_explicit(at, order) TAKE(LOAD, order, at, 0, 0)
-#define atomic_store_explicit(at, value, order) ((void)TAKE(STORE, order, at, value, 0))
-#define atomic_compare_exchange_strong_explicit(at, expected, value, order, failed) SWAPPED(at, expected, value, order)
-#define atomic_compare_exchange_weak_explicit(at, expected, value, order, failed) SWAPPED(at, expected, value, order)
-#define atomic_thread_fence(order) ((void)TAKE(FENCE, order, (uint64_t *)0, 0, 0))
-#define __atomic_load_n(at, order) TAKE(LOAD, order, at, 0, 0)
-#define __atomic_store_n(at, value, order) ((void)TAKE(STORE, order, at, value, 0))
-
-/* Four buckets of one key each: two keys are enough for one to go past a bucket. */
-#define TABLE_BUCKET 1
-#define TABLE_FARTHEST 2
-#ifndef TABLE_SOURCE
-#define TABLE_SOURCE "store/table.c"
-#endif
-#include TABLE_SOURCE
-
-enum {
-    SLOTS = 4, /* in a segment */
-    ALL = 2 * SLOTS,
-    THREADS = 3, /* two that change the table, one that reads it */
-    READER = 2,
-    KEYS = 4,
-    STEPS = 64,  /* most steps of one operation */
-    PENDING = 4, /* most stores of a thread that are not visible yet */
-};
-
-enum verb { INSERT = 1, REMOVE, REMOVE_ANY /* may find none */, INSERT_ANY /* may find no room */, AWAIT, GROW };
-
-struct op {
-    uint8_t verb, key, turn; /* AWAIT: the other thread has done `turn` operations */
-};
-
-struct scenario {
-    const char *name;
-    struct op before[4]; /* done before the threads begin */
-    struct op threads[2][4];
-    int untouched; /* key that the reader must see, or -1 */
-    bool grows;    /* the reader reads slots of the second segment, too */
-};
-
-static const struct scenario scenarios[] = {
-    {"a free that was not seen", {{INSERT, 0, 1}}, {{{INSERT, 0, 2}, {INSERT, 0, 3}}, {{0}}}, -1},
-    {"freed twice at once", {{INSERT, 1, 1}, {INSERT, 0, 1}}, {{{REMOVE_ANY, 0, 1}}, {{REMOVE_ANY, 0, 1}}}, 1},
-    {"full", {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}}, {{{INSERT_ANY, 3, 1}}, {{REMOVE, 0, 1}}}, 2},
-    {"freed by another thread, and its address given out again",
-     {{0}},
-     {{{INSERT, 0, 1}, {INSERT, 1, 1}}, {{AWAIT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 0, 2}}},
-     -1},
-    {"neighbours", {{INSERT, 2, 1}}, {{{INSERT, 0, 1}, {REMOVE, 0, 1}}, {{INSERT, 1, 1}, {REMOVE, 1, 1}}}, 2},
-    {"a segment comes under a thread that inserts and removes",
-     {{INSERT, 2, 1}},
-     {{{GROW, 0, 0}}, {{INSERT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 1, 1}}},
-     2,
-     true},
-    {"freed by the thread that made the segment",
-     {{0}},
-     {{{GROW, 0, 0}, {AWAIT, 0, 1}, {REMOVE, 0, 1}, {INSERT, 0, 2}}, {{INSERT, 0, 1}, {INSERT, 1, 1}}},
-     -1,
-     true},
-    {"a free that was not seen before the segment came",
-     {{INSERT, 0, 1}, {INSERT, 2, 1}},
-     {{{GROW, 0, 0}, {INSERT, 1, 1}}, {{INSERT, 0, 2}, {REMOVE, 0, 2}}},
-     2,
-     true},
-    {"full until a segment comes",
-     {{INSERT, 0, 1}, {INSERT, 1, 1}, {INSERT, 2, 1}},
-     {{{GROW, 0, 0}, {REMOVE, 0, 1}}, {{INSERT_ANY, 3, 1}}},
-     2,
-     true},
-};
+#include "known_states.h"
+#include "table_scenarios.h"
 
 struct pending {
     struct step step;
@@ -339,40 +243,6 @@ static void check_end(const struct state *state) {
             wrong("at the end the keys that went past a bucket are miscounted");
 }
 
-/* Known states, by 128 bits of hash: open addressing, doubled when it is half full. */
-static struct {
-    uint64_t (*hashes)[2];
-    size_t capacity, used;
-} met;
-
-static bool meet(const struct state *state) {
-    uint64_t a = 0x9E3779B97F4A7C15, b = 0xBF58476D1CE4E5B9;
-    const uint64_t *words = (const uint64_t *)state;
-    for (size_t i = 0; i < sizeof *state / 8; i++) {
-        a = (a ^ words[i]) * 0x94D049BB133111EB, a ^= a >> 29;
-        b = (b + words[i]) * 0xD6E8FEB86659FD93, b ^= b >> 32;
-    }
-    if (met.used * 2 >= met.capacity) {
-        uint64_t (*old)[2] = met.hashes;
-        size_t before = met.capacity;
-        met.capacity = before ? before * 2 : 1 << 16;
-        met.hashes = calloc(met.capacity, sizeof *met.hashes);
-        for (size_t i = 0; i < before; i++) {
-            size_t at = old[i][0] & (met.capacity - 1);
-            if (!(old[i][0] | old[i][1])) continue;
-            while (met.hashes[at][0] | met.hashes[at][1]) at = (at + 1) & (met.capacity - 1);
-            memcpy(met.hashes[at], old[i], sizeof *old);
-        }
-        free(old);
-    }
-    size_t at = a & (met.capacity - 1);
-    for (; met.hashes[at][0] | met.hashes[at][1]; at = (at + 1) & (met.capacity - 1))
-        if (met.hashes[at][0] == a && met.hashes[at][1] == b) return true;
-    met.hashes[at][0] = a, met.hashes[at][1] = b;
-    met.used++;
-    return false;
-}
-
 static void explore(const struct state *from);
 
 static void remember(struct thread *thread, uint64_t value) {
@@ -468,7 +338,7 @@ static void land(const struct state *from, unsigned number, unsigned i) {
 }
 
 static void explore(const struct state *from) {
-    if (meet(from)) return;
+    if (meet(from, sizeof *from)) return;
     states++;
     bool over = true;
     for (unsigned t = 0; t < THREADS; t++) {
@@ -513,8 +383,7 @@ int main(void) {
             static struct state start;
             memset(&start, 0, sizeof start);
             from_memory(&start);
-            free(met.hashes);
-            memset(&met, 0, sizeof met);
+            forget_states();
             explore(&start);
         }
         printf("%s: %lu states\n", scenario->name, states - before);
