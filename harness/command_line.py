@@ -13,6 +13,20 @@ def offheap(*arguments: str | os.PathLike[str]) -> list[str]:
     return [sys.executable, "-m", "offheap", *(os.fspath(argument) for argument in arguments)]
 
 
+def quiet_environment() -> dict[str, str]:
+    """This process's environment without what starts the probe."""
+    return {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "OFFHEAP")}
+
+
+def run_offheap(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs `offheap`, which must end with the exit status `expect`."""
+    outcome = subprocess.run(
+        offheap(*map(str, arguments)), capture_output=True, text=True, timeout=120, env=quiet_environment()
+    )
+    assert outcome.returncode == expect, outcome.stderr + outcome.stdout
+    return outcome
+
+
 def offheap_check(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         offheap("check", *arguments),

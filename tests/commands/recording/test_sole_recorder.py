@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.command_line import offheap, run_offheap
 from harness.hostile.left_live_files import writing
 from harness.jvms.waiting_jvm import waiting_jvm
 from offheap import recording
@@ -20,23 +20,15 @@ from offheap.probe.live_files.live_file import LiveFile
 from offheap.probe.sampling import Sampling, running
 from offheap.probe.sole_recorder import recorder_of, sole_recorder
 
-OFFHEAP = (sys.executable, "-m", "offheap")
-
 pytestmark = pytest.mark.usefixtures("probe_library")
-
-
-def offheap(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    outcome = subprocess.run([*OFFHEAP, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert outcome.returncode == expect, outcome.stderr + outcome.stdout
-    return outcome
 
 
 def recorder(output: Path, *arguments: object) -> subprocess.Popen[str]:
     """Starts a command that records, and waits until it records."""
     process = subprocess.Popen(
-        [*OFFHEAP, *map(str, arguments), "-o", str(output)]
+        offheap(*map(str, arguments), "-o", output)
         if arguments[0] == "attach"
-        else [*OFFHEAP, "run", "-o", str(output), "--", *map(str, arguments[1:])],
+        else offheap("run", "-o", output, "--", *map(str, arguments[1:])),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -51,7 +43,7 @@ def recorder(output: Path, *arguments: object) -> subprocess.Popen[str]:
 
 
 def refused(pid: int, output: Path, *options: str) -> str:
-    outcome = offheap("attach", pid, "--duration", "1s", "-o", output, *options, expect=2)
+    outcome = run_offheap("attach", pid, "--duration", "1s", "-o", output, *options, expect=2)
     assert outcome.stdout == ""
     assert not output.exists()
     (line,) = outcome.stderr.splitlines()
@@ -68,7 +60,7 @@ def test_an_attach_beside_another_and_a_detach_from_elsewhere(
         assert line.startswith(
             f"offheap: PID {jvm.pid} is already being recorded by another offheap (PID {other.pid}); "
         )
-        stopped = json.loads(offheap("detach", jvm.pid, "--json").stdout)
+        stopped = json.loads(run_offheap("detach", jvm.pid, "--json").stdout)
         told, _ = other.communicate(timeout=60)
         assert other.returncode == 0
         assert (stopped["recorder_pid"], stopped["live_file"]) == (other.pid, None)
@@ -77,7 +69,7 @@ def test_an_attach_beside_another_and_a_detach_from_elsewhere(
         assert recording.load(first).info.ended == "detached"
         # The same in text.
         other = recorder(tmp_path / "third.offheap", "attach", jvm.pid)
-        said = offheap("detach", jvm.pid).stdout
+        said = run_offheap("detach", jvm.pid).stdout
         assert f"the recording by PID {other.pid} ends here and is kept" in said
         assert "offheap leaks" not in said, "the live file goes with its recorder"
         told, _ = other.communicate(timeout=60)
@@ -91,7 +83,7 @@ def test_options_that_differ_from_the_running_recording(
 ) -> None:
     with waiting_jvm(jre(17), waiting_classes) as jvm:
         kept = ("--keep", "--duration", "0.2s", "-o")
-        offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "a.offheap")
+        run_offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "a.offheap")
         for option in (["--exact"], ["--interval", "512k"], ["--budget", "1%"]):
             line = refused(jvm.pid, tmp_path / "no.offheap", *option)
             assert f"PID {jvm.pid} is being recorded with --budget 2% --interval 32KiB, not with --" in line
@@ -100,8 +92,8 @@ def test_options_that_differ_from_the_running_recording(
         assert present
         assert present.live_file, "it goes on"
         # Equal options, and no options, join the recording.
-        offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "b.offheap")
-        told = offheap("attach", jvm.pid, "--duration", "0.2s", "-o", tmp_path / "c.offheap")
+        run_offheap("attach", jvm.pid, "--budget", "2%", *kept, tmp_path / "b.offheap")
+        told = run_offheap("attach", jvm.pid, "--duration", "0.2s", "-o", tmp_path / "c.offheap")
         assert "left recording by an earlier attach" in told.stderr
 
 
@@ -113,7 +105,7 @@ def test_beside_a_run(jre: Callable[[int], Path], waiting_classes: Path, tmp_pat
         assert f"PID {pid} is already being recorded by another offheap (PID {run.pid})" in refused(
             pid, tmp_path / "no.offheap"
         )
-        assert f"the recording by PID {run.pid} ends here" in offheap("detach", pid).stdout
+        assert f"the recording by PID {run.pid} ends here" in run_offheap("detach", pid).stdout
     finally:
         told, _ = run.communicate(timeout=60)  # end of input ends the program
     assert run.returncode == 0

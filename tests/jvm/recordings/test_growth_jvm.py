@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.command_line import offheap
 from harness.jvms.waiting_jvm import read_line
 from harness.paths import JAVA
 from offheap.recording import load
@@ -36,10 +36,6 @@ def started(command: list[str | Path], folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-
-
-def offheap(*arguments: str) -> list[str | Path]:
-    return [sys.executable, "-m", "offheap", *arguments]
 
 
 def go(process: subprocess.Popen[bytes]) -> None:
