@@ -17,6 +17,7 @@ import pytest
 from harness import needs, simulation
 from harness.paths import WEB
 from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.page.recording_page import recording_page
 from offheap.recording.model import LIVE, SERIES, Frame, Recording
 from offheap.report.html import page as html
 
@@ -110,7 +111,7 @@ def open_report(browser: Browser, template: Path, tmp_path: Path) -> Iterator[Op
     def open_(source: Recording | Path, **context_options: Any) -> Page:
         path = source if isinstance(source, Path) else tmp_path / "report.html"
         if isinstance(source, Recording):
-            html.write(source, suspects(source), path)
+            html.write(recording_page(source, suspects(source)), path)
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context_options})
         contexts.append(context)
         page = context.new_page()

@@ -29,6 +29,7 @@ from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.conclusion import conclude
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.ticket import ticket
+from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import stats
 from offheap.analysis.totals.summary import summary
@@ -275,7 +276,7 @@ def test_the_document_has_the_keys_of_the_java_heap() -> None:
 
 def test_the_page_has_native_stacks_and_java_stacks_apart() -> None:
     recording = native(leak=True)
-    page = payload(recording, ranking(recording), java=judged(True, True))
+    page = payload(recording_page(recording, ranking(recording), java=judged(True, True)))
     kinds = page["stacks"]["kind"]
     assert {"malloc", "java"} == set(kinds)
     java = page["java_heap"]
@@ -290,7 +291,7 @@ def test_the_page_has_native_stacks_and_java_stacks_apart() -> None:
     lengths = {len(column) for column in java["after_collections"].values()}
     assert lengths == {len(judged(True, True).after_collections)}
     assert json.loads(json.dumps(page, allow_nan=False))
-    assert payload(recording, ranking(recording))["java_heap"] is None
+    assert payload(recording_page(recording, ranking(recording)))["java_heap"] is None
 
 
 def test_the_live_view_shows_the_java_heap(tmp_path: Path) -> None:
@@ -339,7 +340,7 @@ def test_where_objects_were_not_followed_the_reports_say_why_and_no_more() -> No
     out = console()
     print_summary(out, summary(taken), stats(taken), java=heap)
     assert "another agent holds" in text(out)
-    page = payload(taken, ranking(taken), java=heap)["java_heap"]
+    page = payload(recording_page(taken, ranking(taken), java=heap))["java_heap"]
     assert (page["followed"], page["suspects"]) == (False, [])
     assert any("another agent holds" in sentence for sentence in page["coverage"])
 

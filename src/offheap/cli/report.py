@@ -132,10 +132,12 @@ def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
 
     java = java_heap(loaded)
     if kind == "html":
+        from offheap.analysis.page.recording_page import recording_page
         from offheap.report.html import page
 
         limit = ranked.room.limit_bytes if ranked.room else None
-        return page.render(loaded, ranked, limit, ranked.seconds_to_limit(), java), page.MARK
+        shown = recording_page(loaded, ranked, limit, ranked.seconds_to_limit(), java)
+        return page.render(shown), page.MARK
     from offheap.analysis.leaks.ticket import ticket
     from offheap.report.json import schemas as json
     from offheap.report.ticket import markdown, plain

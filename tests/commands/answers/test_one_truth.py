@@ -32,6 +32,7 @@ from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.live.view import View
+from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals.stats import stats
 from offheap.analysis.totals.summary import summary
@@ -165,7 +166,7 @@ def test_bytes_and_blocks_of_a_site_are_those_of_all_its_stacks(
     shown = f"{in_words(part.live_bytes, format_size)} in {in_words(part.live_blocks, format_count)} blocks"
     assert f"live {in_bytes} in {blocks} blocks; the call path shown holds {shown}" in text
     # The page, and its flame graph.
-    page = payload(its, found)
+    page = payload(recording_page(its, found))
     on_page = page["suspects"][0]
     assert parts(on_page["live_bytes"], 9) == near(site.live_bytes)
     assert parts(on_page["live_blocks"], 9) == near(site.live_blocks)
@@ -215,7 +216,7 @@ def nodes(roots: tuple[Node, ...]) -> Iterator[Node]:
 def test_growth_has_one_interval(recorded: tuple[Recording, Path | None], found: Ranking, view: View) -> None:
     its, _ = recorded
     judged = gate(its, Limits(max_growth=1.0)).checks[0]
-    page = payload(its, found)["suspects"]
+    page = payload(recording_page(its, found))["suspects"]
     for number, suspect in enumerate(found):
         growth = suspect.growth_bytes_per_second
         assert view.names.suspects[number].site.stacks == suspect.site.stacks
@@ -241,7 +242,7 @@ def test_totals_are_the_same_in_every_report(recorded: tuple[Recording, Path | N
     assert figures.live == summary(its).live == tree(its).live == ticket(its).stats.live == live
     assert figures.live_bytes == summary(its).live_bytes == tree(its).live_bytes
     assert parts(diff(its, its).live_bytes.new) == parts(figures.live_bytes)
-    page = payload(its, ranking(its))
+    page = payload(recording_page(its, ranking(its)))
     assert parts(page["malloc_bytes"], 9) == near(live.malloc_bytes)
     assert parts(page["mapped_bytes"], 9) == near(live.mapped_bytes)
     assert (view.malloc_bytes[-1], view.mapped_bytes) == pytest.approx(
@@ -261,7 +262,7 @@ def test_all_rates_of_an_output_have_one_unit_of_time(
     assert units(leaks_text(its, found)) == {unit}
     assert units(standard_json.dumps([schemas.suspect(one) for one in found])) <= {unit}
     assert units(markdown.write(ticket_report.document(ticket(its, found)))) == {unit}
-    assert payload(its, found)["rate_unit"]["name"] == unit
+    assert payload(recording_page(its, found))["rate_unit"]["name"] == unit
     for limits in (Limits(max_growth=1.0), Limits(leaks=True)):
         checked = gate(its, limits)
         assert units(printed(lambda out, checked=checked: check.print_gate(out, checked))) == {"min"}  # type: ignore[misc]
@@ -370,7 +371,11 @@ def test_every_report_names_the_setting_that_bounds_a_cache_that_fills(tmp_path:
     assert first.next.startswith(
         "if it is a cache, compare with what bounds RocksDB: the block cache's capacity (set"
     )
-    assert schemas.suspect(first)["next"] == payload(its, found)["suspects"][0]["next"] == first.next
+    assert (
+        schemas.suspect(first)["next"]
+        == payload(recording_page(its, found))["suspects"][0]["next"]
+        == first.next
+    )
     page = ticket(its, found)
     for written in (
         leaks_text(its, found),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
-    command: list[str | Path] = [jdk / "bin" / "javac", "--release", "11", "-nowarn", "-d", folder, SOURCE]
+    command = [jdk / "bin" / "javac", "--release", "11", "-nowarn", "-d", folder, SOURCE]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
 
 
-def started(command: list[str | Path], folder: Path) -> subprocess.Popen[bytes]:
+def started(command: Sequence[str | Path], folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

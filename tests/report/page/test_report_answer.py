@@ -16,6 +16,7 @@ from harness.jvms import zoo as zoo_programs
 from harness.screens.report_pages import HOSTILE, LEAK, Open, plain, with_info, with_stacks
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Recording
@@ -42,7 +43,9 @@ def test_the_answer_comes_first_and_names_the_leak(open_report: Open, leaking: R
 
 def test_the_answer_says_when_memory_is_full(open_report: Open, leaking: Recording, tmp_path: Path) -> None:
     path = tmp_path / "limited.html"
-    path.write_text(html.render(leaking, suspects(leaking), 2 << 30, Estimate(754.0, 700.0, float("inf"))))
+    path.write_text(
+        html.render(recording_page(leaking, suspects(leaking), 2 << 30, Estimate(754.0, 700.0, float("inf"))))
+    )
     text = plain(open_report(path).inner_text("#answer"))
     assert "2.0 GiB of memory are full in about 12 min 34 s (95 %: 11 min 40 s to never)." in text
     assert "memory are full" not in open_report(leaking).inner_text("#answer")

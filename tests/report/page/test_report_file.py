@@ -21,6 +21,7 @@ from harness import needs
 from harness.paths import WEB
 from harness.screens.report_pages import LEAK, with_info
 from offheap.analysis.leaks.leaks import suspects
+from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.errors import UserError
 from offheap.recording.model import Info, Recording
@@ -58,13 +59,13 @@ def test_embedded_data_comes_back_and_cannot_end_its_element(data: dict[str, Any
 def test_quantities_that_json_cannot_write_are_null(leaking: Recording) -> None:
     first = suspects(leaking)[0]
     unbounded = dataclasses.replace(first, growth_bytes_per_second=Estimate(1.0, float("-inf"), float("inf")))
-    data = payload(leaking, [unbounded])
+    data = payload(recording_page(leaking, [unbounded]))
     assert data["suspects"][0]["growth_bytes_per_second"] == {"estimate": 1.0, "low": None, "high": None}
     json.dumps(data, allow_nan=False)
 
 
 def test_weights_are_those_of_the_recording(leaking: Recording) -> None:
-    stacks = payload(leaking, [])["stacks"]
+    stacks = payload(recording_page(leaking, []))["stacks"]
     assert sum(stacks["live_bytes"]) == leaking.live["size"].sum()
     assert sum(stacks["live_blocks"]) == len(leaking.live)
     assert all(
@@ -78,7 +79,7 @@ def test_weights_are_those_of_the_recording(leaking: Recording) -> None:
 def test_passwords_on_the_command_line_stay_behind(leaking: Recording) -> None:
     command = ("java", "-Ddb.password=geheim", "--api-key=geheim", "-Dsize=3", "-Dtoken=geheim=geheim")
     info: Info = with_info(leaking, command_line=command, jvm_flags=command[1:]).info
-    data = payload(dataclasses.replace(leaking, info=info), [])
+    data = payload(recording_page(dataclasses.replace(leaking, info=info), []))
     assert "geheim" not in json.dumps(data)
     assert "-Dsize=3" in data["info"]["command_line"]
 
@@ -87,17 +88,17 @@ def test_a_report_replaces_an_older_one_but_no_other_file(
     template: Path, tmp_path: Path, leaking: Recording
 ) -> None:
     path = tmp_path / "report.html"
-    assert html.write(leaking, [], path) == path.stat().st_size
-    html.write(leaking, suspects(leaking), path)
+    assert html.write(recording_page(leaking, []), path) == path.stat().st_size
+    html.write(recording_page(leaking, suspects(leaking)), path)
     assert LEAK in path.read_text()
     path.write_text("<p>my own page</p>")
     with pytest.raises(UserError, match="not an offheap report"):
-        html.write(leaking, [], path)
+        html.write(recording_page(leaking, []), path)
     assert path.read_text() == "<p>my own page</p>"
     with pytest.raises(UserError, match="cannot write"):
-        html.write(leaking, [], tmp_path / "missing" / "report.html")
+        html.write(recording_page(leaking, []), tmp_path / "missing" / "report.html")
     with pytest.raises(UserError, match="is a directory"):
-        html.write(leaking, [], tmp_path)
+        html.write(recording_page(leaking, []), tmp_path)
     assert os.listdir(tmp_path) == ["report.html"]
 
 
@@ -106,10 +107,10 @@ def test_without_its_template_it_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(html, "TEMPLATE", tmp_path / "report.html")
     with pytest.raises(UserError, match=r"web/build\.py"):
-        html.render(leaking, [])
+        html.render(recording_page(leaking, []))
     (tmp_path / "report.html").write_text('<script data-encoding="json">@OFFHEAP_PAYLOAD@</script>')
     with pytest.raises(UserError, match="another version of offheap"):
-        html.render(leaking, [])
+        html.render(recording_page(leaking, []))
 
 
 def test_the_command_refuses_what_is_no_recording(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from offheap.analysis.diff.diff import diff
 from offheap.analysis.diff.java_heap import java_diff
 from offheap.analysis.java_heap.report import report
 from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.page.recording_page import recording_page
 from offheap.recording.model import Recording
 from offheap.report.html import page as html
 
@@ -25,7 +26,7 @@ def page_file(template: Path, tmp_path: Path) -> Path:
 
 
 def written(recording: Recording, path: Path) -> Path:
-    path.write_text(html.render(recording, ranking(recording), java=report(recording)))
+    path.write_text(html.render(recording_page(recording, ranking(recording), java=report(recording))))
     return path
 
 

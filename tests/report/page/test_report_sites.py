@@ -13,9 +13,10 @@ from harness import simulation
 from harness.screens.report_pages import LEAK, Open, plain
 from offheap.analysis.diff.diff import diff
 from offheap.analysis.leaks.leaks import ranking, suspects
+from offheap.analysis.page import recording_page as recording_page_module
+from offheap.analysis.page.recording_page import recording_page
 from offheap.recording.model import Recording
 from offheap.report.html import page as html
-from offheap.report.html import payload as payload_module
 from offheap.report.html.payload import payload
 
 
@@ -76,9 +77,9 @@ def test_more_than_thirty_sites_are_paged(open_report: Open, many: Recording) ->
 def test_sites_beyond_the_bound_are_said_to_be_left_out(
     open_report: Open, many: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert payload_module.MOST_SUSPECTS == 2000
+    assert recording_page_module.MOST_SUSPECTS == 2000
     assert open_report(many).locator("#left-out").count() == 0
-    monkeypatch.setattr(payload_module, "MOST_SUSPECTS", 40)
+    monkeypatch.setattr(recording_page_module, "MOST_SUSPECTS", 40)
     page = open_report(many)
     said = "The table has the first 40 sites; the other 43 are in the flame graph only."
     assert page.inner_text("#left-out") == said
@@ -132,7 +133,7 @@ def test_all_rates_of_a_page_have_one_unit(open_report: Open, blocks: int, unit:
     assert len(rates) >= 8  # in the answer, the figures, the table and the reasons
     assert set(rates) == {unit}
     ranked = ranking(recording)
-    assert payload(recording, ranked)["rate_unit"] == payload(recording, ranked[:])["rate_unit"]
+    assert recording_page(recording, ranked).rate_unit == recording_page(recording, ranked[:]).rate_unit
 
 
 def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> None:
@@ -141,7 +142,7 @@ def test_the_chart_of_malloc_has_no_address_space_in_it(open_report: Open) -> No
     process.add(simulation.native_stack("churn"), simulation.Churn(rate=200, size=8192, lifetime=1))
     process.add(simulation.native_stack("reserve_heap"), simulation.Born((0.1, 20.0), 1 << 30), kind=2)
     recording = process.record(exact=True)
-    data = payload(recording, ranking(recording))["process"]
+    data = payload(recording_page(recording, ranking(recording)))["process"]
     both = np.array(data["malloc_bytes"]) + np.array(data["mapped_bytes"])
     assert both.tolist() == recording.process["live_bytes"].round().tolist()
     assert data["mapped_bytes"][-1] == 2 << 30

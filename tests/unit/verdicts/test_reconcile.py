@@ -16,6 +16,7 @@ from offheap.analysis.leaks.leaks import Ranking, ranking
 from offheap.analysis.leaks.owners_with_blocks import owners_with_blocks
 from offheap.analysis.leaks.ticket import ticket
 from offheap.analysis.owners.results import WhereVerdict
+from offheap.analysis.page.recording_page import recording_page
 from offheap.probe.contract import StackKind
 from offheap.quantities import PER_MINUTE
 from offheap.recording.model import OwnersOverTime
@@ -47,7 +48,7 @@ def test_no_command_contradicts_another(blocks: str, level: str) -> None:
     }
     assert words.startswith(begins[concluded]), words
     assert ticket(recording, ranked).answer == words
-    assert payload(recording, ranked)["conclusion"]["kind"] == concluded
+    assert payload(recording_page(recording, ranked))["conclusion"]["kind"] == concluded
     outcomes = {"leak": "failed", "no leak": "passed"}
     assert check.outcome == outcomes.get(concluded, "cannot tell"), check.why
     # A leak of blocks is a leak for any course of the pages.

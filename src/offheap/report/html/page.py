@@ -8,16 +8,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from offheap.analysis.diff.results import Diff
-from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.leaks.results import Suspect
-from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.page.recording_page import RecordingPage
 from offheap.errors import UserError
-from offheap.recording.model import Recording
 from offheap.report.html import diff_payload
 from offheap.report.html.payload import payload
 from offheap.report.text.output import put
@@ -30,15 +26,9 @@ MARK = '<meta name="generator" content="offheap"'  # in the template
 _READABLE_BYTES = 64 * 1024
 
 
-def render(
-    recording: Recording,
-    suspects: Sequence[Suspect],
-    limit_bytes: int | None = None,
-    seconds_to_limit: Estimate | None = None,
-    java: JavaHeapReport | None = None,
-) -> str:
-    """The page of a recording, as text; with the limit of memory and when all leaks together reach it."""
-    return _page(payload(recording, suspects, limit_bytes, seconds_to_limit, java))
+def render(page: RecordingPage) -> str:
+    """The page of a recording, as text."""
+    return _page(payload(page))
 
 
 def render_diff(diff: Diff, java: Diff | None = None) -> str:
@@ -77,9 +67,9 @@ def embed(data: dict[str, Any]) -> tuple[str, str]:
     return "json", text.replace("<", "\\u003c")
 
 
-def write(recording: Recording, suspects: Sequence[Suspect], output: Path) -> int:
+def write(page: RecordingPage, output: Path) -> int:
     """Writes the page whole or not at all; its size in bytes.  What `output.put` refuses is a UserError."""
-    return put(output, render(recording, suspects), MARK)
+    return put(output, render(page), MARK)
 
 
 def write_diff(diff: Diff, output: Path, java: Diff | None = None) -> int:

@@ -13,111 +13,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap import __version__
-from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.java_heap.settled.settled_recording import with_java_objects
 from offheap.analysis.leaks.answer import triggered
-from offheap.analysis.leaks.conclusion import advice, also, conclude, without_suspect
-from offheap.analysis.leaks.leaks import Ranking, ranking
-from offheap.analysis.leaks.results import Suspect
-from offheap.analysis.leaks.rss_beside_leak import rss_note
+from offheap.analysis.leaks.conclusion import advice, without_suspect
 from offheap.analysis.owners.accounts import TITLES
+from offheap.analysis.page.recording_page import ProcessOverTime, RecordingPage, SiteTable, spread
 from offheap.analysis.stacks.blame import short
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
-from offheap.analysis.stacks.namesakes import apart
-from offheap.analysis.statistics.estimate import Estimate
-from offheap.analysis.totals import totals as whole
-from offheap.analysis.totals.downsampled_series import downsampled_site_series
-from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares
-from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording import masking
-from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime, Recording
+from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime
 from offheap.report.html.estimates import estimate
 from offheap.report.html.payload_java import java_heap
 from offheap.report.html.payload_series import series
 
 SCHEMA = "offheap.report-page/4"
 
-# Sites after these are left out of the table, not of the flame graph; the page says how many there are.
-# A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
-MOST_SUSPECTS = 2000
-MOST_SNAPSHOTS = 2000
+# Readings in the chart of owners: about as many as a screen has columns.
 MOST_READINGS = 500
-# A stack that more threads share is filed under those that hold most of it.
-MOST_THREADS = 4
 
 _KINDS = {0: "malloc", 1: "malloc", MMAP: "mmap", JAVA: "java"}
 
 
-def payload(
-    recording: Recording,
-    suspects: Sequence[Suspect],
-    limit_bytes: int | None = None,
-    seconds_to_limit: Estimate | None = None,
-    java: JavaHeapReport | None = None,
-) -> dict[str, Any]:
+def payload(page: RecordingPage) -> dict[str, Any]:
     """Everything the page shows, in JSON's own types; quantities that JSON cannot write are None."""
-    live_bytes, live_blocks = whole.live(recording)
-    by_kind = whole.live_by_kind(recording)
-    frames = Frames(recording.frames)
-    everything = with_java_objects(recording)
-    totals = stack_totals(everything)
-    # The stacks that hold or ever allocated something; `place` is where each went.
-    used = np.flatnonzero(totals.allocated_bytes > 0)
-    place = np.full(len(totals.allocated_bytes), -1, np.int64)
-    place[used] = np.arange(len(used))
-    shown = list(suspects[:MOST_SUSPECTS])
-    of_java = list(java.suspects[:MOST_SUSPECTS]) if java else []
-    ranked = suspects if isinstance(suspects, Ranking) else ranking(recording)
-    concluded = _conclusion(ranked)
-    unit = _unit([*shown, *of_java])
-    # The suspects that the headline is about.
-    worst = [one for one in shown if one.verdict == shown[0].verdict in ("leak", "growing")]
+    frames = Frames(page.recording.frames)
+    # Where each stack of the recording is among those of the page; -1 for those left out.
+    place = np.full(len(page.totals.allocated_bytes), -1, np.int64)
+    place[page.used] = np.arange(len(page.used))
     return {
         "schema": SCHEMA,
         "offheap_version": __version__,
-        "info": info(recording.info),
-        "live_bytes": estimate(live_bytes),
-        "live_blocks": estimate(live_blocks),
-        "malloc_bytes": estimate(by_kind.malloc_bytes),
-        "mapped_bytes": estimate(by_kind.mapped_bytes),
-        "rate_unit": {"seconds": unit.seconds, "name": unit.name},
-        "rss_note": rss_note(recording, suspects),
-        "conclusion": concluded,
-        "limit_bytes": limit_bytes,
-        "seconds_to_limit": estimate(seconds_to_limit) if seconds_to_limit else None,
-        "stacks": _stacks(everything, totals, used),
-        "series": series(everything, place),
-        "threads": _threads(everything, place),
-        "suspects": _suspects(everything, shown, frames, place),
-        "suspect_count": len(suspects),
-        "process": _process(recording, worst),
-        "owners": _owners(recording.owners),
+        "info": info(page.recording.info),
+        "live_bytes": estimate(page.live_bytes),
+        "live_blocks": estimate(page.live_blocks),
+        "malloc_bytes": estimate(page.by_kind.malloc_bytes),
+        "mapped_bytes": estimate(page.by_kind.mapped_bytes),
+        "rate_unit": {"seconds": page.rate_unit.seconds, "name": page.rate_unit.name},
+        "rss_note": page.rss_note,
+        "conclusion": _conclusion(page),
+        "limit_bytes": page.limit_bytes,
+        "seconds_to_limit": estimate(page.seconds_to_limit) if page.seconds_to_limit else None,
+        "stacks": _stacks(page),
+        "series": series(page.series, place),
+        "threads": _threads(page, place),
+        "suspects": _suspects(page.table, frames, place),
+        "suspect_count": page.table.count,
+        "process": _process(page.process),
+        "owners": _owners(page.recording.owners),
         "java_heap": {
-            **java_heap(java, concluded["kind"]),
-            "suspects": _suspects(everything, of_java, frames, place),
-            "suspect_count": len(java.suspects),
+            **java_heap(page.java),
+            "suspects": _suspects(page.java.table, frames, place),
+            "suspect_count": page.java.table.count,
         }
-        if java
+        if page.java
         else None,
         "frames": frames.columns(),  # last: suspects may have added to them
     }
 
 
-def _unit(suspects: Sequence[Suspect]) -> RateUnit:
-    """As Ranking.rate_unit has it, of suspects that were taken out of one."""
-    rates = [one.growth_bytes_per_second.estimate for one in suspects if one.verdict in ("leak", "growing")]
-    return rate_unit(rates) if rates else PER_MINUTE
-
-
-def _conclusion(ranked: Ranking) -> dict[str, Any]:
+def _conclusion(page: RecordingPage) -> dict[str, Any]:
     """What the headline says; `place` of the suspect that it is about, None without one."""
-    found = conclude(ranked)
+    found = page.conclusion
     return {
         "kind": found.kind,
         "place": found.rank,
         "without_suspect": without_suspect(found),
-        "also": also(found, ranked.rate_unit),
+        "also": page.also,
         "advice": advice(found),
     }
 
@@ -169,7 +130,8 @@ def info(info: Info) -> dict[str, Any]:
     return fields
 
 
-def _stacks(recording: Recording, totals: StackTotals, used: NDArray[np.int64]) -> dict[str, Any]:
+def _stacks(page: RecordingPage) -> dict[str, Any]:
+    recording, totals, used = page.everything, page.totals, page.used
     flat, offsets = recording.stack_frames.tolist(), recording.stack_offsets.tolist()
     kinds = recording.stack_kinds[used].tolist()
     return {
@@ -182,23 +144,20 @@ def _stacks(recording: Recording, totals: StackTotals, used: NDArray[np.int64]) 
     }
 
 
-def _threads(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
-    shares = thread_shares(recording, MOST_THREADS)
+def _threads(page: RecordingPage, place: NDArray[np.int64]) -> dict[str, Any]:
+    shares = page.threads
     return {
-        "name": recording.threads,
+        "name": page.everything.threads,
         "stack": place[shares.stack].tolist(),
         "thread": shares.thread.tolist(),
         "live_bytes": _whole(shares.live_bytes),
     }
 
 
-def _suspects(
-    recording: Recording, suspects: Sequence[Suspect], frames: Frames, place: NDArray[np.int64]
-) -> list[dict[str, Any]]:
-    over_time = downsampled_site_series(recording, [suspect.site for suspect in suspects])
-    namesakes = apart([suspect.site for suspect in suspects], [suspect.blamed for suspect in suspects])
+def _suspects(table: SiteTable, frames: Frames, place: NDArray[np.int64]) -> list[dict[str, Any]]:
+    over_time = table.over_time
     result = []
-    for number, suspect in enumerate(suspects):
+    for number, suspect in enumerate(table.suspects):
         site, part = suspect.site, suspect.site.part_shown
         stacks = place[list(site.stacks)]
         result.append(
@@ -215,7 +174,7 @@ def _suspects(
                 "triggered": triggered(suspect),
                 "folds": folded(site.stack, suspect.blamed),
                 "apart": [
-                    {"how": mark.how, "frame": frames.number(mark.frame)} for mark in namesakes[number]
+                    {"how": mark.how, "frame": frames.number(mark.frame)} for mark in table.namesakes[number]
                 ],
                 "stack": [frames.number(frame) for frame in site.stack],
                 "stacks": stacks[stacks >= 0].tolist(),
@@ -253,25 +212,21 @@ def _errors(variances: Any) -> list[float]:
     return [float(f"{error:.4g}") for error in np.sqrt(variances).tolist()] if variances.any() else []
 
 
-def _process(recording: Recording, worst: Sequence[Suspect]) -> dict[str, Any]:
-    rows = recording.process[_spread(len(recording.process), MOST_SNAPSHOTS)]
-    # Two series: the address space that a JVM reserves would hide what malloc holds.
-    mapped = recording.stack_kinds == MMAP
-    suspected = np.zeros(len(mapped), np.bool_)
-    suspected[[stack for suspect in worst for stack in suspect.site.stacks]] = True
-    held = whole.live_over_time(recording, 2 * mapped + suspected, 4, rows["time"])
+def _process(process: ProcessOverTime) -> dict[str, Any]:
+    malloc, mapped = process.others + process.suspected
+    malloc_suspected, mapped_suspected = process.suspected
     return {
-        "time": [round(float(time), 3) for time in rows["time"]],
-        "rss_bytes": rows["rss_bytes"].tolist(),
-        "malloc_bytes": _whole(held[0] + held[1]),
-        "malloc_suspected": _whole(held[1]),
-        "mapped_bytes": _whole(held[2] + held[3]),
-        "mapped_suspected": _whole(held[3]),
+        "time": [round(float(time), 3) for time in process.time],
+        "rss_bytes": process.rss_bytes.tolist(),
+        "malloc_bytes": _whole(malloc),
+        "malloc_suspected": _whole(malloc_suspected),
+        "mapped_bytes": _whole(mapped),
+        "mapped_suspected": _whole(mapped_suspected),
     }
 
 
 def _owners(owners: OwnersOverTime) -> dict[str, Any]:
-    readings = _spread(len(owners.times), MOST_READINGS)
+    readings = spread(len(owners.times), MOST_READINGS)
     titles = {str(owner): title for owner, title in TITLES.items()}
     return {
         "time": [round(float(time), 3) for time in owners.times[readings]],
@@ -279,11 +234,6 @@ def _owners(owners: OwnersOverTime) -> dict[str, Any]:
         "bytes": [_whole(column[readings]) for column in owners.bytes.T],
         "rss_bytes": _whole(owners.rss[readings]),
     }
-
-
-def _spread(count: int, most: int) -> NDArray[np.int64]:
-    """Indices of at most so many of `count`: a screen has fewer columns; first and last always stay."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def _whole(numbers: Any) -> list[int]:

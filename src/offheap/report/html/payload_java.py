@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from offheap.analysis.java_heap.answer import answer as java_answer
-from offheap.analysis.java_heap.conclusion import compared, java_conclusion
-from offheap.analysis.java_heap.results import JavaHeapReport
-from offheap.analysis.leaks.conclusion import Kind
+from offheap.analysis.page.recording_page import JavaHeapOnPage
 from offheap.report.html.estimates import estimate
 from offheap.report.text import java_heap as words
 
 MOST_CLASSES = 12  # as high as the chart beside them
 
 
-def java_heap(report: JavaHeapReport, native: Kind) -> dict[str, Any]:
-    """All but the suspects; `native` is the conclusion on native memory."""
+def java_heap(heap: JavaHeapOnPage) -> dict[str, Any]:
+    """All but the suspects."""
+    report = heap.report
     classes, live = report.classes[:MOST_CLASSES], words.live(report)
     after = report.after_collections
     return {
         "followed": report.state == "followed",
-        "kind": java_conclusion(report),
+        "kind": heap.kind,
         "answer": java_answer(report),
-        "compared": compared(native, report),
+        "compared": heap.compared,
         "live": estimate(report.survivors.bytes),
         "heap_bytes": round(report.books.heap_bytes) if report.books else None,
         "books": [

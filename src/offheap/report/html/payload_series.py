@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.analysis.totals.downsampled_series import downsampled_series
-from offheap.recording.model import Recording
+from offheap.analysis.totals.downsampled_series import DownsampledSeries
 
 _LEVELS = 4096
 _QUANTITIES = ("live_bytes", "live_blocks", "allocated_bytes", "allocated_blocks")
 
 
-def series(recording: Recording, place: NDArray[np.int64]) -> dict[str, Any]:
+def series(found: DownsampledSeries, place: NDArray[np.int64]) -> dict[str, Any]:
     """`place`: the page's number of every stack, -1 for those left out; web/src/model/series.ts reads it."""
-    found = downsampled_series(recording)
     kept = place[found.stack] >= 0
     stack, time = place[found.stack[kept]], found.time[kept]
     first = np.diff(stack, prepend=-1) != 0

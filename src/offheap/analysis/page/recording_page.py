@@ -1,0 +1,199 @@
+"""What the HTML page of a recording shows, computed: `report/html` writes it and computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.analysis.java_heap.conclusion import compared, java_conclusion
+from offheap.analysis.java_heap.results import JavaHeapReport
+from offheap.analysis.java_heap.settled.settled_recording import with_java_objects
+from offheap.analysis.leaks.conclusion import Conclusion, Kind, also, conclude
+from offheap.analysis.leaks.leaks import Ranking, ranking
+from offheap.analysis.leaks.results import Suspect
+from offheap.analysis.leaks.rss_beside_leak import rss_note
+from offheap.analysis.sites.results import Live
+from offheap.analysis.stacks.namesakes import Mark, apart
+from offheap.analysis.statistics.estimate import Estimate
+from offheap.analysis.statistics.estimates import Floats
+from offheap.analysis.totals import totals as whole
+from offheap.analysis.totals.downsampled_series import (
+    DownsampledSeries,
+    DownsampledSiteSeries,
+    downsampled_series,
+    downsampled_site_series,
+)
+from offheap.analysis.totals.stack_totals import StackTotals, ThreadShares, stack_totals, thread_shares
+from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
+from offheap.recording.model import MMAP, Recording
+
+# Sites after these are left out of the table, not of the flame graph; the page says how many there are.
+# A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
+MOST_SUSPECTS = 2000
+# Snapshots in the chart of the process: more than a screen has columns.
+MOST_SNAPSHOTS = 2000
+# A stack that more threads share is filed under those that hold most of it.
+MOST_THREADS = 4
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTable:
+    """The sites in a table of the page, the worst first.
+
+    suspects   those that the table has, at most MOST_SUSPECTS
+    count      of all suspects, shown or not
+    over_time  a row a suspect shown
+    namesakes  the marks of each suspect shown, that distinguish it from others of its name
+    """
+
+    suspects: tuple[Suspect, ...]
+    count: int
+    over_time: DownsampledSiteSeries
+    namesakes: list[tuple[Mark, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHeapOnPage:
+    """The Java heap beside native memory.
+
+    kind      the conclusion on the Java heap
+    compared  which of both memories leaks, as a sentence; "" where neither does
+    """
+
+    report: JavaHeapReport
+    kind: Kind
+    compared: str
+    table: SiteTable
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOverTime:
+    """The process at some snapshots; first and last are among them.
+
+    time       seconds since the start
+    rss_bytes  0 where RSS is not known
+    others     live bytes of malloc and of mappings, in two rows, of the sites that the headline is not about
+    suspected  the same, of the sites that the headline is about
+    """
+
+    time: Floats
+    rss_bytes: Integers
+    others: Floats
+    suspected: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPage:
+    """Everything that the page shows.
+
+    everything  the recording, with the Java objects that the last collection left
+    also        what grows beside the sites that leak or grow, as sentences; "" if nothing
+    used        the stacks of `everything` that hold or ever allocated something
+    totals, series, threads  of all stacks of `everything`
+    limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach it
+    rate_unit   of every rate in the page
+    """
+
+    recording: Recording
+    everything: Recording
+    live_bytes: Estimate
+    live_blocks: Estimate
+    by_kind: Live
+    rate_unit: RateUnit
+    rss_note: str
+    conclusion: Conclusion
+    also: str
+    limit_bytes: int | None
+    seconds_to_limit: Estimate | None
+    used: Integers
+    totals: StackTotals
+    series: DownsampledSeries
+    threads: ThreadShares
+    table: SiteTable
+    process: ProcessOverTime
+    java: JavaHeapOnPage | None
+
+
+def recording_page(
+    recording: Recording,
+    suspects: Sequence[Suspect],
+    limit_bytes: int | None = None,
+    seconds_to_limit: Estimate | None = None,
+    java: JavaHeapReport | None = None,
+) -> RecordingPage:
+    """`suspects`: the recording's ranking, or some suspects of one; `java`: what its Java objects say."""
+    live_bytes, live_blocks = whole.live(recording)
+    everything = with_java_objects(recording)
+    totals = stack_totals(everything)
+    ranked = suspects if isinstance(suspects, Ranking) else ranking(recording)
+    conclusion = conclude(ranked)
+    table = _table(everything, suspects)
+    of_java = (
+        JavaHeapOnPage(
+            report=java,
+            kind=java_conclusion(java),
+            compared=compared(conclusion.kind, java),
+            table=_table(everything, java.suspects),
+        )
+        if java
+        else None
+    )
+    return RecordingPage(
+        recording=recording,
+        everything=everything,
+        live_bytes=live_bytes,
+        live_blocks=live_blocks,
+        by_kind=whole.live_by_kind(recording),
+        rate_unit=_rate_unit([*table.suspects, *(of_java.table.suspects if of_java else ())]),
+        rss_note=rss_note(recording, suspects),
+        conclusion=conclusion,
+        also=also(conclusion, ranked.rate_unit),
+        limit_bytes=limit_bytes,
+        seconds_to_limit=seconds_to_limit,
+        used=np.flatnonzero(totals.allocated_bytes > 0),
+        totals=totals,
+        series=downsampled_series(everything),
+        threads=thread_shares(everything, MOST_THREADS),
+        table=table,
+        process=_process(recording, table.suspects),
+        java=of_java,
+    )
+
+
+def spread(count: int, most: int) -> Integers:
+    """Indices of at most `most` of `count` in even steps; the first and the last are among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def _table(everything: Recording, suspects: Sequence[Suspect]) -> SiteTable:
+    shown = tuple(suspects[:MOST_SUSPECTS])
+    sites = [suspect.site for suspect in shown]
+    return SiteTable(
+        suspects=shown,
+        count=len(suspects),
+        over_time=downsampled_site_series(everything, sites),
+        namesakes=apart(sites, [suspect.blamed for suspect in shown]),
+    )
+
+
+def _rate_unit(suspects: Sequence[Suspect]) -> RateUnit:
+    """As Ranking.rate_unit has it, of suspects that were taken out of one."""
+    rates = [one.growth_bytes_per_second.estimate for one in suspects if one.verdict in ("leak", "growing")]
+    return rate_unit(rates) if rates else PER_MINUTE
+
+
+def _process(recording: Recording, shown: Sequence[Suspect]) -> ProcessOverTime:
+    rows = recording.process[spread(len(recording.process), MOST_SNAPSHOTS)]
+    # The suspects that the headline is about.
+    worst = [one for one in shown if one.verdict == shown[0].verdict in ("leak", "growing")]
+    # Two series: the address space that a JVM reserves would hide what malloc holds.
+    mapped = recording.stack_kinds == MMAP
+    suspected = np.zeros(len(mapped), np.bool_)
+    suspected[[stack for suspect in worst for stack in suspect.site.stacks]] = True
+    held = whole.live_over_time(recording, 2 * mapped + suspected, 4, rows["time"])
+    return ProcessOverTime(rows["time"], rows["rss_bytes"], others=held[[0, 2]], suspected=held[[1, 3]])
