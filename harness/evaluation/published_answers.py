@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.evaluation.published_programs import Program, Twin
-from offheap.quantities import format_rate
+from harness.measuring.rates import format_rate
 
 UNDECIDED = "cannot tell yet"
 NOTHING = "stable"

@@ -12,7 +12,8 @@ from harness.evaluation.published_answers import Judged
 from harness.evaluation.published_programs import JDKS, Twin
 from harness.evaluation.real_jvms import of
 from harness.measuring import document
-from offheap.quantities import format_duration, format_rate
+from harness.measuring.rates import format_rate
+from offheap.quantities import format_duration
 
 Way = Literal["attach", "run"]
 WAYS: tuple[Way, ...] = ("attach", "run")

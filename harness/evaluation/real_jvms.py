@@ -29,8 +29,9 @@ from harness.evaluation.simulated_verdicts import Said
 from harness.jvms import churn_jvm, java_homes
 from harness.jvms import zoo as zoo_programs
 from harness.measuring import document
+from harness.measuring.rates import format_rate
 from harness.paths import ROOT
-from offheap.quantities import format_duration, format_rate
+from offheap.quantities import format_duration
 
 READINGS = (60.0, 300.0)
 RATES = (1e3, 1e4, 1e5, 1e6, 1e7)  # bytes a second leaked

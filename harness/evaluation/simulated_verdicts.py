@@ -18,11 +18,12 @@ import numpy as np
 from harness.evaluation import scenarios
 from harness.evaluation.scenarios import Scenario
 from harness.measuring import document
+from harness.measuring.rates import format_rate
 from harness.simulation import INTERVAL, Process
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.verdicts.site_history import size_class
-from offheap.quantities import format_duration, format_rate
+from offheap.quantities import format_duration
 
 MINUTES = (60.0, 300.0, 900.0)
 EARLY = (10.0, 15.0, 20.0, 30.0)  # seconds, all of them of a program's start

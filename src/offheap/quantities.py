@@ -166,11 +166,6 @@ def rate_unit(rates: Iterable[float]) -> RateUnit:
     return PER_MINUTE if largest * 60 >= 10 * 1024 else PER_HOUR
 
 
-def format_rate(bytes_per_second: float) -> str:
-    """A growth alone, in the unit that reads best: `1.2 MiB/s`, `14.0 KiB/min`, `3.1 MiB/h`."""
-    return rate_unit([bytes_per_second]).format(bytes_per_second)
-
-
 def round_up_seconds(seconds: float) -> float:
     """A time that people would choose: whole 5 s below a minute, 10 s below two, then minutes."""
     if math.isinf(seconds):

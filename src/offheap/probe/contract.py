@@ -13,7 +13,6 @@ import numpy as np
 MAGIC = b"OFFHEAP\n"
 VERSION = 3
 HEADER_BYTES = 4096
-FILE_SUFFIX = ".live"
 
 
 class State(IntEnum):

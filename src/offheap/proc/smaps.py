@@ -1,4 +1,4 @@
-"""/proc/PID/smaps and smaps_rollup: the memory of each mapping (proc(5))."""
+"""/proc/PID/smaps: the memory of each mapping (proc(5))."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read(pid: int) -> list[Row]:
 
     PermissionError for another user's, ProcessLookupError for none; empty for a zombie.
     """
-    return parse(_text(pid, "smaps"))
+    return parse(_text(pid))
 
 
 def total(rows: Iterable[Row]) -> Memory:
@@ -80,20 +80,10 @@ def total(rows: Iterable[Row]) -> Memory:
     return Memory(**{name: sum(getattr(memory, name) for memory in memories) for name in names})
 
 
-def parse_rollup(text: str) -> Memory:
-    """The text of smaps_rollup (Linux 4.14 and later)."""
-    return _memory(text)
-
-
-def rollup(pid: int) -> Memory:
-    """The sums over all mappings; errors as in `read`."""
-    return parse_rollup(_text(pid, "smaps_rollup"))
-
-
-def _text(pid: int, name: str) -> str:
+def _text(pid: int) -> str:
     try:
         # Bytes, because text mode starts a new line at a carriage return in a file's name.
-        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="surrogateescape")
+        return Path(f"/proc/{pid}/smaps").read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None
 
@@ -108,7 +98,7 @@ def _rows(text: str) -> Iterator[Row]:
 
 
 def _memory(block: str) -> Memory:
-    """Memory from the lines of one mapping, or of smaps_rollup; the later line of a repeated field counts."""
+    """Memory from the lines of one mapping; the later line of a repeated field counts."""
     fields = {name: int(kibibytes) * 1024 for name, kibibytes in _FIELD.findall(block)}
     return Memory(
         rss=fields.get("Rss", 0),

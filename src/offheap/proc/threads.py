@@ -53,15 +53,6 @@ def names(pid: int) -> dict[int, str]:
     return found
 
 
-def may_see_stacks(pid: int) -> bool:
-    """Whether this user may see stack pointers and the memory, like a debugger."""
-    try:
-        Path(f"/proc/{pid}/syscall").read_bytes()
-    except OSError:
-        return False
-    return True
-
-
 def faults(pid: int, names: Container[str]) -> int:
     """Page faults so far of the threads with one of these names: each brought one page into memory."""
     total = 0

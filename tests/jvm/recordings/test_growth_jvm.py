@@ -27,7 +27,8 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 @pytest.fixture(scope="module")
 def classes(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
-    command = [jdk / "bin" / "javac", "--release", "11", "-nowarn", "-d", folder, SOURCE]
+    javac = jdk / "bin" / "javac"
+    command: list[str | Path] = [javac, "--release", "11", "-nowarn", "-d", folder, SOURCE]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
 

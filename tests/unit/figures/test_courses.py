@@ -88,7 +88,7 @@ def test_a_stack_is_filed_under_the_threads_that_hold_most(sampled: Recording) -
 
 def test_packed_levels_are_off_by_little(sampled: Recording) -> None:
     count = len(sampled.stack_offsets) - 1
-    packed = series(sampled, np.arange(count))
+    packed = series(downsampled_series(sampled), np.arange(count))
     first = np.concatenate(([0], np.cumsum(packed["cells"])))
     for name in ("live_bytes", "allocated_blocks"):
         levels = table(sampled, name)

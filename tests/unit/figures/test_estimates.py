@@ -17,6 +17,18 @@ INTERVAL = 512 * 1024
 RUNS = 400
 
 
+def of_totals(total: float, variance: float, samples: float) -> Estimate:
+    return estimates.of_many_totals(
+        *(np.array([value], np.float64) for value in (total, variance, samples))
+    ).at(0)
+
+
+def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:
+    """Bytes and blocks of this size without any sample: 0, and at most `hidden`."""
+    most = float(estimates.hidden(interval_bytes, np.array([block_bytes]))[0])
+    return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, float(round(most / block_bytes)))
+
+
 def coverage(sizes: NDArray[np.float64], runs: int = RUNS, seed: int = 1) -> tuple[float, float, float]:
     """The coverage of the true bytes and of the true count; and the mean number of samples."""
     random = np.random.default_rng(seed)
@@ -30,7 +42,7 @@ def coverage(sizes: NDArray[np.float64], runs: int = RUNS, seed: int = 1) -> tup
             in_bytes = estimates.of_blocks(sizes[taken], probabilities[taken])
             in_blocks = estimates.of_blocks(np.ones(int(taken.sum())), probabilities[taken])
         else:
-            in_bytes, in_blocks = estimates.none_sampled(INTERVAL, float(sizes.mean()))
+            in_bytes, in_blocks = none_sampled(INTERVAL, float(sizes.mean()))
         bytes_covered += in_bytes.low <= truth_bytes * (1 + 1e-9) and truth_bytes <= in_bytes.high * (
             1 + 1e-9
         )
@@ -143,7 +155,7 @@ def test_kept_totals_give_the_interval_of_the_blocks_themselves(size: int, block
     from_blocks = estimates.of_blocks(sizes, probabilities)
     total = float((sizes / probabilities).sum())
     variance = float((sizes**2 * (1 - probabilities) / probabilities**2).sum())
-    from_totals = estimates.of_totals(total, variance, sampled)
+    from_totals = of_totals(total, variance, sampled)
     assert from_totals.estimate == pytest.approx(from_blocks.estimate)
     assert from_totals.low == pytest.approx(from_blocks.low, rel=0.01)
     assert from_totals.high == pytest.approx(from_blocks.high, rel=0.01)
@@ -152,8 +164,8 @@ def test_kept_totals_give_the_interval_of_the_blocks_themselves(size: int, block
 def test_an_exact_recording_has_no_interval() -> None:
     sizes = np.array([16.0, 4096.0, 7_000_000.0])
     assert estimates.of_blocks(sizes, np.ones(3)) == Estimate(7_004_112.0, 7_004_112.0, 7_004_112.0)
-    assert estimates.of_totals(12.0, 0.0, 3) == Estimate(12.0, 12.0, 12.0)
-    assert estimates.none_sampled(0, 100) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
+    assert of_totals(12.0, 0.0, 3) == Estimate(12.0, 12.0, 12.0)
+    assert none_sampled(0, 100) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
 
 
 @pytest.mark.filterwarnings("error")
@@ -171,7 +183,7 @@ def test_the_limits_of_a_poisson_count() -> None:
 
 
 def test_nothing_sampled_still_has_a_bound() -> None:
-    in_bytes, in_blocks = estimates.none_sampled(INTERVAL, 1024)
+    in_bytes, in_blocks = none_sampled(INTERVAL, 1024)
     assert in_bytes == Estimate(0, 0, 3 * INTERVAL)
     assert in_blocks.high == 3 * 512
 
@@ -193,7 +205,7 @@ def test_an_interval_holds_its_estimate_and_what_was_seen(blocks: list[tuple[int
 
 @given(st.floats(0, 1e15).map(lambda x: x if x > 1e-3 else 0.0), st.floats(0, 1e25), st.integers(0, 10**9))
 def test_kept_totals_never_go_below_zero(total: float, variance: float, samples: int) -> None:
-    result = estimates.of_totals(total, variance, samples)
+    result = of_totals(total, variance, samples)
     assert 0 <= result.low <= result.estimate * (1 + 1e-12)
     assert result.estimate <= result.high * (1 + 1e-12)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.measuring.rates import format_rate
 from offheap.quantities import (
     format_count,
     format_duration,
-    format_rate,
     format_share,
     format_size,
     parse_duration,

@@ -50,8 +50,6 @@ Floats = NDArray[np.float64]
 
 NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the normal distribution
 
-NONE = Estimate(0.0, 0.0, 0.0)
-
 SIZES = 16.0  # factor by which a count's blocks may differ in size with an upper end
 
 
@@ -324,11 +322,6 @@ def of_many_totals(total: Floats, variance: Floats, samples: Floats) -> Estimate
     return of_many_sums(total - unseen, unseen, variance, samples)
 
 
-def of_totals(total: float, variance: float, samples: float) -> Estimate:
-    """of_many_totals of one total."""
-    return of_many_totals(*(np.array([value], np.float64) for value in (total, variance, samples))).at(0)
-
-
 def poisson_limits(counts: Floats) -> tuple[Floats, Floats]:
     """95 % limits of the mean of a Poisson variable, from a count above zero (Garwood 1936)."""
     return _gamma_quantile(counts, counts, -NORMAL_95), _gamma_quantile(counts + 1, counts + 1, NORMAL_95)
@@ -346,14 +339,6 @@ def hidden(interval_bytes: float, block_bytes: Floats) -> Floats:
     known = block_bytes > 0
     block = np.where(known, block_bytes, 1.0)
     return np.where(known, np.floor(most / block) * block, most)
-
-
-def none_sampled(interval_bytes: float, block_bytes: float) -> tuple[Estimate, Estimate]:
-    """Bytes and blocks without any sample: 0, and at most `hidden`."""
-    most = float(hidden(interval_bytes, np.array([block_bytes]))[0])
-    if block_bytes <= 0:
-        return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, math.inf if most else 0.0)
-    return Estimate(0.0, 0.0, most), Estimate(0.0, 0.0, float(round(most / block_bytes)))
 
 
 def total(parts: list[Estimate]) -> Estimate:
