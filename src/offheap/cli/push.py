@@ -147,9 +147,12 @@ def _encoder(kind: Kind, series: Series) -> Callable[[Recording], bytes]:
 
 
 def _reader(path: str) -> Callable[[], tuple[Recording, bool]]:
+    import gc
+
     from offheap.cli.load import read
 
     def now() -> tuple[Recording, bool]:
+        gc.collect()  # `read` leaves the collector off, for commands that end
         # The journal is there until the recorder has written the tables.
         goes_on = (Path(path) / "journal").exists() or Path(path).is_file()
         return read(path), goes_on

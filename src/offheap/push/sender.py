@@ -16,8 +16,8 @@ Encode = Callable[[Recording], bytes]
 
 # Seconds without a new snapshot: the recorder takes one each 30 s at least, so it is gone.
 STILL_SECONDS = 180.0
-# Seconds for what still waits when the recording has ended: a server that is restarted is back by then.
-LAST_SECONDS = 15.0
+# Seconds for what still waits when the recording has ended; a server that is away longer gets it next time.
+LAST_SECONDS = 8.0
 
 
 @dataclass
@@ -92,7 +92,7 @@ def follow(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Sends a profile every so many seconds until the recording ends, and one then.
+    """Sends a profile every so many seconds until the recording ends, and one then; no snapshot twice.
 
     read  the recording as it is now, and whether it goes on; a killed recorder cannot say that it does not
     say   told when the server goes away, when it is back, and when it refuses a profile
@@ -101,9 +101,11 @@ def follow(
     outage = _Outage(sender, say, sleep)
     while True:
         recording, goes_on = read()
-        still = still + every if recording.info.duration_seconds <= length else 0.0
-        length = recording.info.duration_seconds
-        outage.note(sender.or_keep(recording))
+        still += every
+        if recording.info.duration_seconds > length:
+            # One instant is sent once: a server adds up what has one time.
+            length, still = recording.info.duration_seconds, 0.0
+            outage.note(sender.or_keep(recording))
         del recording  # the next one is read without this one in memory
         gone = still > max(STILL_SECONDS, 2 * every)
         if gone:
@@ -138,7 +140,7 @@ class _Outage:
             self.say(f"lost: {self.said}")
 
     def wait(self, seconds: float, *, until_back: bool = False) -> None:
-        """Sleeps, and sends what waits after pauses that double from outage to outage."""
+        """Sleeps, and sends what waits after pauses that double with each attempt."""
         while seconds > 0 and self.backoff is not None:
             pause = min(self.backoff.next(self.least), seconds)
             self.sleep(pause)
