@@ -81,9 +81,9 @@ service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines: {{profiles: {{receivers: [otlp], exporters: [file]}}}}
 """)
-    command = [push_servers.COLLECTOR, "--config", folder / "otelcol.yaml"]
-    command += ["--feature-gates", "service.profilesSupport"]
-    with _running(command, folder, port):
+    command = (push_servers.COLLECTOR, "--config", folder / "otelcol.yaml")
+    gates = ("--feature-gates", "service.profilesSupport")
+    with _running((*command, *gates), folder, port):
         yield taken
 
 
