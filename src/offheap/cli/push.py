@@ -13,7 +13,7 @@ from offheap.errors import UserError
 from offheap.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from offheap.push.destination import Destination
+    from offheap.push.destination import Destination, Kind, Series
     from offheap.push.sender import Sender
     from offheap.recording.model import Recording
 
@@ -112,17 +112,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _sender(args: argparse.Namespace, target: Destination, recording: Recording) -> Sender:
     from offheap.push.delivery import Delivery
-    from offheap.push.destination import FORMATS, Series
+    from offheap.push.destination import Series
     from offheap.push.sender import Sender
     from offheap.push.spool import Spool
 
     info = recording.info
     name = args.name or info.main_class or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
+    series = Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label))
     folder = args.spool or Path(args.recording.rstrip("/") + ".push")
     return Sender(
         Delivery(target, args.ca),
-        _encoder(FORMATS[target.kind]),
-        Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label)),
+        _encoder(target.kind, series),
+        series,
         Spool(folder, args.spool_limit),
     )
 
@@ -137,17 +138,21 @@ def _destination(args: argparse.Namespace) -> Destination:
     return destination(kind, getattr(args, kind), headers(args.headers) if args.headers else {})
 
 
-def _encoder(format_: str) -> Callable[[Recording], bytes]:
-    from offheap.formats.exported.formats import FORMATS
+def _encoder(kind: Kind, series: Series) -> Callable[[Recording], bytes]:
+    from offheap.formats.exported.formats import otlp_of_instant, pprof_of_instant
 
-    write = FORMATS[format_].write
-    return lambda recording: write(recording, "both", "inuse_space")
+    if kind == "otlp":
+        return lambda recording: otlp_of_instant(recording, {"service.name": series.name, **series.labels})
+    return pprof_of_instant
 
 
 def _reader(path: str) -> Callable[[], tuple[Recording, bool]]:
+    import gc
+
     from offheap.cli.load import read
 
     def now() -> tuple[Recording, bool]:
+        gc.collect()  # `read` leaves the collector off, for commands that end
         # The journal is there until the recorder has written the tables.
         goes_on = (Path(path) / "journal").exists() or Path(path).is_file()
         return read(path), goes_on
