@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.constants import Constants, Row
+from offheap.formats.imported.jfr.file.constants import Constants, Row
 from offheap.formats.imported.samples import names
 from offheap.formats.imported.stack_tables import Stacks
 from offheap.recording.model import MALLOC, Frame
@@ -56,19 +56,18 @@ def numbers(
     places = [stacks.frame(frame) for frame in made]
     of_frame = np.array(places, np.int64)[back.reshape(-1)] if places else np.zeros(0, np.int64)
     own = {place for frame, place in zip(made, places, strict=True) if frame.module == _OWN}
-    unknown = stacks.frame(_UNKNOWN)
     result = np.empty(len(keys), np.uint32)
     at = 0
     for index, row in enumerate(rows):
-        of_stack = [unknown]
+        of_stack: list[int] = []
         if row is not None:
             of_stack = of_frame[at : at + len(row)].tolist()
             at += len(row)
             inner = 0
             while inner < len(of_stack) and of_stack[inner] in own:
                 inner += 1
-            of_stack = of_stack[inner:] or of_stack or [unknown]
-        result[index] = stacks.stack(of_stack, kind)
+            of_stack = of_stack[inner:] or of_stack
+        result[index] = stacks.stack(of_stack or [stacks.frame(_UNKNOWN)], kind)
     return result
 
 

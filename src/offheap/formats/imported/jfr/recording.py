@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
-from offheap.formats.imported.jfr import chunks as jfr_chunks
-from offheap.formats.imported.jfr import constants, event_places, few_events, metadata, native_memory
-from offheap.formats.imported.jfr.chunks import Chunk
-from offheap.formats.imported.jfr.cursor import Cursor
-from offheap.formats.imported.jfr.event_places import Events
-from offheap.formats.imported.jfr.metadata import Types
+from offheap.formats.imported.jfr import native_memory
+from offheap.formats.imported.jfr.file import chunks as jfr_chunks
+from offheap.formats.imported.jfr.file import constants, event_places, few_events, metadata
+from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.cursor import Cursor
+from offheap.formats.imported.jfr.file.event_places import Events
+from offheap.formats.imported.jfr.file.metadata import Types
 from offheap.formats.imported.jfr.native_memory import NativeMemory
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.stack_tables import Stacks
@@ -37,13 +38,12 @@ LACKS = (
     "dropped looks live",
 )
 SAMPLED = (
-    "async-profiler sampled an allocation each {interval}; a sample of s bytes stands for {interval}/s blocks "
-    "where that is more than one (async-profiler's own reports do not scale), which is true as far as sizes "
-    "come in no fixed order"
+    "async-profiler sampled an allocation each {interval}; a sample of s bytes stands for {interval}/s "
+    "blocks where that is more than one (its own reports do not scale), if sizes come in no fixed order"
 )
 NO_FREES = (
-    "The recording has no frees (nativemem with nofree): freed blocks count as live, so that nothing in it is "
-    "proof of a leak"
+    "The recording has no frees (nativemem with nofree): freed blocks count as live, so that nothing in it "
+    "is proof of a leak"
 )
 _RSS = (("jdk.ResidentSetSize", ("startTime", "size")), ("profiler.ProcessSample", ("startTime", "vmRss")))
 _MOST_RSS = 1 << 56
@@ -83,7 +83,7 @@ class _Reader:
         for events in event_places.events(chunk, types.short_numbers()):
             self._take(chunk, types, events)
         keys = self._native.keys()
-        self._native.end(keys, constants.read(chunk, types, native_memory.TABLES, keys))
+        self._native.end(chunk, keys, constants.read(chunk, types, native_memory.TABLES, keys))
 
     def _take(self, chunk: Chunk, types: Types, events: Events) -> None:
         numbers, counts = np.unique(events.types, return_counts=True)
@@ -151,8 +151,8 @@ class _Reader:
             )
         if counted.unknown and not self._native.interval:
             found.append(
-                f"{counted.unknown:,} of {counted.frees:,} frees are of blocks that were allocated before the "
-                "start, or whose allocation was dropped"
+                f"{counted.unknown:,} of {counted.frees:,} frees are of blocks that were allocated before "
+                "the start, or whose allocation was dropped"
             )
         return found
 

@@ -15,11 +15,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.chunks import Chunk
-from offheap.formats.imported.jfr.cursor import Cursor
-from offheap.formats.imported.jfr.metadata import ARRAY, BOOLEAN, BYTE, DOUBLE, FLOAT, INTEGER, STRING, Atom, Types
-from offheap.formats.imported.jfr.stack_traces import StackTraces
-from offheap.formats.imported.jfr.varints import Window
+from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.cursor import Cursor
+from offheap.formats.imported.jfr.file.metadata import (
+    ARRAY,
+    BOOLEAN,
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    STRING,
+    Atom,
+    Types,
+)
+from offheap.formats.imported.jfr.file.stack_traces import StackTraces
+from offheap.formats.imported.jfr.file.varints import Window
 
 CHECKPOINT = 1  # the type of the event
 STACK_TRACE, STRINGS = "jdk.types.StackTrace", "java.lang.String"
@@ -47,7 +57,9 @@ class Constants:
         return row[0] if row and isinstance(row[0], str) else ""
 
 
-def read(chunk: Chunk, types: Types, wanted: dict[str, Sequence[str]], stacks: NDArray[np.uint64]) -> Constants:
+def read(
+    chunk: Chunk, types: Types, wanted: dict[str, Sequence[str]], stacks: NDArray[np.uint64]
+) -> Constants:
     """The tables named in `wanted`, with these fields; of the stacks those with these keys (ascending)."""
     tables: dict[str, dict[int, Row]] = {name: {} for name in (*wanted, STRINGS)}
     constants = Constants(tables, StackTraces(set(stacks.tolist())))

@@ -32,7 +32,7 @@ _MOST_NANOS = 1 << 62  # since 1970: the year 2116
 
 @dataclass(frozen=True)
 class Chunk:
-    """A whole chunk.  at, size: bytes; constants, metadata: offsets in the chunk; start: seconds since 1970."""
+    """A whole chunk.  at, size: bytes; constants, metadata: offsets in it; start: seconds since 1970."""
 
     file: source.RandomAccess
     at: int
@@ -82,7 +82,10 @@ def chunks(files: Sequence[source.RandomAccess]) -> tuple[list[Chunk], list[str]
         doubts += doubt
         if not whole:
             raise source.fault(
-                file.path, "byte 0x0", "no chunk of the file is whole", "stop the recording first; copy it whole"
+                file.path,
+                "byte 0x0",
+                "no chunk of the file is whole",
+                "stop the recording first; copy it whole",
             )
     return sorted(found, key=lambda chunk: chunk.start), doubts
 
@@ -107,7 +110,9 @@ def _of_file(file: source.RandomAccess) -> tuple[list[Chunk], list[str]]:
 
 def _chunk(file: source.RandomAccess, at: int, head: bytes) -> Chunk | None:
     """None: the recorder did not end it, or the file ends inside it."""
-    _, major, minor, size, constants, metadata, start, duration, ticks, per_second, features = _FORM.unpack(head)
+    _, major, minor, size, constants, metadata, start, duration, ticks, per_second, features = _FORM.unpack(
+        head
+    )
     place = f"byte {at:#x}"
     if major != _VERSION:
         raise UserError(
@@ -122,6 +127,4 @@ def _chunk(file: source.RandomAccess, at: int, head: bytes) -> Chunk | None:
         raise source.fault(file.path, place, "a JFR chunk without a sensible size or clock")
     if start + duration > _MOST_NANOS:
         raise source.fault(file.path, place, "a JFR chunk of the far future")
-    return Chunk(
-        file, at, size, constants, metadata, start * NANO, duration * NANO, ticks, per_second
-    )
+    return Chunk(file, at, size, constants, metadata, start * NANO, duration * NANO, ticks, per_second)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.chunks import Chunk
-from offheap.formats.imported.jfr.event_places import Events, fault
-from offheap.formats.imported.jfr.metadata import BOOLEAN, BYTE, DOUBLE, FLOAT, INTEGER, Atom
+from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.event_places import Events, fault
+from offheap.formats.imported.jfr.file.metadata import BOOLEAN, BYTE, DOUBLE, FLOAT, INTEGER, Atom
 
 _BLOCK = 1 << 14  # events that are decoded at one time, so that their columns stay in the CPU's cache
+_LONG = {"startTime", "address"}  # fields whose values have more than four bytes
 _WIDTHS = {BOOLEAN: 1, BYTE: 1, FLOAT: 4, DOUBLE: 8}
 
 Columns = dict[str, NDArray[np.uint64]]
@@ -20,7 +21,7 @@ Columns = dict[str, NDArray[np.uint64]]
 def columns(
     chunk: Chunk, of: Events, chosen: NDArray[np.bool_], atoms: Sequence[Atom], names: Sequence[str]
 ) -> Columns:
-    """The fields `names` of the chosen events, which have `atoms`; UserError for a field that is not there."""
+    """The fields `names` of the chosen events, which have `atoms`; UserError where a field is missing."""
     known = [atom.name for atom in atoms]
     missing = [name for name in names if name not in known]
     if missing:
@@ -36,9 +37,10 @@ def columns(
             # An event that is damaged may lead out of the window.
             place = np.minimum(place, of.window.length)
             if atom.form == INTEGER:
-                values, place = of.window.integers(place)
+                long = atom.name in _LONG
+                values, place = (of.window.integers if long else of.window.short_integers)(place)
             else:
-                values = of.window.bytes[place]
+                values = of.window.bytes[place].astype(np.uint64)
                 place = place + _WIDTHS[atom.form]
             if atom.name in found:
                 found[atom.name][low : low + _BLOCK] = values

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.cursor import Cursor
+from offheap.formats.imported.jfr.file.cursor import Cursor
 
 METADATA = 0  # the type of the metadata event
 # Of one chunk: the JDK's own metadata has 8,000 strings and 20,000 elements.

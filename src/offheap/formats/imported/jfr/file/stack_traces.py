@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.cursor import Cursor
-from offheap.formats.imported.jfr.metadata import ARRAY, BOOLEAN, INTEGER, Atom
-from offheap.formats.imported.jfr.varints import Window
+from offheap.formats.imported.jfr.file.cursor import Cursor
+from offheap.formats.imported.jfr.file.metadata import ARRAY, BOOLEAN, INTEGER, Atom
+from offheap.formats.imported.jfr.file.varints import Window
 
 _BLOCK = 1 << 18  # integers that are read at one time
 FRAME = ("method", "lineNumber", "type")  # what of a frame is kept

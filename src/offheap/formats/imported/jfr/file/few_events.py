@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from offheap.formats.imported.jfr.chunks import Chunk
-from offheap.formats.imported.jfr.constants import Row, values_of
-from offheap.formats.imported.jfr.cursor import Cursor
-from offheap.formats.imported.jfr.event_places import Events, fault
-from offheap.formats.imported.jfr.metadata import Types
+from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.constants import Row, values_of
+from offheap.formats.imported.jfr.file.cursor import Cursor
+from offheap.formats.imported.jfr.file.event_places import Events, fault
+from offheap.formats.imported.jfr.file.metadata import Types
 
 _MOST = 100_000  # of one window and type, as a second in memory holds
 

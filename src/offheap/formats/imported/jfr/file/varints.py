@@ -14,7 +14,7 @@ Places = NDArray[np.int64]
 LONGEST = 9  # bytes
 PADDING = 24  # zero bytes behind the data, so that each place can be read as two words
 
-_U = np.uint64
+_U, _V = np.uint64, np.uint32
 _HIGH, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _SEVEN = _U(0x7F7F7F7F7F7F7F7F)
 
@@ -30,6 +30,7 @@ class Window:
         padded = data + bytes(PADDING + -len(data) % 8)
         self.bytes = np.frombuffer(padded, np.uint8)
         self._words = np.frombuffer(padded, "<u8")
+        self._halves = np.frombuffer(padded, "<u4")
 
     def integers(self, places: Places) -> tuple[NDArray[np.uint64], Places]:
         """(values, places behind them) of the integers that begin at `places`, each below `length`."""
@@ -51,6 +52,23 @@ class Window:
             behind[long] += 1
         return value, behind
 
+    def short_integers(self, places: Places) -> tuple[NDArray[np.uint64], Places]:
+        """As `integers`, in two thirds of the time where most of them have four bytes at most."""
+        index = places >> 2
+        shift = ((places & 3) << 3).astype(np.uint32)
+        word = (self._halves[index] >> shift) | ((self._halves[index + 1] << _V(1)) << (_V(31) - shift))
+        stops = ~word & _V(0x80808080)
+        below = (stops & (~stops + _V(1))) - _V(1)
+        value = word & below & _V(0x7F7F7F7F)
+        value = (value & _V(0x007F007F)) | ((value & _V(0x7F007F00)) >> _V(1))
+        value = (value & _V(0x00003FFF)) | ((value & _V(0x3FFF0000)) >> _V(2))
+        length = ((below & _V(0x01010101)) * _V(0x01010101)) >> _V(24)
+        values, behind = value.astype(np.uint64), places + length
+        long = np.flatnonzero(stops == 0)
+        if len(long):
+            values[long], behind[long] = self.integers(places[long])
+        return values, behind
+
     def run(self, place: int, most: int) -> tuple[NDArray[np.uint64], Places]:
         """(values, places behind them) of up to `most` integers that follow each other from `place` on."""
         # An integer has 9 bytes at most: the last ones are cut off where the span is too short.
@@ -64,7 +82,8 @@ class Window:
 
     def _one_by_one(self, place: int, most: int) -> tuple[NDArray[np.uint64], Places]:
         """As `run`, where a ninth byte has its high bit set: it does not tell that another follows."""
-        values, ends = [], []
+        values: list[np.uint64] = []
+        ends: list[int] = []
         while len(values) < most and place < self.length:
             value, end = self.integers(np.array([place], np.int64))
             if end[0] > self.length:

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
-from offheap.formats.imported.jfr.chunks import HEADER, Chunk
-from offheap.formats.imported.jfr.varints import Places, Window
+from offheap.formats.imported.jfr.file.chunks import HEADER, Chunk
+from offheap.formats.imported.jfr.file.varints import Places, Window
 
 WINDOW = 8 << 20  # bytes of a chunk that are in memory at one time
 _LANE = 4 << 10  # bytes
 _SOUGHT = 128  # bytes of a lane in which an event must begin; most events have 20 to 40
 _HOPS = 5  # events that must follow each other for a begin to count as one
+_MOST_STEPS = 512  # events that are followed in a lane; most of 20 bytes have 200
+_FAR = np.int32(1 << 30)  # behind any window
 _HEAD = 16  # bytes: size and type of an event have 9 at most each, and 5 in practice
 _LEAST = 2  # bytes of an event: size and type
 
@@ -88,7 +90,7 @@ def _starts(chunk: Chunk, base: int, data: bytes, window: Window, types: NDArray
             joined = ends[lane:-1] == lanes[lane + 1 :]
             until = lane + 1 + (len(joined) if joined.all() else int(np.argmin(joined)))
             for one in range(lane, until):
-                pieces.append(taken[: lengths[one], one])
+                pieces.append(taken[: lengths[one], one].astype(np.int64))
             at, lane = int(ends[until - 1]), until
         else:
             until = int(lanes[lane]) if lane < len(lanes) else len(data)
@@ -96,7 +98,7 @@ def _starts(chunk: Chunk, base: int, data: bytes, window: Window, types: NDArray
                 until = int(lanes[lane + 1]) if lane + 1 < len(lanes) else len(data)
             piece, at = _one_by_one(chunk, base, data, at, until)
             pieces.append(np.array(piece, np.int64))
-    return np.concatenate(pieces).astype(np.int64)
+    return np.concatenate(pieces)
 
 
 def _one_by_one(chunk: Chunk, base: int, data: bytes, at: int, until: int) -> tuple[list[int], int]:
@@ -134,27 +136,28 @@ def _lanes(window: Window, types: NDArray[np.bool_]) -> Places:
 
 
 def _follow(window: Window, lanes: Places) -> tuple[NDArray[np.int32], Places, Places]:
-    """(begins of events [step, lane], how many each lane has, where it ends).
+    """(begins of events [step, lane], how many of them are the lane's, where it ends).
 
     A lane ends at the begin of the next one or behind it; at its own begin where it leads nowhere.
     """
-    limits = np.append(lanes[1:], window.length)
-    place = lanes.copy()
-    lengths = np.zeros(len(lanes), np.int64)
-    steps: list[NDArray[np.int32]] = []
-    alive = np.arange(len(lanes))
-    while len(alive):
-        row = np.zeros(len(lanes), np.int32)
-        row[alive] = place[alive]
-        now = place[alive]
-        size = window.bytes[now].astype(np.int64)
+    limits = np.append(lanes[1:], window.length).astype(np.int32)
+    place = lanes.astype(np.int32)
+    steps = [place.copy()]
+    while len(steps) < _MOST_STEPS and (place < limits).any():
+        # Behind the window there are zeros: lanes that are there stay.
+        size = window.bytes.take(place, mode="clip").astype(np.int32)
         long = np.flatnonzero(size >= 0x80)
         if len(long):
-            values, _ = window.integers(now[long])
-            size[long] = np.minimum(values, np.uint64(1 << 40)).astype(np.int64)
-        dead = size < _LEAST
-        place[alive] = np.where(dead, lanes[alive], now + size)
-        lengths[alive] += 1
-        steps.append(row)
-        alive = alive[~dead & (place[alive] < limits[alive])]
-    return np.stack(steps), lengths, place
+            values, _ = window.integers(np.minimum(place[long], window.length).astype(np.int64))
+            size[long] = np.minimum(values, np.uint64(window.length)).astype(np.int32)
+        np.add(place, size, out=place)
+        np.minimum(place, _FAR, out=place)
+        steps.append(place.copy())
+    every = np.stack(steps)
+    lengths = (every < limits).sum(axis=0)
+    columns = np.arange(len(lanes))
+    lost = lengths == len(steps)
+    ends = every[np.where(lost, 0, lengths), columns].astype(np.int64)
+    # Events without a size would count again and again.
+    stuck = (every[np.maximum(lengths - 1, 0), columns] == ends) | lost
+    return every, lengths, np.where(stuck, lanes, ends)
