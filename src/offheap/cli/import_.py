@@ -12,7 +12,7 @@ from offheap.errors import UserError
 # As formats/imported names them: the readers are loaded with a file only.
 _NAMES = (
     *("jemalloc", "mtrace", "nmt", "heaptrack", "massif", "memcheck", "lsan"),
-    *("pprof", "sapmachine-malloctrace", "collapsed"),
+    *("pprof", "sapmachine-malloctrace", "jfr", "collapsed"),
 )
 
 
