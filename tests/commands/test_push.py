@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 i
 )
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import documented, offheap
 from harness.recordings.stored import fill
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
@@ -345,6 +345,14 @@ def test_a_collector_that_rejects_a_profile_is_heard(serve: Callable[..., Server
     for harmless in (ExportProfilesServiceResponse().SerializeToString(), b"<html>fine</html>", b"{}"):
         server.says = harmless
         delivery.once(message("otlp", PROFILE, SERIES, 2.0))
+
+
+def test_json_is_as_documented(serve: Callable[..., Server], recording: Path) -> None:
+    done = push(recording, "--otlp", serve().url, "--json")
+    value = json.loads(done.stdout)
+    spool = str(recording) + ".push"
+    assert value == {**documented("offheap.push/1"), "sent": 1, "spool": spool}
+    assert done.stderr == ""
 
 
 def test_without_a_server_there_is_one_line(recording: Path) -> None:

@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help=f"of all that wait; the oldest go lost beyond it (default: {_SPOOL_BYTES})",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON at the end (schema offheap.push/1)")
 
 
 def _duration(text: str) -> float:
@@ -101,13 +102,13 @@ def run(args: argparse.Namespace) -> int:
             sender.once(recording)
         except Away as away:
             raise UserError(str(away), "run the same command again later") from None
-        return _said(sender)
+        return _said(sender, target, args.json)
     try:
         follow(sender, _reader(args.recording), args.every, _say)
     except KeyboardInterrupt:
-        _said(sender)
+        _said(sender, target, args.json)
         return 130
-    return _said(sender)
+    return _said(sender, target, args.json)
 
 
 def _sender(args: argparse.Namespace, target: Destination, recording: Recording) -> Sender:
@@ -166,8 +167,15 @@ def _say(text: str) -> None:
     print(f"offheap: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _said(sender: Sender) -> int:
+def _said(sender: Sender, target: Destination, as_json: bool) -> int:
     waiting = sum(1 for _ in sender.spool.waiting())
+    if as_json:
+        from offheap.report.json import other_tools, schemas
+
+        spool = sender.spool
+        value = other_tools.pushed(target.kind, sender.sent, waiting, spool.lost, spool.folder)
+        print(schemas.dumps(value))
+        return 1 if spool.lost else 0
     said = f"{sender.sent} {'profile' if sender.sent == 1 else 'profiles'} sent"
     said += f", {waiting} waiting in {sender.spool.folder}" if waiting else ""
     said += f", {sender.spool.lost} lost" if sender.spool.lost else ""

@@ -27,11 +27,13 @@ from offheap.analysis.stacks.folding import folds
 from offheap.analysis.stacks.namesakes import apart
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.totals import totals as whole
+from offheap.analysis.totals.call_graph import call_graph
 from offheap.analysis.totals.downsampled_series import downsampled_site_series
 from offheap.analysis.totals.stack_totals import StackTotals, stack_totals, thread_shares
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording import masking
 from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime, Recording
+from offheap.report.callgraph.svg import svg
 from offheap.report.html.estimates import estimate
 from offheap.report.html.payload_java import java_heap
 from offheap.report.html.payload_series import series
@@ -100,6 +102,7 @@ def payload(
         }
         if java
         else None,
+        "call_graph": svg(call_graph(recording), standalone=False) if len(recording.live) else None,
         "frames": frames.columns(),  # last: suspects may have added to them
     }
 
