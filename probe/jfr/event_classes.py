@@ -3,8 +3,9 @@
     python probe/jfr/event_classes.py            write it anew after a change of EVENTS
     python probe/jfr/event_classes.py --classes DIR    the class files alone, for javap
 
-Users have no javac, so the class files are written here, by the Java Virtual Machine Specification, Java SE 11,
-chapter 4: a subclass of jdk.jfr.Event with a constructor, public fields, and JFR's annotations for labels and units.
+Users have no javac, so the class files are written here, by the Java Virtual Machine Specification, Java SE
+11, chapter 4: a subclass of jdk.jfr.Event with a constructor, public fields, and JFR's annotations for labels
+and units.
 """
 
 from __future__ import annotations
@@ -188,7 +189,9 @@ def source() -> str:
         lines.append("};")
     lines.append("const struct event_class event_classes[EVENT_CLASSES] = {")
     for event in EVENTS:
-        lines.append(f'    {{"offheap/{event.name}", {_array(event)}, sizeof {_array(event)}, {len(event.fields)}, {{')
+        lines.append(
+            f'    {{"offheap/{event.name}", {_array(event)}, sizeof {_array(event)}, {len(event.fields)}, {{'
+        )
         lines += [f"        {{'{field.type}', \"{field.name}\"}}," for field in event.fields]
         lines.append("    }},")
     return "\n".join([*lines, "};", ""])
