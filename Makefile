@@ -49,6 +49,10 @@ test-jdks: $(VENV)/.test jres ## every command on every JDK, the JVM tests on th
 sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 3.14 and JDK 26 and 27 (1.2 GB)
 	@$(BIN)/python -m harness.installs.sid create
 
+.PHONY: push-servers
+push-servers: $(BIN)/python ## an OpenTelemetry collector in build/, which the tests of `push` take; by Go, 10 minutes of CPU
+	@$(BIN)/python -m harness.installs.push_servers
+
 BENCH_ARGS ?= --write
 # Profiles per function are printed only: they are no documentation.
 PROFILE_ARGS = $(filter-out --write,$(BENCH_ARGS))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from harness.paths import ROOT
 
 
 def offheap(*arguments: str | os.PathLike[str]) -> list[str]:
@@ -36,3 +41,11 @@ def offheap_check(folder: Path, *arguments: str | Path) -> subprocess.CompletedP
         text=True,
         timeout=90,
     )
+
+
+def documented(schema: str) -> dict[str, Any]:
+    """The example of docs/json.md that stands in one line."""
+    text = (ROOT / "docs" / "json.md").read_text()
+    (line,) = re.findall(rf'^{{"schema": "{schema}".*}}$', text, re.MULTILINE)
+    value: dict[str, Any] = json.loads(line)
+    return value

@@ -20,6 +20,9 @@ enum probe_error {
     PROBE_NO_DESCRIPTOR = 113, /* the process has no file descriptor left */
     PROBE_NO_MEMORY = 114,     /* the memory limit of its cgroup leaves too little (store/section_sizes.h) */
     PROBE_NO_PROFILER = 115,   /* dump: no jemalloc that profiles serves malloc */
+    PROBE_NO_JFR = 116,        /* the JVM has no module jdk.jfr, or did not resolve it */
+    PROBE_JFR_IDLE = 117,      /* no recording of JFR takes the events */
+    PROBE_JFR_FAILED = 118,    /* the JVM refused an event or its class */
 };
 
 #endif

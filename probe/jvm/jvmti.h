@@ -48,6 +48,10 @@ static inline jint vm_attach_as_daemon(JavaVM *vm, JNIEnv **env, JavaVMAttachArg
 
 /* -- JNI ------------------------------------------------------------------------------------ */
 
+static inline jclass jni_define_class(JNIEnv *env, const char *name, jobject loader, const void *bytes, jint length) {
+    return TABLE_ENTRY(env, 5, jclass (*)(JNIEnv *, const char *, jobject, const void *, jint))(env, name, loader,
+                                                                                               bytes, length);
+}
 static inline jclass jni_find_class(JNIEnv *env, const char *name) {
     return TABLE_ENTRY(env, 6, jclass (*)(JNIEnv *, const char *))(env, name);
 }
@@ -58,11 +62,31 @@ static inline jint jni_push_local_frame(JNIEnv *env, jint capacity) {
 static inline jobject jni_pop_local_frame(JNIEnv *env, jobject result) {
     return TABLE_ENTRY(env, 20, jobject (*)(JNIEnv *, jobject))(env, result);
 }
+static inline jobject jni_new_global_ref(JNIEnv *env, jobject object) {
+    return TABLE_ENTRY(env, 21, jobject (*)(JNIEnv *, jobject))(env, object);
+}
+static inline void jni_delete_global_ref(JNIEnv *env, jobject reference) {
+    TABLE_ENTRY(env, 22, void (*)(JNIEnv *, jobject))(env, reference);
+}
 static inline jboolean jni_same_object(JNIEnv *env, jobject one, jobject other) {
     return TABLE_ENTRY(env, 24, jboolean (*)(JNIEnv *, jobject, jobject))(env, one, other);
 }
 static inline void jni_delete_local_ref(JNIEnv *env, jobject reference) {
     TABLE_ENTRY(env, 23, void (*)(JNIEnv *, jobject))(env, reference);
+}
+static inline jobject jni_new_object(JNIEnv *env, jclass class, jmethodID constructor, const jvalue *args) {
+    return TABLE_ENTRY(env, 30, jobject (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, constructor,
+                                                                                          args);
+}
+static inline jmethodID jni_method(JNIEnv *env, jclass class, const char *name, const char *signature) {
+    return TABLE_ENTRY(env, 33, jmethodID (*)(JNIEnv *, jclass, const char *, const char *))(env, class, name,
+                                                                                             signature);
+}
+static inline jboolean jni_call_boolean(JNIEnv *env, jobject object, jmethodID method, const jvalue *args) {
+    return TABLE_ENTRY(env, 39, jboolean (*)(JNIEnv *, jobject, jmethodID, const jvalue *))(env, object, method, args);
+}
+static inline void jni_call_void(JNIEnv *env, jobject object, jmethodID method, const jvalue *args) {
+    TABLE_ENTRY(env, 63, void (*)(JNIEnv *, jobject, jmethodID, const jvalue *))(env, object, method, args);
 }
 static inline jfieldID jni_field(JNIEnv *env, jclass class, const char *name, const char *signature) {
     return TABLE_ENTRY(env, 94, jfieldID (*)(JNIEnv *, jclass, const char *, const char *))(env, class, name,
@@ -71,12 +95,27 @@ static inline jfieldID jni_field(JNIEnv *env, jclass class, const char *name, co
 static inline jlong jni_get_long(JNIEnv *env, jobject object, jfieldID field) {
     return TABLE_ENTRY(env, 101, jlong (*)(JNIEnv *, jobject, jfieldID))(env, object, field);
 }
+static inline void jni_set_object(JNIEnv *env, jobject object, jfieldID field, jobject value) {
+    TABLE_ENTRY(env, 104, void (*)(JNIEnv *, jobject, jfieldID, jobject))(env, object, field, value);
+}
+static inline void jni_set_long(JNIEnv *env, jobject object, jfieldID field, jlong value) {
+    TABLE_ENTRY(env, 110, void (*)(JNIEnv *, jobject, jfieldID, jlong))(env, object, field, value);
+}
+static inline void jni_set_float(JNIEnv *env, jobject object, jfieldID field, float value) {
+    TABLE_ENTRY(env, 111, void (*)(JNIEnv *, jobject, jfieldID, float))(env, object, field, value);
+}
 static inline jmethodID jni_static_method(JNIEnv *env, jclass class, const char *name, const char *signature) {
     return TABLE_ENTRY(env, 113, jmethodID (*)(JNIEnv *, jclass, const char *, const char *))(env, class, name,
                                                                                               signature);
 }
 static inline jobject jni_call_static_object(JNIEnv *env, jclass class, jmethodID method, const jvalue *args) {
     return TABLE_ENTRY(env, 116, jobject (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, method, args);
+}
+static inline jboolean jni_call_static_boolean(JNIEnv *env, jclass class, jmethodID method, const jvalue *args) {
+    return TABLE_ENTRY(env, 119, jboolean (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, method, args);
+}
+static inline void jni_call_static_void(JNIEnv *env, jclass class, jmethodID method, const jvalue *args) {
+    TABLE_ENTRY(env, 143, void (*)(JNIEnv *, jclass, jmethodID, const jvalue *))(env, class, method, args);
 }
 static inline jstring jni_new_string(JNIEnv *env, const char *text) {
     return TABLE_ENTRY(env, 167, jstring (*)(JNIEnv *, const char *))(env, text);

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "guard/guard.h"
+#include "jfr/flight_recorder.h"
 #include "jvm/agent.h"
 #include "jvm/jvmti.h"
 #include "options.h"
@@ -45,7 +46,11 @@ static int attach_start(JavaVM *vm, const char *text) {
 }
 
 static int answer(JavaVM *vm, const char *text) {
-    if (text && strcmp(text, "stop") == 0) return probe_stop();
+    if (text && strcmp(text, "stop") == 0) {
+        int result = probe_stop();
+        flight_recorder_leave(vm);
+        return result;
+    }
     if (text && strcmp(text, "status") == 0) return guard_is_recording() ? PROBE_OK : PROBE_NOT_RECORDING;
     if (text && strcmp(text, "keep") == 0) {
         probe_keep();
@@ -57,13 +62,15 @@ static int answer(JavaVM *vm, const char *text) {
         return PROBE_OK;
     }
     if (text && strncmp(text, "dump=", 5) == 0) return heap_dump(text + 5);
+    if (text && strcmp(text, "jfr") == 0) return flight_recorder_status(vm);
+    if (text && strncmp(text, "jfr=", 4) == 0) return flight_recorder_commit(vm, text + 4);
     if (text && strcmp(text, "start") == 0) return attach_start(vm, NULL);
     if (text && strncmp(text, "start,", 6) == 0) return attach_start(vm, text + 6);
     return PROBE_BAD_OPTIONS;
 }
 
-/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording), "trim" or "dump=FILE" (heap_dump.h); called
- * once per request.
+/* "start,<options>", "stop", "keep", "status" (PROBE_OK while recording), "trim", "dump=FILE" (heap_dump.h), "jfr" or
+ * "jfr=EVENTS" (flight_recorder.h); called once per request.
  *
  * HotSpot leaks 120 bytes or more for each load that returns 0 (jvmtiAgentList.cpp; in 11 and 17
  * Arguments::add_loaded_agent), and nothing for other loads, whose handle it closes.  The first record is necessary: it

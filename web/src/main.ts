@@ -8,10 +8,12 @@ import "./style/suspects.css";
 import "./style/charts.css";
 import "./style/java-heap.css";
 import "./style/flame.css";
+import "./style/call-graph.css";
 import "./style/coverage.css";
 import "./style/narrow.css";
 import "./style/print.css";
 import { answer } from "./panels/answer.ts";
+import { callGraph } from "./panels/call-graph.ts";
 import { charts } from "./panels/charts.ts";
 import { coverage, particulars } from "./panels/coverage.ts";
 import { renderDiff } from "./diff/diff-page.ts";
@@ -121,6 +123,7 @@ function render(payload: Payload, root: HTMLElement): void {
     native(suspects(model, panel)),
     ...(java ? [javaSuspects(model, java, panel)] : []),
     panel.element,
+    ...(payload.call_graph ? [native(callGraph(payload.call_graph))] : []),
     coverage(payload),
     particulars(payload),
     h("footer", {}, `Made by offheap ${payload.offheap_version}. This file is complete in itself and asks nothing of the network.`),

@@ -45,6 +45,7 @@ One key makes recordings comparable:
         metavar="PACKAGE",
         help="leave the names of a Java package readable, such as io.netty; may be given again",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.anonymize/1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,6 +63,12 @@ def run(args: argparse.Namespace) -> int:
         content = contents.read(source)
         outcome = anonymize(content, Hashes(key), args.keep)
         contents.write(content, args.output)
+    if args.json:
+        from offheap.report.json import other_tools, schemas
+
+        kept = args.key is not None
+        print(schemas.dumps(other_tools.anonymized(args.output, outcome.hashed, outcome.readable, kept)))
+        return 0
     print(f"hashed {outcome.hashed:,} names of functions and classes, left {outcome.readable:,} readable")
     if not args.key:
         print("the key is forgotten: names cannot be compared with those of other recordings (--key FILE)")

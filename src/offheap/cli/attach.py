@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from offheap.cli import sampling_options
+from offheap.cli import jfr_options, sampling_options
 from offheap.cli.run import add_keep_arguments, say_not_followed
 from offheap.cli.say import say
 from offheap.errors import UserError
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", action="store_true", help="leave the probe recording when this command ends"
     )
     add_keep_arguments(parser)
+    jfr_options.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.attach/1)")
 
 
@@ -105,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
                     owners=owners_reader(),
                     collections=CollectionLog,
                     keep_arguments=args.keep_arguments,
+                    beside=jfr_options.beside(args),
                 )
             except BaseException:
                 ending.detach()

@@ -62,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--native", action="store_true", help="native memory alone")
     which.add_argument("--java-heap", action="store_true", help="the Java heap alone")
     add_application(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print the name and size of the file as JSON (offheap.exported/1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,6 +72,10 @@ def run(args: argparse.Namespace) -> int:
     from offheap.formats.exported.formats import FORMATS
 
     chosen = FORMATS[args.format]
+    if args.json and args.output == "-":
+        raise UserError(
+            "--json prints the name of the file, and -o - prints the file", "leave one of them out"
+        )
     output = _output(args, chosen)
     _refuse_what_it_does_not_take(args, chosen)
     recording = read(args.recording, args.app)
@@ -84,6 +91,11 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report.text.printable import printable
 
     size = put_bytes(output, content)
+    if args.json:
+        from offheap.report.json import other_tools, schemas
+
+        print(schemas.dumps(other_tools.exported(output.resolve(), args.format, size)))
+        return 0
     print(
         f"offheap: wrote {printable(str(output))}, {format_size(size)}, for {chosen.about}", file=sys.stderr
     )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from offheap.cli.say import say
 from offheap.errors import UserError
 
+if TYPE_CHECKING:
+    from offheap.recording.model import Info
+
 # As formats/imported names them: the readers are loaded with a file only.
 _NAMES = (
     *("jemalloc", "mtrace", "nmt", "heaptrack", "massif", "memcheck", "lsan"),
-    *("pprof", "sapmachine-malloctrace", "collapsed"),
+    *("pprof", "sapmachine-malloctrace", "jfr", "collapsed"),
 )
 
 
@@ -48,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--perf-map", metavar="FILE", type=Path, help="names of Java methods: jcmd PID Compiler.perfmap"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.import/1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,14 +60,23 @@ def run(args: argparse.Namespace) -> int:
 
     output = args.output or Path(args.files[0].name.partition(".")[0] + ".offheap")
     check_output(output)
-    bring_in(args.files, output, args.format, args.maps, args.perf_map)
+    info = bring_in(args.files, output, args.format, args.maps, args.perf_map, quiet=args.json)
+    if args.json:
+        from offheap.report.json import other_tools, schemas
+
+        print(schemas.dumps(other_tools.imported(info, len(args.files))))
     return 0
 
 
 def bring_in(
-    files: Sequence[Path], output: Path, name: str | None, maps: Path | None, perf_map: Path | None
-) -> None:
-    """Writes the recording of a series and says what it lacks."""
+    files: Sequence[Path],
+    output: Path,
+    name: str | None,
+    maps: Path | None,
+    perf_map: Path | None,
+    quiet: bool = False,
+) -> Info:
+    """Writes the recording of a series and says what it lacks, unless `quiet`."""
     from offheap.formats.imported.formats import read
     from offheap.formats.imported.recorded import write
 
@@ -74,5 +88,6 @@ def bring_in(
             f"cannot write {output}: {error.strerror or error}", "choose another place with -o"
         ) from None
     count = "1 file" if len(files) == 1 else f"{len(files)} files"
-    for line in (f"imported {count} of {info.imported} into {output}", *info.coverage):
+    for line in () if quiet else (f"imported {count} of {info.imported} into {output}", *info.coverage):
         say(line)
+    return info

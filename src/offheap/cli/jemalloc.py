@@ -64,17 +64,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     dump_parser.add_argument(
         "-o", "--output", type=Path, default=Path(), metavar="DIR", help="a folder (default: this one)"
     )
+    dump_parser.add_argument(
+        "--json", action="store_true", help="print JSON (schema offheap.jemalloc-dump/1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    return _dump(args.process, args.output) if args.action == "dump" else _run(args)
+    return _dump(args.process, args.output, args.json) if args.action == "dump" else _run(args)
 
 
-def _dump(process: str, folder: Path) -> int:
+def _dump(process: str, folder: Path, as_json: bool) -> int:
     from offheap.inspect import discovery
     from offheap.jemalloc.request import dump
 
-    made = dump(discovery.resolve(process), folder)
+    pid = discovery.resolve(process)
+    made = dump(pid, folder)
+    if as_json:
+        from offheap.report.json import other_tools, schemas
+
+        print(schemas.dumps(other_tools.dumped(pid, made.dump, made.perf_map, made.why)))
+        return 0
     say(f"wrote {made.dump}" + (f" and {made.perf_map}" if made.perf_map else ""))
     if made.why:
         say(made.why)
@@ -131,7 +140,7 @@ def _import(profiled: Profiled, command: Sequence[str], folder: Path, output: Pa
         its = output if place == 0 else output.with_name(f"{output.stem}-{pid}{output.suffix}")
         names = dumps.perf_map(folder, pid)
         bring_in(profiled.dumps[pid], its, "jemalloc", None, names if names.exists() else None)
-        say(f"now run: offheap leaks {its}")
+        say(f"now run: offheap leaks {its}, or for the call graph: offheap report {its} -o calls.svg")
     left = len(profiled.dumps) - len(chosen)
     if left:
         say(f"{folder} has dumps of {left} more processes of the program")

@@ -25,13 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap import mtrace.log           a log of MALLOC_TRACE
 """
     parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.mtrace/1)")
 
 
 def run(args: argparse.Namespace) -> int:
     from offheap.inspect import discovery
     from offheap.inspect.mtrace_support import mtrace_support
 
-    for line in _answer(mtrace_support(discovery.resolve(args.process))):
+    found = mtrace_support(discovery.resolve(args.process))
+    if args.json:
+        from offheap.report.json import other_tools, schemas
+
+        instead = _instead(found)
+        print(
+            schemas.dumps(
+                other_tools.mtrace(found.pid, found.glibc, found.ignored, found.preloaded, found.log, instead)
+            )
+        )
+        return 0
+    for line in _answer(found):
         print(printable(line))
     return 0
 
@@ -49,8 +61,16 @@ def _answer(found: MtraceSupport) -> Iterator[str]:
         yield f"{has}: mtrace() is glibc's own"
     if found.jvm:
         yield "every block with its callers, Java's too, without a restart:"
-        yield f"  offheap attach {found.pid} --exact --duration 30s -o app.offheap"
     else:
         yield "every block with its callers, from the start of the program:"
-        yield "  offheap run --exact -o app.offheap -- COMMAND"
-    yield "  offheap export app.offheap --format mtrace-summary -o -"
+    yield from (f"  {command}" for command in _instead(found))
+
+
+def _instead(found: MtraceSupport) -> list[str]:
+    """The commands that record every block without mtrace, and show what is unfreed by caller."""
+    record = (
+        f"offheap attach {found.pid} --exact --duration 30s -o app.offheap"
+        if found.jvm
+        else "offheap run --exact -o app.offheap -- COMMAND"
+    )
+    return [record, "offheap export app.offheap --format mtrace-summary -o -"]

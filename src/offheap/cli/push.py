@@ -13,7 +13,7 @@ from offheap.errors import UserError
 from offheap.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from offheap.push.destination import Destination
+    from offheap.push.destination import Destination, Kind, Series
     from offheap.push.sender import Sender
     from offheap.recording.model import Recording
 
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help=f"of all that wait; the oldest go lost beyond it (default: {_SPOOL_BYTES})",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON at the end (schema offheap.push/1)")
 
 
 def _duration(text: str) -> float:
@@ -101,28 +102,29 @@ def run(args: argparse.Namespace) -> int:
             sender.once(recording)
         except Away as away:
             raise UserError(str(away), "run the same command again later") from None
-        return _said(sender)
+        return _said(sender, target, args.json)
     try:
         follow(sender, _reader(args.recording), args.every, _say)
     except KeyboardInterrupt:
-        _said(sender)
+        _said(sender, target, args.json)
         return 130
-    return _said(sender)
+    return _said(sender, target, args.json)
 
 
 def _sender(args: argparse.Namespace, target: Destination, recording: Recording) -> Sender:
     from offheap.push.delivery import Delivery
-    from offheap.push.destination import FORMATS, Series
+    from offheap.push.destination import Series
     from offheap.push.sender import Sender
     from offheap.push.spool import Spool
 
     info = recording.info
     name = args.name or info.main_class or (info.command_line[0] if info.command_line else f"pid-{info.pid}")
+    series = Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label))
     folder = args.spool or Path(args.recording.rstrip("/") + ".push")
     return Sender(
         Delivery(target, args.ca),
-        _encoder(FORMATS[target.kind]),
-        Series(re.sub(r"[{},=\"\s]+", "_", name), dict(args.label)),
+        _encoder(target.kind, series),
+        series,
         Spool(folder, args.spool_limit),
     )
 
@@ -137,17 +139,21 @@ def _destination(args: argparse.Namespace) -> Destination:
     return destination(kind, getattr(args, kind), headers(args.headers) if args.headers else {})
 
 
-def _encoder(format_: str) -> Callable[[Recording], bytes]:
-    from offheap.formats.exported.formats import FORMATS
+def _encoder(kind: Kind, series: Series) -> Callable[[Recording], bytes]:
+    from offheap.formats.exported.formats import otlp_of_instant, pprof_of_instant
 
-    write = FORMATS[format_].write
-    return lambda recording: write(recording, "both", "inuse_space")
+    if kind == "otlp":
+        return lambda recording: otlp_of_instant(recording, {"service.name": series.name, **series.labels})
+    return pprof_of_instant
 
 
 def _reader(path: str) -> Callable[[], tuple[Recording, bool]]:
+    import gc
+
     from offheap.cli.load import read
 
     def now() -> tuple[Recording, bool]:
+        gc.collect()  # `read` leaves the collector off, for commands that end
         # The journal is there until the recorder has written the tables.
         goes_on = (Path(path) / "journal").exists() or Path(path).is_file()
         return read(path), goes_on
@@ -161,8 +167,15 @@ def _say(text: str) -> None:
     print(f"offheap: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def _said(sender: Sender) -> int:
+def _said(sender: Sender, target: Destination, as_json: bool) -> int:
     waiting = sum(1 for _ in sender.spool.waiting())
+    if as_json:
+        from offheap.report.json import other_tools, schemas
+
+        spool = sender.spool
+        value = other_tools.pushed(target.kind, sender.sent, waiting, spool.lost, spool.folder)
+        print(schemas.dumps(value))
+        return 1 if spool.lost else 0
     said = f"{sender.sent} {'profile' if sender.sent == 1 else 'profiles'} sent"
     said += f", {waiting} waiting in {sender.spool.folder}" if waiting else ""
     said += f", {sender.spool.lost} lost" if sender.spool.lost else ""

@@ -15,27 +15,37 @@ if TYPE_CHECKING:
     from offheap.analysis.leaks.leaks import Ranking
     from offheap.recording.model import Recording
 
-_FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt"}
+_FORMATS = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".markdown": "md",
+    ".json": "json",
+    ".txt": "txt",
+    ".svg": "svg",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one HTML file that shows who leaks, what grew, and where live memory was allocated. "
         "It holds all it needs, so it can be mailed or attached to a ticket, and opens without a network. "
-        "As md, txt or json it is a summary of a page: the answer, the suspects, the first three stacks."
+        "As md, txt or json it is a summary of a page: the answer, the suspects, the first three stacks. "
+        "As svg it is a picture of live memory by calls, functions as boxes, callers above what they call."
     )
     parser.epilog = (
         "examples:\n"
         "  offheap report app.offheap                     writes app.html\n"
         "  offheap report app.offheap --open              and shows it in the browser\n"
         "  offheap report app.offheap -o leak.md          or .html, .json, .txt\n"
+        "  offheap report app.offheap -o calls.svg        the call graph, as a picture\n"
         "  offheap report app.offheap --limit 2GiB        say when 2 GiB will be full\n"
         "  offheap report app.offheap --format md -o - | gh issue create -t leak -F -\n"
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a recording or a live file")
     parser.add_argument(
         "--format",
-        choices=("html", "md", "json", "txt"),
+        choices=("html", "md", "json", "txt", "svg"),
         help="default: by the suffix of --output, else html",
     )
     parser.add_argument(
@@ -80,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or Path(f"{args.recording.resolve().stem}.{kind}")
     if not to_stdout:
         endings = [ending for ending, its in _FORMATS.items() if its == kind]
-        refuse_other_format(output, endings, "name a file .html, .md, .json or .txt, the formats of a report")
+        refuse_other_format(
+            output, endings, "name a file .html, .md, .json, .txt or .svg, the formats of a report"
+        )
         check(output)
     with ceiling(args.recording):
         loaded = recording.load(args.recording)
@@ -88,8 +100,8 @@ def run(args: argparse.Namespace) -> int:
     ranked = ranking(loaded, args.limit)
     text, mark = _written(kind, loaded, ranked)
     if to_stdout:
-        # A page declares UTF-8, regardless of the terminal's encoding.
-        if kind == "html":
+        # Both are UTF-8, regardless of the terminal's encoding.
+        if kind in ("html", "svg"):
             sys.stdout.buffer.write(text.encode("utf-8"))
         else:
             sys.stdout.write(text)
@@ -128,6 +140,11 @@ def _by_suffix(output: Path | None) -> str:
 
 def _written(kind: str, loaded: Recording, ranked: Ranking) -> tuple[str, str]:
     """The report, and the text that identifies such a report."""
+    if kind == "svg":
+        from offheap.analysis.totals.call_graph import call_graph
+        from offheap.report.callgraph import svg
+
+        return svg.svg(call_graph(loaded)), svg.MARK
     from offheap.cli.java_heap import java_heap
 
     java = java_heap(loaded)

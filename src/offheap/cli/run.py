@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offheap.cli import sampling_options
+from offheap.cli import jfr_options, sampling_options
 from offheap.cli.say import say
 from offheap.errors import UserError
 from offheap.launch.signals import held
@@ -72,6 +72,7 @@ def add_recording_options(parser: argparse._ActionsContainer) -> None:
     )
     parser.add_argument("--follow", action="store_true", help="also record the JVM's child processes")
     add_keep_arguments(parser)
+    jfr_options.add_arguments(parser)
 
 
 def add_keep_arguments(parser: argparse._ActionsContainer) -> None:
@@ -129,6 +130,7 @@ def record(args: argparse.Namespace, command: Sequence[str], sampling: str | Non
             collections=CollectionLog,
             say=say,
             keep_arguments=args.keep_arguments,
+            beside=jfr_options.beside(args),
         ),
     )
     for outcome in launched.outcomes:

@@ -68,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="names of generated code, which `jcmd PID Compiler.perfmap` wrote of the recorded process",
     )
+    parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.symbolize/1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,7 +104,11 @@ def run(args: argparse.Namespace) -> int:
         )
         outcome = symbolize(content, names, generated)
         contents.write(content, output)
-    for problem in servers.problems if servers else ():
+    problems = list(servers.problems) if servers else []
+    if args.json:
+        _print_json(outcome, output, problems)
+        return 0
+    for problem in problems:
         print(f"offheap: {printable(problem)}", file=sys.stderr)
     _print(outcome)
     print(f"offheap: wrote {printable(str(output))}", file=sys.stderr)
@@ -123,6 +128,17 @@ def _servers(args: argparse.Namespace, stack: contextlib.ExitStack) -> Debuginfo
     urls = debuginfod.servers(text, insecure=args.insecure)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="offheap-debuginfod-")))
     return debuginfod.Debuginfod(urls, folder, insecure=args.insecure)
+
+
+def _print_json(outcome: Outcome, output: Path, problems: list[str]) -> None:
+    from offheap.report.json import other_tools, schemas
+
+    missing = [
+        {"path": one.path, "build_id": one.build_id, "frames": one.frames, "why": one.why}
+        for one in outcome.missing
+    ]
+    counts = outcome.named, outcome.unnamed, outcome.located
+    print(schemas.dumps(other_tools.symbolized(output, *counts, missing, problems)))
 
 
 def _print(outcome: Outcome) -> None:

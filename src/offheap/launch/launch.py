@@ -21,6 +21,7 @@ from offheap.launch.child import Child
 from offheap.probe.live_files import run_folder, search, stale_files
 from offheap.probe.live_files.search import FoundFile
 from offheap.probe.sole_recorder import sole_recorder
+from offheap.recording.capture.companion import Companions
 from offheap.recording.capture.recorder import CollectionLog, Outcome, OwnersReading, Progress, record
 from offheap.recording.storage.output import check_output, try_output
 
@@ -47,6 +48,7 @@ class Settings:
     variables   environment that starts the probe and makes it write into the given folder
     follow      children of the JVM are also recorded
     say         takes one line for the user
+    beside      runs beside the recording of each JVM
     keep_arguments  values that look like secrets stay in the recording
     """
 
@@ -59,6 +61,7 @@ class Settings:
     on_progress: Callable[[Progress], None] | None = None
     owners: OwnersReading | None = None
     collections: Callable[[int], CollectionLog] | None = None
+    beside: Companions | None = None
     say: Callable[[str], None] = lambda line: None
     keep_arguments: bool = False
 
@@ -173,6 +176,7 @@ class _Run:
                     on_progress=self.settings.on_progress,
                     owners=self.settings.owners,
                     collections=self.settings.collections,
+                    beside=self.settings.beside if file.jvm and duration is None else None,
                 )
         except UserError as error:
             # The program goes on: a full disk of the recording must not stop it.

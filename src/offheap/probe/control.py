@@ -28,6 +28,9 @@ CANNOT_MAP = 105
 NOT_RECORDING = 106
 PRELOADED = 109
 NO_PROFILER = 115
+NO_JFR = 116
+JFR_IDLE = 117
+JFR_FAILED = 118
 _OK_AGAIN = 110
 _RESULTS: dict[int, tuple[str, str]] = {
     101: ("does not understand the options it was given", "it may be of another version: restart the JVM"),
@@ -52,6 +55,9 @@ _RESULTS: dict[int, tuple[str, str]] = {
         "found no jemalloc that profiles: it does not serve malloc there, or prof:true is not set",
         "start the program with `offheap jemalloc run`",
     ),
+    NO_JFR: ("found no module jdk.jfr in the JVM", "add it: --add-modules jdk.jfr"),
+    JFR_IDLE: ("found no JFR recording that takes its events", "start one: jcmd PID JFR.start"),
+    JFR_FAILED: ("could not commit its JFR events", "record without --jfr"),
     PRELOADED: ("was preloaded: it is stopped, and its hooks stay until the process ends", ""),
 }
 

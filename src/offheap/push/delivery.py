@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import ssl
 import time
 import urllib.error
@@ -15,13 +16,19 @@ from pathlib import Path
 from typing import IO
 
 from offheap.errors import UserError
-from offheap.push.destination import Destination, Message, address
+from offheap.push.destination import Destination, Message, address, rejection
 
 SECONDS = 20.0  # for one request: a server under load takes some
 ATTEMPTS = 5
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between attempts
 _MOST_ANSWER = 4096  # bytes of an answer that are read, for the error's text
-_TOO_MANY = 429
+# Request timeout, too many requests: the same request may succeed later.
+_LATER = (408, 429)
+# Bad request, too large, not this type, not this content: another message may well be accepted.
+_THIS_ONE = (400, 413, 415, 422)
+# A piece of an answer that people can read: some answer in protobuf.
+_CHECK = "see what the server says of its limits, and check the URL"
+_READABLE = re.compile(r"[^\x00-\x1f\x7f\ufffd]{3,}")
 
 
 class Away(Exception):
@@ -30,6 +37,10 @@ class Away(Exception):
     def __init__(self, why: str, pause: float = 0.0) -> None:
         super().__init__(why)
         self.pause = pause
+
+
+class Refused(UserError):
+    """The server does not take this message, and will not later; what it says of others is open."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -47,6 +58,20 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+@dataclass
+class Backoff:
+    """Pauses between attempts: each twice as long as the one before, up to LONGEST_PAUSE seconds."""
+
+    _pause: float = FIRST_PAUSE
+
+    def next(self, least: float = 0.0) -> float:
+        """Seconds; `least`: what the server asks for."""
+        # At random, so that many senders do not come back at one time.
+        now = min(max(self._pause * random.uniform(0.5, 1.5), least), LONGEST_PAUSE)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return now
+
+
 @dataclass(frozen=True)
 class Delivery:
     """certificates  a file of the authorities to trust; None: the system's"""
@@ -56,13 +81,13 @@ class Delivery:
     sleep: Callable[[float], None] = time.sleep
 
     def once(self, message: Message) -> None:
-        """Away when a later attempt may succeed, UserError when it cannot."""
+        """Away when a later attempt may succeed, Refused or another UserError when it cannot."""
         target = address(self.destination, message.query)
         headers = {**self.destination.headers, "Content-Type": message.content_type}
         request = urllib.request.Request(target, data=message.body, headers=headers, method="POST")
         try:
             with self._opener().open(request, timeout=SECONDS) as answer:
-                answer.read(_MOST_ANSWER)
+                said = answer.read(_MOST_ANSWER)
         except urllib.error.HTTPError as error:
             with error:
                 self._refused(error)
@@ -74,10 +99,13 @@ class Delivery:
             raise Away(f"{self.destination.base} does not answer: {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             raise Away(f"{self.destination.base} does not answer: {error}") from None
+        rejected = rejection(self.destination.kind, said)
+        if rejected:
+            raise Refused(f"{self.destination.base} rejects the profile: {rejected}", _CHECK)
 
     def repeatedly(self, message: Message, attempts: int = ATTEMPTS) -> None:
         """`once`, up to so many times.  Away after the last one."""
-        pause = _FIRST_PAUSE
+        backoff = Backoff()
         for left in reversed(range(attempts)):
             try:
                 self.once(message)
@@ -85,9 +113,7 @@ class Delivery:
             except Away as away:
                 if not left:
                     raise
-                # At random, so that many senders do not come back at one time.
-                self.sleep(min(max(pause * random.uniform(0.5, 1.5), away.pause), _LONGEST_PAUSE))
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                self.sleep(backoff.next(away.pause))
 
     def _opener(self) -> urllib.request.OpenerDirector:
         try:
@@ -98,14 +124,16 @@ class Delivery:
         return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect())
 
     def _refused(self, error: urllib.error.HTTPError) -> None:
-        said = error.read(_MOST_ANSWER).decode("utf-8", "replace").strip().splitlines()
+        said = _READABLE.search(error.read(_MOST_ANSWER).decode("utf-8", "replace").strip())
         why = f"{self.destination.base} answers {error.code} {error.reason}" + (
             f": {said[0][:200]}" if said else ""
         )
-        if error.code == _TOO_MANY or error.code >= 500:
+        if error.code in _LATER or error.code >= 500:
             raise Away(why, _seconds(error.headers.get("Retry-After", "")))
         if 300 <= error.code < 400:
             raise UserError(f"{why}, a redirect, which is not followed", "give the URL that it names")
+        if error.code in _THIS_ONE:
+            raise Refused(why, _CHECK)
         raise UserError(why, "check the URL and --headers")
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> UserError:
@@ -114,4 +142,4 @@ class Delivery:
 
 
 def _seconds(text: str) -> float:
-    return min(float(text), _LONGEST_PAUSE) if text.isdecimal() else 0.0
+    return min(float(text), LONGEST_PAUSE) if text.isdecimal() else 0.0

@@ -1,6 +1,6 @@
 """The servers that take profiles, and the one request that each of them wants.
 
-pyroscope  POST /ingest, multipart with the profile as pprof (Grafana Pyroscope, "Ingest" of its HTTP API)
+pyroscope  POST /ingest?format=pprof, the profile as pprof ("Ingest" of Grafana Pyroscope's HTTP API)
 parca      POST /profiles/writeraw, JSON with the profile as gzipped pprof in base64 (the gateway of Parca's
            ProfileStoreService.WriteRaw, parca.profilestore.v1alpha1)
 otlp       POST /v1development/profiles, a protobuf ExportProfilesServiceRequest (OTLP over HTTP)
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
+import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,19 +20,17 @@ from offheap.errors import UserError
 
 Kind = Literal["pyroscope", "parca", "otlp"]
 KINDS: tuple[Kind, ...] = ("pyroscope", "parca", "otlp")
-# `offheap export --format` of the profile that each takes.
-FORMATS: Mapping[Kind, str] = {"pyroscope": "pprof", "parca": "pprof", "otlp": "otlp"}
 _PATHS: Mapping[Kind, str] = {
     "pyroscope": "/ingest",
     "parca": "/profiles/writeraw",
     "otlp": "/v1development/profiles",
 }
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-# What is live is a level, not a count: the server averages it over time.
-_LEVELS = {
-    name: {"units": unit, "aggregation": "average", "cumulative": False, "sampled": False}
-    for name, unit in (("inuse_space", "bytes"), ("inuse_objects", "objects"))
-}
+# Pyroscope refuses a name with another character (api/model/labelset/validate.go).
+_NO_NAME = re.compile(r"[^A-Za-z0-9_./-]+")
+_SPY = "offheap"  # the label pyroscope_spy: which profiler made the profile
+# What profilers call a profile of memory, and the Go ones of Parca's own scrapes.
+_PARCA_NAME = "memory"
 
 
 @dataclass(frozen=True)
@@ -84,38 +82,43 @@ class Series:
     labels: Mapping[str, str]
 
 
-def message(kind: Kind, profile: bytes, series: Series, start: float, end: float) -> Message:
-    """`profile`: in the format of FORMATS; `start`, `end`: seconds since the epoch."""
+def rejection(kind: Kind, answer: bytes) -> str:
+    """Why a server that answers 200 nevertheless rejects the profile; "" when it took it."""
+    if kind != "otlp" or not answer:
+        return ""
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
+
+    try:
+        partial = service.ExportProfilesServiceResponse.FromString(answer).partial_success
+    except DecodeError:
+        return ""  # a proxy's page, or JSON: no rejection
+    return partial.error_message or "no reason is given" if partial.rejected_profiles else ""
+
+
+def message(kind: Kind, profile: bytes, series: Series, time: float) -> Message:
+    """`profile`: OTLP for otlp, else pprof; `time`: its own, in seconds since the epoch."""
     if kind == "pyroscope":
-        return _pyroscope(profile, series, start, end)
+        return _pyroscope(profile, series, time)
     if kind == "parca":
-        return _parca(profile, {"__name__": "memory", "job": series.name, **series.labels})
+        return _parca(profile, {"__name__": _PARCA_NAME, "job": series.name, **series.labels})
+    # The series is in the profile: attributes of its resource.
     return Message("", "application/x-protobuf", profile)
 
 
-def _pyroscope(profile: bytes, series: Series, start: float, end: float) -> Message:
-    name, tags = series.name, ",".join(f"{key}={value}" for key, value in sorted(series.labels.items()))
+def _pyroscope(profile: bytes, series: Series, time: float) -> Message:
+    name = _NO_NAME.sub("_", series.name)
+    tags = ",".join(f"{key}={value}" for key, value in sorted(series.labels.items()))
     query = urllib.parse.urlencode(
         {
             "name": f"{name}{{{tags}}}" if tags else name,
-            "from": int(start),
-            "until": max(int(end), int(start) + 1),
+            "from": int(time),
+            "until": int(time) + 1,
             "format": "pprof",
+            "spyName": _SPY,
         }
     )
-    boundary = secrets.token_hex(16)
-    parts = (
-        ("profile", "profile.pprof", "application/octet-stream", profile),
-        ("sample_type_config", "config.json", "application/json", json.dumps(_LEVELS).encode()),
-    )
-    body = b"".join(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{file}"\r\n'
-        f"Content-Type: {content_type}\r\n\r\n".encode()
-        + content
-        + b"\r\n"
-        for field, file, content_type, content in parts
-    )
-    return Message(query, f"multipart/form-data; boundary={boundary}", body + f"--{boundary}--\r\n".encode())
+    return Message(query, "application/octet-stream", profile)
 
 
 def _parca(profile: bytes, labels: Mapping[str, str]) -> Message:

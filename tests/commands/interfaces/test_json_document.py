@@ -18,6 +18,7 @@ from harness.jvms import zoo as zoo_programs
 from harness.jvms.waiting_jvm import remove_live_files
 from harness.jvms.zoo import Running, Zoo
 from harness.paths import ROOT
+from harness.recordings.imported_profiles import SAMPLES
 
 DOCUMENT = (ROOT / "docs" / "json.md").read_text()
 ELSEWHERE = "described above"
@@ -100,8 +101,11 @@ def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFact
     remove_live_files(running.pid)
 
 
-# test_reports.py compares these with simulated recordings: their keys need no JVM.
-OTHERS = {f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats", "ticket")}
+# test_reports.py compares these with simulated recordings: their keys need no JVM.  test_push.py and
+# test_jemalloc_command.py have the last two.
+OTHERS = {
+    f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats", "ticket", "push", "jemalloc-dump")
+}
 
 WITHOUT_SCHEMA = {"watched", "java heap"}  # parts of other examples
 
@@ -119,6 +123,11 @@ COMMANDS = {
     "offheap.diff/1": ("diff", "a.offheap", "--from", "2s", "--json"),
     "offheap.report/1": ("report", "a.offheap", "--format", "md", "--json"),
     "offheap.export/1": ("export", "a.offheap", "--format", "json", "-o", "-"),
+    "offheap.exported/1": ("export", "a.offheap", "--format", "pprof", "--json"),
+    "offheap.import/1": ("import", str(SAMPLES / "jemalloc.heap"), "-o", "b.offheap", "--json"),
+    "offheap.mtrace/1": ("mtrace", "{pid}", "--json"),
+    "offheap.symbolize/1": ("symbolize", "a.offheap", "--json"),
+    "offheap.anonymize/1": ("anonymize", "a.offheap", "-o", "c.offheap", "--json"),
     "offheap.detach/1": ("detach", "{pid}", "--json"),  # last: the other commands need the probe
 }
 

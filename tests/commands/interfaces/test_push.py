@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import email
-import email.policy
 import gzip
 import http.server
 import json
@@ -12,21 +10,22 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
     ExportProfilesServiceRequest,
+    ExportProfilesServiceResponse,
 )
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import documented, offheap
 from harness.recordings.stored import fill
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
-from offheap.push.delivery import Away, Delivery
+from offheap.push.delivery import Away, Delivery, Refused
 from offheap.push.destination import Message, Series, destination, message
 from offheap.push.headers import headers
 from offheap.push.sender import Sender, follow
@@ -40,9 +39,10 @@ SERIES = Series("shop", {"env": "prod"})
 
 @dataclass
 class Server:
-    """`answers`: the statuses of the next requests, 200 afterwards."""
+    """`answers`: the statuses of the next requests, 200 afterwards; `says`: the body of an answer."""
 
     url: str = ""
+    says: bytes = b""
     answers: list[int] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
@@ -65,8 +65,9 @@ def serve() -> Iterator[Callable[..., Server]]:
                 self.send_response(status)
                 if status == 302:
                     self.send_header("Location", state.url + "/elsewhere")
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(state.says)))
                 self.end_headers()
+                self.wfile.write(state.says)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -85,27 +86,24 @@ def serve() -> Iterator[Callable[..., Server]]:
         server.server_close()
 
 
-def test_pyroscope_gets_a_form_with_the_profile(serve: Callable[..., Server]) -> None:
+def test_pyroscope_gets_the_profile_itself(serve: Callable[..., Server]) -> None:
     server = serve()
     to = destination("pyroscope", server.url + "/", {"X-Scope-OrgID": "7"})
-    Delivery(to).once(message("pyroscope", PROFILE, SERIES, 100.0, 160.0))
+    # Pyroscope refuses a name with $.
+    series = Series("com.example.Shop$Main", {"env": "prod"})
+    Delivery(to).once(message("pyroscope", PROFILE, series, 160.0))
     ((path, sent, body),) = server.requests
     assert urlsplit(path).path == "/ingest"
     query = parse_qs(urlsplit(path).query)
-    assert query == {"name": ["shop{env=prod}"], "from": ["100"], "until": ["160"], "format": ["pprof"]}
+    assert query["name"] == ["com.example.Shop_Main{env=prod}"]
+    assert (query["from"], query["until"], query["format"]) == (["160"], ["161"], ["pprof"])
     assert sent["x-scope-orgid"] == "7"
-    form = email.message_from_bytes(
-        f"Content-Type: {sent['content-type']}\r\n\r\n".encode() + body, policy=email.policy.default
-    )
-    parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
-    assert parts["profile"].get_payload(decode=True) == PROFILE
-    config = json.loads(parts["sample_type_config"].get_content())
-    assert config["inuse_space"]["units"] == "bytes"
+    assert body == PROFILE, "with format=pprof it takes no form"
 
 
 def test_parca_gets_json_with_the_profile(serve: Callable[..., Server]) -> None:
     server = serve()
-    Delivery(destination("parca", server.url, {})).once(message("parca", PROFILE, SERIES, 1.0, 2.0))
+    Delivery(destination("parca", server.url, {})).once(message("parca", PROFILE, SERIES, 2.0))
     ((path, _, body),) = server.requests
     assert path == "/profiles/writeraw"
     (series,) = json.loads(body)["series"]
@@ -116,9 +114,9 @@ def test_parca_gets_json_with_the_profile(serve: Callable[..., Server]) -> None:
 
 def test_a_busy_server_is_asked_again_and_a_refusal_is_final(serve: Callable[..., Server]) -> None:
     server, pauses = serve(), list[float]()
-    one = message("otlp", PROFILE, SERIES, 1.0, 2.0)
+    one = message("otlp", PROFILE, SERIES, 2.0)
     delivery = Delivery(destination("otlp", server.url, {}), sleep=pauses.append)
-    server.answers = [503, 429, 500]
+    server.answers = [503, 429, 408]
     delivery.repeatedly(one)
     assert len(server.requests) == 1
     assert len(pauses) == 3
@@ -153,7 +151,7 @@ def test_a_certificate_is_checked(serve: Callable[..., Server], tmp_path: Path) 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server = serve(context)
-    one = message("otlp", PROFILE, SERIES, 1.0, 2.0)
+    one = message("otlp", PROFILE, SERIES, 2.0)
     to = destination("otlp", server.url, {"Authorization": "Bearer 1"})
     with pytest.raises(UserError, match="not trusted"):
         Delivery(to).once(one)
@@ -231,33 +229,130 @@ def test_the_command_sends_what_the_official_protobufs_read(
     serve: Callable[..., Server], recording: Path
 ) -> None:
     server = serve()
-    done = push(recording, "--otlp", server.url)
+    done = push(recording, "--otlp", server.url, "--name", "till", "--label", "env=prod")
     assert (done.returncode, done.stderr) == (0, "offheap: 1 profile sent\n")
     ((path, sent, body),) = server.requests
     assert (path, sent["content-type"]) == ("/v1development/profiles", "application/x-protobuf")
     request = ExportProfilesServiceRequest.FromString(body)
     (resource,) = request.resource_profiles
     facts = {one.key: one.value.string_value for one in resource.resource.attributes}
-    assert facts["service.name"] == "com.example.Shop"
-    assert len(resource.scope_profiles[0].profiles) == 4
+    assert (facts["service.name"], facts["env"]) == ("till", "prod")
+    live, blocks = resource.scope_profiles[0].profiles
+    names = request.dictionary.string_table
+    assert [names[one.sample_type.type_strindex] for one in (live, blocks)] == [
+        "inuse_space",
+        "inuse_objects",
+    ]
+    # Servers draw a profile at its time, and add up what has a duration.
+    end = load(recording).info
+    assert live.time_unix_nano == round((end.start + end.duration_seconds) * 1e9)
+    assert live.duration_nano == 0
     assert push(recording, "--parca", server.url, "--name", "till").returncode == 0
     (series,) = json.loads(server.requests[1][2])["series"]
     profile = profile_class()()
     profile.ParseFromString(gzip.decompress(base64.b64decode(series["samples"][0]["rawProfile"])))
     assert {"name": "job", "value": "till"} in series["labels"]["labels"]
-    assert profile.sample
+    assert (profile.time_nanos, profile.duration_nanos) == (live.time_unix_nano, 0)
+    assert [len(one.value) for one in profile.sample] == [2] * len(profile.sample)
+    assert sum(one.value[0] for one in profile.sample) == sum(one.values[0] for one in live.samples) > 0
 
 
 def test_profiles_wait_for_a_server_that_is_away(serve: Callable[..., Server], recording: Path) -> None:
     server = serve()
-    server.answers = [503]
+    server.answers = [503] * 20
     done = push(recording, "--otlp", server.url, "--every", "1s")
     assert done.returncode == 0
     assert "profiles wait in" in done.stderr
     assert "0 profiles sent, 1 waiting" in done.stderr
+    server.answers = []
     done = push(recording, "--otlp", server.url, "--every", "1s")
     assert "2 profiles sent" in done.stderr
     assert len(server.requests) == 2
+
+
+def follower(server: Server, folder: Path) -> Sender:
+    delivery = Delivery(destination("otlp", server.url, {}))
+    return Sender(delivery, lambda _: b"", SERIES, Spool(folder / "push", 1000))
+
+
+def test_a_server_that_comes_back_gets_what_waits_at_once(
+    serve: Callable[..., Server], recording: Path
+) -> None:
+    server, said, pauses = serve(), list[str](), list[float]()
+    loaded = load(recording)
+    longer = replace(loaded, info=replace(loaded.info, duration_seconds=99.0))
+    readings = iter([(loaded, True), (longer, False)])
+    server.answers = [503, 503, 503, 503]
+    follow(follower(server, recording), lambda: next(readings), 60.0, said.append, pauses.append)
+    assert len(server.requests) == 2
+    assert said[1:] == ["the server is back"]
+    # The first attempt is the profile's own; then what waits is sent after pauses that double.
+    assert len(pauses) == 5
+    assert all(
+        low < pause < high
+        for pause, low, high in zip(pauses[:4], (0.2, 0.4, 0.9, 1.9), (0.8, 1.6, 3.1, 6.1), strict=True)
+    )
+    assert sum(pauses) == pytest.approx(60.0), "the next profile is not later for it"
+
+
+def test_a_server_that_is_away_at_the_end_is_not_awaited_for_ever(
+    serve: Callable[..., Server], recording: Path
+) -> None:
+    server, pauses = serve(), list[float]()
+    server.answers = [503] * 20
+    sender, loaded = follower(server, recording), load(recording)
+    follow(sender, lambda: (loaded, False), 60.0, lambda _: None, pauses.append)
+    assert sum(pauses) == pytest.approx(8.0)
+    assert len(list(sender.spool.waiting())) == 1
+
+
+def test_what_is_refused_makes_room_for_the_next(serve: Callable[..., Server], recording: Path) -> None:
+    """Pyroscope, say, refuses profiles that waited for more than an hour."""
+    server, said = serve(), list[str]()
+    sender, loaded = follower(server, recording), load(recording)
+    sender.spool.add(Message("", "text/plain", b"old"))
+    server.answers = [400]
+    follow(sender, lambda: (loaded, False), 60.0, said.append, lambda _: None)
+    assert (sender.sent, sender.spool.lost, list(sender.spool.waiting())) == (1, 1, [])
+    assert "400" in said[0]
+    # Later profiles may be too large: the first shows that the server takes them in principle.
+    server.answers = [413]
+    follow(sender, lambda: (loaded, False), 60.0, said.append, lambda _: None)
+    assert (sender.sent, sender.spool.lost) == (1, 2)
+    assert "413" in said[1]
+    server.answers = [413]
+    with pytest.raises(UserError, match="413"):
+        follow(follower(server, recording), lambda: (loaded, False), 60.0, said.append, lambda _: None)
+
+
+def test_a_profile_outlives_wrong_credentials(serve: Callable[..., Server], recording: Path) -> None:
+    server = serve()
+    sender, loaded = follower(server, recording), load(recording)
+    server.answers = [401]
+    with pytest.raises(UserError, match="--headers"):
+        follow(sender, lambda: (loaded, True), 60.0, lambda _: None, lambda _: None)
+    assert len(list(sender.spool.waiting())) == 1
+
+
+def test_a_collector_that_rejects_a_profile_is_heard(serve: Callable[..., Server]) -> None:
+    server = serve()
+    answer = ExportProfilesServiceResponse()
+    answer.partial_success.rejected_profiles, answer.partial_success.error_message = 1, "no such index"
+    server.says = answer.SerializeToString()
+    delivery = Delivery(destination("otlp", server.url, {}))
+    with pytest.raises(Refused, match="no such index"):
+        delivery.once(message("otlp", PROFILE, SERIES, 2.0))
+    for harmless in (ExportProfilesServiceResponse().SerializeToString(), b"<html>fine</html>", b"{}"):
+        server.says = harmless
+        delivery.once(message("otlp", PROFILE, SERIES, 2.0))
+
+
+def test_json_is_as_documented(serve: Callable[..., Server], recording: Path) -> None:
+    done = push(recording, "--otlp", serve().url, "--json")
+    value = json.loads(done.stdout)
+    spool = str(recording) + ".push"
+    assert value == {**documented("offheap.push/1"), "sent": 1, "spool": spool}
+    assert done.stderr == ""
 
 
 def test_without_a_server_there_is_one_line(recording: Path) -> None:
@@ -273,8 +368,6 @@ def test_a_recording_that_stands_still_is_not_followed_for_ever(
 ) -> None:
     server, said = serve(), list[str]()
     loaded = load(recording)
-    delivery = Delivery(destination("otlp", server.url, {}))
-    sender = Sender(delivery, lambda _: b"", SERIES, Spool(recording / "push", 1000))
-    follow(sender, lambda: (loaded, True), 60.0, said.append, lambda _: None)
+    follow(follower(server, recording), lambda: (loaded, True), 60.0, said.append, lambda _: None)
     assert said == ["the recording does not grow any more"]
-    assert 4 <= len(server.requests) <= 6
+    assert len(server.requests) == 1, "a server adds up profiles of one time"

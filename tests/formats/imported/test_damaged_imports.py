@@ -16,6 +16,7 @@ from harness.recordings.imported_profiles import SAMPLES, Reader, outcome
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
+from offheap.formats.imported.jfr import recording
 from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
 from offheap.formats.imported.samples import collapsed, heap_text, pprof
 
@@ -30,6 +31,7 @@ READERS: dict[str, Reader] = {
     "malloctrace.txt": malloc_trace,
     "go.pb.gz": pprof,
     "async-profiler.collapsed": collapsed,
+    "async-profiler-sampled.jfr.gz": recording,
     "jemalloc.heap": heap_text,
     "gperftools.heap": heap_text,
 }

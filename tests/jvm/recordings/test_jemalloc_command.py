@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import documented, offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
 
@@ -35,6 +35,11 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
         time.sleep(SECONDS)
         said = ran("jemalloc", "dump", str(running.pid), "-o", dumps)
         assert "offheap import" in said
+        value = json.loads(ran("jemalloc", "dump", str(running.pid), "-o", dumps, "--json"))
+        assert value.keys() == documented("offheap.jemalloc-dump/1").keys()
+        assert value["pid"] == running.pid
+        assert Path(value["dump"]).read_text().startswith("heap_v2/32768")
+        assert Path(value["perf_map"]).is_file()
         advice = ran("mtrace", str(running.pid))
         assert "libc_malloc_debug" in advice
         assert "--exact" in advice
@@ -43,7 +48,7 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
     assert first["verdict"] == "growing"
     names = [frame["name"] for frame in first["stack"]]
     assert {"inflateInit2_", "java.util.zip.Inflater.init"} <= set(names)
-    (dump,) = dumps.glob("*.heap")
+    dump = max(dumps.glob("*.heap"))
     (perf_map,) = dumps.glob("perf-*.map")
     ran("import", dump, "--perf-map", perf_map, "-o", tmp_path / "one.offheap")
     tree = ran("tree", tmp_path / "one.offheap")

@@ -233,6 +233,8 @@ export interface Payload {
   owners: OwnerColumns;
   /** null: Java objects were not requested. */
   java_heap: JavaHeap | null;
+  /** A picture in SVG; null where nothing is live. */
+  call_graph: string | null;
 }
 
 export interface Frame {

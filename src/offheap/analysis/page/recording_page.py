@@ -20,6 +20,7 @@ from offheap.analysis.stacks.namesakes import Mark, apart
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.estimates import Floats
 from offheap.analysis.totals import totals as whole
+from offheap.analysis.totals.call_graph import CallGraph, call_graph
 from offheap.analysis.totals.downsampled_series import (
     DownsampledSeries,
     DownsampledSiteSeries,
@@ -97,6 +98,7 @@ class RecordingPage:
     totals, series, threads  of all stacks of `everything`
     limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach it
     rate_unit   of every rate in the page
+    call_graph  of what is live, None where nothing is
     """
 
     recording: Recording
@@ -117,6 +119,7 @@ class RecordingPage:
     table: SiteTable
     process: ProcessOverTime
     java: JavaHeapOnPage | None
+    call_graph: CallGraph | None
 
 
 def recording_page(
@@ -162,6 +165,7 @@ def recording_page(
         table=table,
         process=_process(recording, table.suspects),
         java=of_java,
+        call_graph=call_graph(recording) if len(recording.live) else None,
     )
 
 

@@ -41,6 +41,22 @@ def _otlp(recording: Recording, side: Side, _: Value) -> bytes:
     return otlp(samples(recording, side))
 
 
+def pprof_of_instant(recording: Recording) -> bytes:
+    """What is live at the recording's end, for a server that draws profiles over time."""
+    from offheap.formats.exported.content.span import instant
+    from offheap.formats.exported.pprof import pprof
+
+    return pprof(samples(recording), instant(recording.info))
+
+
+def otlp_of_instant(recording: Recording, resource: Mapping[str, str]) -> bytes:
+    """Likewise; `resource`: attributes of the whole program."""
+    from offheap.formats.exported.content.span import instant
+    from offheap.formats.exported.otlp import otlp
+
+    return otlp(samples(recording), instant(recording.info), resource)
+
+
 def _collapsed(recording: Recording, side: Side, value: Value) -> bytes:
     from offheap.formats.exported.collapsed import collapsed
 

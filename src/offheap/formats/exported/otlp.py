@@ -6,53 +6,59 @@ Schema: opentelemetry/proto/profiles/v1development/profiles.proto.  Entry 0 of e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from operator import add
 from typing import Any
 
 from offheap import __version__
 from offheap.formats.exported.content.samples import VALUES, Samples, at_most_64_bits, nanoseconds, text
+from offheap.formats.exported.content.span import Span, whole
 from offheap.recording.model import Frame, Module
 
 _FRAME_TYPES = {"native": "native", "jvm": "native", "java": "jvm", "class": "jvm", "kernel": "kernel"}
 
 
-def otlp(samples: Samples) -> bytes:
+def otlp(samples: Samples, span: Span | None = None, resource: Mapping[str, str] | None = None) -> bytes:
+    """`span`: None for the whole recording; `resource`: attributes that go before ours of the same key."""
     from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service
 
     request: Any = service.ExportProfilesServiceRequest()
     tables = _Tables(request.dictionary, samples.modules())
-    resource = request.resource_profiles.add()
+    profiles = request.resource_profiles.add()
     info = samples.recording.info
+    span = span or whole(info)
     facts = {
         "service.name": info.main_class or "unknown_service:java",
         "process.runtime.version": info.java_version,
         "telemetry.profiler.name": "offheap",
         "telemetry.profiler.version": __version__,
+        **(resource or {}),
     }
     for key, fact in facts.items():
         if fact:
-            resource.resource.attributes.add(key=key).value.string_value = text(fact)
-    resource.resource.attributes.add(key="process.pid").value.int_value = at_most_64_bits(info.pid)
+            profiles.resource.attributes.add(key=key).value.string_value = text(fact)
+    profiles.resource.attributes.add(key="process.pid").value.int_value = at_most_64_bits(info.pid)
     if info.coverage:
-        lacks = resource.resource.attributes.add(key="offheap.coverage").value.array_value
+        lacks = profiles.resource.attributes.add(key="offheap.coverage").value.array_value
         for sentence in info.coverage:
             lacks.values.add(string_value=text(sentence))
-    scope = resource.scope_profiles.add()
+    scope = profiles.scope_profiles.add()
     scope.scope.name, scope.scope.version = "offheap", __version__
-    stacks = [tables.stack(samples, place) for place in range(len(samples.stacks))]
+    columns = span.columns()
     # Calls of one line at several addresses are one location here.
     merged: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for place, part in samples.parts():
-        attributes = tuple(_attributes(tables, samples, place, part.thread))
-        whole = merged.setdefault((stacks[place], attributes), [0] * len(part.values))
-        whole[:] = map(add, whole, part.values)
-    start, duration = nanoseconds(info.start), nanoseconds(info.duration_seconds)
+        values = [part.values[column] for column in columns]
+        if any(values):
+            attributes = tuple(_attributes(tables, samples, place, part.thread))
+            sums = merged.setdefault((tables.stack(samples, place), attributes), [0] * len(values))
+            sums[:] = map(add, sums, values)
+    start, duration = nanoseconds(span.start), nanoseconds(span.duration)
     period = max(at_most_64_bits(info.interval_bytes), 1)  # 1: each byte was recorded
-    for column, (value, unit) in enumerate(VALUES.items()):
+    for column, value in enumerate(span.values):
         profile = scope.profiles.add(time_unix_nano=start, duration_nano=duration, period=period)
         profile.sample_type.type_strindex = tables.string(value)
-        profile.sample_type.unit_strindex = tables.string(unit)
+        profile.sample_type.unit_strindex = tables.string(VALUES[value])
         profile.period_type.type_strindex = tables.string("space")
         profile.period_type.unit_strindex = tables.string("bytes")
         # Equal recordings give equal files, and one recording's four profiles are told apart.

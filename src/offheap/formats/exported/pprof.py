@@ -20,32 +20,38 @@ from offheap.formats.exported.content.samples import (
     nanoseconds,
     text,
 )
+from offheap.formats.exported.content.span import Span, whole
 from offheap.formats.pprof_schema import profile_class
 from offheap.recording.model import Frame
 
 
-def pprof(samples: Samples) -> bytes:
+def pprof(samples: Samples, span: Span | None = None) -> bytes:
+    """`span`: None for the whole recording."""
     profile = profile_class()()
     info = samples.recording.info
+    span = span or whole(info)
+    columns = span.columns()
     strings = _Strings(profile.string_table)
-    for value, unit in VALUES.items():
-        profile.sample_type.add(type=strings.number(value), unit=strings.number(unit))
+    for value in span.values:
+        profile.sample_type.add(type=strings.number(value), unit=strings.number(VALUES[value]))
     profile.default_sample_type = strings.number("inuse_space")
     profile.period_type.type, profile.period_type.unit = strings.number("space"), strings.number("bytes")
     profile.period = max(at_most_64_bits(info.interval_bytes), 1)  # 1: each byte was recorded
-    profile.time_nanos = nanoseconds(info.start)
-    profile.duration_nanos = nanoseconds(info.duration_seconds)
+    profile.time_nanos = nanoseconds(span.start)
+    profile.duration_nanos = nanoseconds(span.duration)
     locations = _Locations(profile, strings, samples)
     labels = tuple(strings.number(name) for name in ("kind", "verdict", "thread"))
-    stacks = [
-        tuple(locations.number(call) for call in samples.calls(at)) for at in range(len(samples.stacks))
-    ]
+    stacks: dict[int, tuple[int, ...]] = {}
     # Calls of one line at several addresses are one location here.
     merged: dict[tuple[tuple[int, ...], tuple[str, str, str]], list[int]] = {}
     for place, part in samples.parts():
-        facts = samples.kind(place), samples.verdicts[place], part.thread
-        whole = merged.setdefault((stacks[place], facts), [0] * len(part.values))
-        whole[:] = map(add, whole, part.values)
+        values = [part.values[column] for column in columns]
+        if any(values):
+            if place not in stacks:
+                stacks[place] = tuple(locations.number(call) for call in samples.calls(place))
+            facts = samples.kind(place), samples.verdicts[place], part.thread
+            sums = merged.setdefault((stacks[place], facts), [0] * len(values))
+            sums[:] = map(add, sums, values)
     for (stack, facts), values in merged.items():
         sample = profile.sample.add(value=values, location_id=stack)
         for label, fact in zip(labels, facts, strict=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 from offheap.errors import UserError
 from offheap.formats.imported import source
 from offheap.formats.imported.events import heaptrack, mtrace
+from offheap.formats.imported.jfr import recording as jfr
 from offheap.formats.imported.profile import Profile, Reader
 from offheap.formats.imported.reports import (
     malloc_trace,
@@ -30,6 +31,7 @@ READERS: tuple[Reader, ...] = (
     memcheck,
     sanitizer,
     malloc_trace,
+    jfr,
     pprof,
     collapsed,
 )

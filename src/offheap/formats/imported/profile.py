@@ -27,6 +27,7 @@ class Profile:
     interval_bytes  mean bytes between samples; 0: every block is counted
     lacks           sentences: what the files do not have, and what follows for the answers
     start           of the first file, seconds since the epoch; 0.0: not known
+    threads         by LIVE["thread"]
     births          whether `live` has the births of blocks; if not they are when a file first had the block
     """
 
@@ -44,6 +45,7 @@ class Profile:
     pid: int = 0
     program: str = ""
     modules: list[Module] = field(default_factory=list)
+    threads: list[str] = field(default_factory=lambda: ["other threads"])
 
     def __post_init__(self) -> None:
         assert (self.live.dtype, self.series.dtype, self.process.dtype) == (LIVE, SERIES, PROCESS)

@@ -24,7 +24,7 @@ def write(profile: Profile, output: Path, source: str) -> Info:
     times = profile.process["time"]
     writer = RecordingWriter(output, at_once=True)
     writer.replace_modules(profile.modules)
-    writer.replace_threads(["other threads"])
+    writer.replace_threads(profile.threads)
     numbers = range(len(profile.frames))
     writer.append_frames({at: (profile.frames[at],) for at in numbers}, dict.fromkeys(numbers, 0))
     writer.append_stacks(_stacks(profile))

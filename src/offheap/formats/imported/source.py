@@ -22,6 +22,8 @@ HEAD = 64 << 10  # bytes by which a format is recognised
 # A text that is read whole takes so many times its size of memory, with its lines and what is made of them:
 # 128 MiB of it at the default limit.  A Memcheck log of a large JVM has 50 MB.
 TIMES_TEXT = 8
+# A binary file that is decompressed into memory, and read in parts from there.
+_TIMES_BINARY = 2
 # Bytes of an event log after decompression, which is read in parts: 5 minutes at 100 MB/s, so that a
 # compressed file of a few kilobytes cannot keep the reader busy for hours.
 MOST_STREAMED = 32 << 30
@@ -95,6 +97,43 @@ def whole(path: Path, times: int = TIMES_TEXT) -> bytes:
 def text(path: Path) -> str:
     """A whole text; bytes that are no UTF-8 become U+FFFD."""
     return whole(path).decode("utf-8", "replace")
+
+
+class RandomAccess:
+    """A file that is read at any place; a compressed one is decompressed into memory, within its limit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._data: bytes | None = None
+        try:
+            self._file = opening.regular(path)
+            if self._file.read_at(0, 4).startswith((_GZIP, _ZSTD)):
+                self._file.close()
+                self._data = whole(path, _TIMES_BINARY)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        self.size = self._file.status.st_size if self._data is None else len(self._data)
+
+    def __enter__(self) -> RandomAccess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """`size` bytes; fewer at the end of the file only."""
+        if self._data is not None:
+            return self._data[offset : offset + size]
+        pieces = bytearray()
+        try:
+            while len(pieces) < size:  # each read has a limit of time
+                piece = self._file.read_at(offset + len(pieces), min(size - len(pieces), PART))
+                if not piece:
+                    break
+                pieces += piece
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        return bytes(pieces)
 
 
 def parts(path: Path) -> Iterator[Part]:

@@ -14,6 +14,7 @@ from offheap.errors import UserError
 from offheap.probe.live_files import recorded_process
 from offheap.probe.live_files.live_file import LiveFile
 from offheap.proc import status
+from offheap.recording.capture.companion import Companion, Companions
 from offheap.recording.capture.info import Ended, describe, elapsed, ended
 from offheap.recording.capture.pace import SETTLED_SECONDS, Pace, left
 from offheap.recording.capture.process_exit import ProcessExit
@@ -94,6 +95,7 @@ def record(
     owners: OwnersReading | None = None,
     collections: Callable[[int], CollectionLog] | None = None,
     keep_arguments: bool = False,
+    beside: Companions | None = None,
 ) -> Outcome:
     """Records until `duration` seconds are over, stop() says so, or the process ends or is detached.
 
@@ -103,14 +105,16 @@ def record(
     collected() says whether stop() has asked for a garbage collection.  `owners` tells who holds the RSS; it
     is asked every two seconds at first, later at most with each snapshot, and given 2 % more.  `collections`
     of a PID is read each time that the recorder sees whether it is over.  `keep_arguments` leaves values
-    that look like secrets in meta.json.  Raises UserError when the live file or the output is no good, or
-    when the disk is full: then all that was written until then is a readable recording.
+    that look like secrets in meta.json.  `beside` runs for as long as the process is recorded.
+    Raises UserError when the live file or the output is no good, or when the disk is full: then all that was
+    written until then is a readable recording.
     """
     with LiveFile(live_file) as source:
         target = writer(output)
         try:
             recorder = _Recorder(source, target, every, owners, collected, collections, keep_arguments)
             with contextlib.closing(recorder):
+                recorder.begin_beside(beside)
                 return recorder.run(duration, last_reading, stop, on_progress)
         except OSError as error:
             raise _unwritable(error, output) from error
@@ -153,9 +157,16 @@ class _Recorder:
         self._live_cost = 0.0
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
         self._log = collections(self._pid) if collections and self._pid is not None else None
+        self._companion: Companion | None = None
         self._counted = False  # whether the recording says from when on collections are counted
 
+    def begin_beside(self, beside: Companions | None) -> None:
+        if beside and self._pid is not None:
+            self._companion = beside(self._pid, self._target.path)
+
     def close(self) -> None:
+        if self._companion:
+            self._companion.close()
         self._naming.close()
         if self._log:
             self._log.close()
@@ -192,6 +203,8 @@ class _Recorder:
                 due = self._owners_due = time.monotonic()
             # Asked before the file is read, so that what the process wrote before it ended is read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
+            if over and self._companion:
+                self._companion.close()
             if not over and time.monotonic() < due:
                 self._meet_modules()
                 now = time.monotonic()
@@ -291,7 +304,7 @@ class _Recorder:
             duration=self._time,
             properties=self._source.properties(),
             command_line=self._command_line,
-            problems=self._naming.problems(),
+            problems=(*self._naming.problems(), *(self._companion.notes() if self._companion else ())),
             live_time=self._live_time,
             memory_limit=self._memory_limit,
             after_collection=self._collected(),

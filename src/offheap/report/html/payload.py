@@ -22,6 +22,7 @@ from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
 from offheap.recording import masking
 from offheap.recording.model import JAVA, MMAP, Frame, Info, OwnersOverTime
+from offheap.report.callgraph.svg import svg
 from offheap.report.html.estimates import estimate
 from offheap.report.html.payload_java import java_heap
 from offheap.report.html.payload_series import series
@@ -67,6 +68,7 @@ def payload(page: RecordingPage) -> dict[str, Any]:
         }
         if page.java
         else None,
+        "call_graph": svg(page.call_graph, standalone=False) if page.call_graph else None,
         "frames": frames.columns(),  # last: suspects may have added to them
     }
 

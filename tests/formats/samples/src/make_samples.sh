@@ -23,6 +23,11 @@ go run heap.go go.pb.gz
 [ -n "$ASYNC_PROFILER" ] || exit 0
 javac Forget.java
 java -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=0,file=forget.jfr" -cp . Forget
+for one in "async-profiler 0" "async-profiler-sampled 4k"; do
+  set -- $one
+  java -Xint -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=$2,file=$1.jfr" -cp . Forget
+  gzip -9n $1.jfr
+done
 convert="java -jar $ASYNC_PROFILER/jfr-converter.jar --nativemem --leak --total"
 $convert -o pprof forget.jfr async-profiler.pb.gz
 $convert -o collapsed forget.jfr all.collapsed

@@ -1,0 +1,1 @@
+"""JFR recordings as profiles: what they say of native memory."""

@@ -1,0 +1,169 @@
+"""The types of a chunk's events and constants, which its metadata event describes.
+
+Format: the JDK's jdk.jfr.internal.MetadataReader: a table of strings, then a tree of elements, each with its
+name, its attributes and its children.  `class` elements are the types, their `field` children the fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.formats.imported.jfr.file.cursor import Cursor
+
+METADATA = 0  # the type of the metadata event
+# Of one chunk: the JDK's own metadata has 8,000 strings and 20,000 elements.
+_MOST_STRINGS, _MOST_ELEMENTS, _DEEPEST = 1_000_000, 1_000_000, 32
+_MOST_FIELDS = 256  # of an event, with those of the structures in it
+
+INTEGER, BOOLEAN, BYTE, FLOAT, DOUBLE = "integer", "boolean", "byte", "float", "double"
+STRING, ARRAY = "string", "array"
+_PRIMITIVES = {
+    "long": INTEGER,
+    "int": INTEGER,
+    "short": INTEGER,
+    "char": INTEGER,
+    "boolean": BOOLEAN,
+    "byte": BYTE,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "java.lang.String": STRING,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """`type` is the number of a type; constant: the value is a key of its constants; array: several."""
+
+    name: str
+    type: int
+    constant: bool
+    array: bool
+
+
+@dataclass(frozen=True)
+class Type:
+    number: int
+    name: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A value as it is written.  form: INTEGER to ARRAY; the elements of an array have `parts`."""
+
+    name: str
+    form: str
+    parts: tuple[Atom, ...] = ()
+
+
+class Types:
+    """The types of one chunk, by number and by name."""
+
+    def __init__(self, types: list[Type]) -> None:
+        self.by_number = {one.number: one for one in types}
+        self.by_name = {one.name: one for one in types}
+        self._atoms: dict[int, tuple[Atom, ...]] = {}
+
+    def number(self, name: str) -> int:
+        """-1 when the chunk has no such type."""
+        found = self.by_name.get(name)
+        return found.number if found else -1
+
+    def short_numbers(self) -> NDArray[np.bool_]:
+        """By number up to 255, whether there is a type of it; without the chunk's own two."""
+        known = np.zeros(256, bool)
+        known[[number for number in self.by_number if METADATA + 1 < number < 128]] = True
+        return known
+
+    def atoms(self, number: int) -> tuple[Atom, ...]:
+        """The values of an event or constant of a type in their order; structures are opened.
+
+        KeyError for a type that is not there, ValueError for one that is in itself.
+        """
+        found = self._atoms.get(number)
+        if found is None:
+            found = self._atoms[number] = tuple(self._open(number, "", 0))
+            if len(found) > _MOST_FIELDS:
+                raise ValueError
+        return found
+
+    def _open(self, number: int, prefix: str, depth: int) -> list[Atom]:
+        one = self.by_number[number]
+        if one.name in _PRIMITIVES:
+            return [Atom(prefix, _PRIMITIVES[one.name])]
+        if depth > _DEEPEST:
+            raise ValueError
+        atoms: list[Atom] = []
+        for field in one.fields:
+            name = f"{prefix}.{field.name}" if prefix else field.name
+            inner = [Atom(name, INTEGER)] if field.constant else self._open(field.type, name, depth + 1)
+            atoms += [Atom(name, ARRAY, tuple(inner))] if field.array else inner
+            if len(atoms) > _MOST_FIELDS:
+                raise ValueError
+        return atoms
+
+
+def parse(cursor: Cursor) -> Types:
+    """From a metadata event; the cursor is at its begin."""
+    cursor.integer()  # its size
+    if cursor.integer() != METADATA:
+        raise cursor.fault("no metadata event is where the chunk's header says")
+    for _ in range(3):  # time, duration, number
+        cursor.integer()
+    count = cursor.integer()
+    if count > _MOST_STRINGS:
+        raise cursor.fault(f"{count:,} strings of metadata")
+    strings = [str(cursor.string()) for _ in range(count)]
+    return _Elements(cursor, strings).types()
+
+
+class _Elements:
+    def __init__(self, cursor: Cursor, strings: list[str]) -> None:
+        self._cursor, self._strings = cursor, strings
+        self._count = 0
+        self._types: list[Type] = []
+
+    def types(self) -> Types:
+        self._element(0)
+        return Types(self._types)
+
+    def _text(self) -> str:
+        index = self._cursor.integer()
+        if index >= len(self._strings):
+            raise self._cursor.fault(f"string {index} of {len(self._strings)}")
+        return self._strings[index]
+
+    def _element(self, depth: int) -> Field | None:
+        """Adds a type to the list; the element, if it is a field."""
+        self._count += 1
+        if depth > _DEEPEST or self._count > _MOST_ELEMENTS:
+            raise self._cursor.fault("too many elements of metadata, or too deep ones")
+        name = self._text()
+        attributes = {}
+        for _ in range(self._number()):
+            key = self._text()
+            attributes[key] = self._text()
+        children = [self._element(depth + 1) for _ in range(self._number())]
+        try:
+            if name == "class":
+                fields = tuple(child for child in children if child)
+                self._types.append(Type(int(attributes["id"]), attributes["name"], fields))
+            elif name == "field":
+                return Field(
+                    attributes["name"],
+                    int(attributes["class"]),
+                    attributes.get("constantPool") == "true",
+                    attributes.get("dimension", "0") != "0",
+                )
+        except (KeyError, ValueError):
+            raise self._cursor.fault(f"a {name} without a name or a number") from None
+        return None
+
+    def _number(self) -> int:
+        number = self._cursor.integer()
+        if number > _MOST_ELEMENTS:
+            raise self._cursor.fault(f"{number:,} elements of metadata")
+        return number

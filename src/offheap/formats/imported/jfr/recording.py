@@ -1,0 +1,164 @@
+"""JFR recordings as profiles: async-profiler's of native memory.
+
+The source of the format is the JDK's jdk.jfr.internal.consumer and async-profiler's flightRecorder.cpp; the
+modules of this room have its parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offheap.errors import UserError
+from offheap.formats.imported import source
+from offheap.formats.imported.jfr import native_memory
+from offheap.formats.imported.jfr.file import chunks as jfr_chunks
+from offheap.formats.imported.jfr.file import constants, event_places, few_events, metadata
+from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.cursor import Cursor
+from offheap.formats.imported.jfr.file.event_places import Events
+from offheap.formats.imported.jfr.file.metadata import Types
+from offheap.formats.imported.jfr.native_memory import NativeMemory
+from offheap.formats.imported.profile import Profile
+from offheap.formats.imported.stack_tables import Stacks
+from offheap.quantities import format_size
+from offheap.recording.model import MALLOC
+
+FORMAT = "jfr"
+
+LACKS = (
+    "async-profiler records malloc, calloc, realloc, posix_memalign, aligned_alloc and free of the libraries "
+    "that it patched: no mmap, no other function, and nothing from before it was started",
+    "async-profiler drops events when its buffers are busy, and does not count them: a block whose free was "
+    "dropped looks live",
+)
+SAMPLED = (
+    "async-profiler sampled an allocation each {interval}; a sample of s bytes stands for {interval}/s "
+    "blocks where that is more than one (its own reports do not scale), if sizes come in no fixed order"
+)
+NO_FREES = (
+    "The recording has no frees (nativemem with nofree): freed blocks count as live, so that nothing in it "
+    "is proof of a leak"
+)
+_RSS = (("jdk.ResidentSetSize", ("startTime", "size")), ("profiler.ProcessSample", ("startTime", "vmRss")))
+_MOST_RSS = 1 << 56
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a file begins with the header of a chunk."""
+    return source.plain(head).startswith(jfr_chunks.MAGIC)
+
+
+def read(files: Sequence[Path]) -> Profile:
+    """All chunks of all files by time: parts of one recording, or recordings of one process."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(source.RandomAccess(path)) for path in files]
+        chunks, doubts = jfr_chunks.chunks(opened)
+        reader = _Reader(chunks, Stacks(files[0]))
+        for chunk in chunks:
+            reader.add(chunk)
+        return reader.profile(doubts)
+
+
+class _Reader:
+    def __init__(self, chunks: Sequence[Chunk], stacks: Stacks) -> None:
+        self._path = chunks[0].path
+        self._start = chunks[0].start
+        self._stacks = stacks
+        end = max(chunk.end for chunk in chunks)
+        self._native = NativeMemory(stacks, self._start, end - self._start)
+        self._seen: Counter[str] = Counter()
+        self._rss: list[tuple[float, int]] = []
+        self._pids: set[int] = set()
+        self._program = ""
+
+    def add(self, chunk: Chunk) -> None:
+        data = chunk.event(chunk.metadata, "metadata")
+        types = metadata.parse(Cursor(chunk.path, data, chunk.at + chunk.metadata))
+        for events in event_places.events(chunk, types.short_numbers()):
+            self._take(chunk, types, events)
+        keys = self._native.keys()
+        self._native.end(chunk, keys, constants.read(chunk, types, native_memory.TABLES, keys))
+
+    def _take(self, chunk: Chunk, types: Types, events: Events) -> None:
+        numbers, counts = np.unique(events.types, return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            known = types.by_number.get(number)
+            if known:
+                self._seen[known.name] += count
+        for pid, words in few_events.rows(
+            chunk, types, events, "jdk.JVMInformation", ("pid", "javaArguments")
+        ):
+            self._pids.add(int(pid))
+            self._program = str(words).partition(" ")[0]
+        for name, fields in _RSS:
+            for ticks, size in few_events.rows(chunk, types, events, name, fields):
+                time = chunk.start - self._start + (int(ticks) - chunk.start_ticks) / chunk.ticks
+                self._rss.append((time, min(int(size), _MOST_RSS)))
+        self._native.take(chunk, types, events)
+
+    def profile(self, doubts: Sequence[str]) -> Profile:
+        if len(self._pids) > 1:
+            raise UserError(
+                f"{self._path} and what follows are of several processes: {sorted(self._pids)[:5]}",
+                "import the files of one process at a time",
+            )
+        if not self._seen[native_memory.MALLOC]:
+            names = ", ".join(name for name, _ in self._seen.most_common(5)) or "none"
+            raise UserError(
+                f"{self._path} has no events of native memory; it has {names}",
+                "record with async-profiler: asprof start -e nativemem -f FILE.jfr PID",
+            )
+        blocks = self._native.blocks
+        live, series, process = blocks.finish()
+        process["rss_bytes"] = self._rss_at(process["time"])
+        frees = bool(self._seen[native_memory.FREE])
+        interval = self._native.interval
+        lacks = [*LACKS, *self._doubts(), *doubts]
+        if interval:
+            lacks.append(SAMPLED.format(interval=format_size(interval)))
+        if not frees:
+            lacks.append(NO_FREES)
+        return Profile(
+            FORMAT,
+            list(self._stacks.frames),
+            [places for places, _ in self._stacks.stacks],
+            np.full(len(self._stacks.stacks), MALLOC, np.uint8),
+            live,
+            series,
+            process,
+            interval_bytes=interval,
+            lacks=tuple(lacks),
+            start=self._start,
+            births=frees,
+            pid=next(iter(self._pids), 0),
+            program=self._program,
+            threads=self._native.threads,
+        )
+
+    def _doubts(self) -> list[str]:
+        counted = self._native.blocks.counted
+        found = []
+        if counted.replaced:
+            found.append(
+                f"{counted.replaced:,} blocks came at addresses that were live: their frees were dropped; so "
+                "others that look live are not"
+            )
+        if counted.unknown and not self._native.interval:
+            found.append(
+                f"{counted.unknown:,} of {counted.frees:,} frees are of blocks that were allocated before "
+                "the start, or whose allocation was dropped"
+            )
+        return found
+
+    def _rss_at(self, times: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """The last reading before each time; 0 before the first."""
+        self._rss.sort()
+        sizes = np.array([0, *(size for _, size in self._rss)], np.uint64)
+        known = np.array([time for time, _ in self._rss])
+        return sizes[np.searchsorted(known, times, "right")]
