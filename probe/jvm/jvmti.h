@@ -50,7 +50,7 @@ static inline jint vm_attach_as_daemon(JavaVM *vm, JNIEnv **env, JavaVMAttachArg
 
 static inline jclass jni_define_class(JNIEnv *env, const char *name, jobject loader, const void *bytes, jint length) {
     return TABLE_ENTRY(env, 5, jclass (*)(JNIEnv *, const char *, jobject, const void *, jint))(env, name, loader,
-                                                                                               bytes, length);
+                                                                                                bytes, length);
 }
 static inline jclass jni_find_class(JNIEnv *env, const char *name) {
     return TABLE_ENTRY(env, 6, jclass (*)(JNIEnv *, const char *))(env, name);

@@ -1,4 +1,4 @@
-"""async-profiler's JFR recordings of native memory."""
+"""JFR recordings of native memory: async-profiler's, and the JDK's of Native Memory Tracking."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from offheap.formats.imported.jfr.file import event_places
 from offheap.formats.imported.jfr.file.varints import Window
 
 SAMPLE = SAMPLES / "async-profiler.jfr.gz"
+TRACKING = SAMPLES / "nmt-25.jfr.gz"
 SAMPLED = SAMPLES / "async-profiler-sampled.jfr.gz"
 # Of async-profiler's own converter, --nativemem --leak --tail 0, with and without --total.
 BLOCKS, BYTES, INFLATER_BLOCKS, INFLATER_BYTES = 1319, 595_665, 120, 436_320
@@ -107,6 +108,19 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 
 def test_the_converter_itself(converted: dict[str, float]) -> None:
     assert converted == {"blocks": BLOCKS, "bytes": BYTES}
+
+
+def test_native_memory_tracking_of_the_jdk() -> None:
+    """GIVEN a JVM that holds 8 MiB of direct buffers THEN a moment a reading, with its category and RSS."""
+    profile = check(recording.read([TRACKING]))
+    blocks, size = held_by(profile, "NMT category Other")
+    assert blocks == 1
+    assert 8 << 20 <= size < 9 << 20
+    assert held_by(profile, "NMT category Java Heap") == (1, 32 << 20)
+    assert len(profile.process) == 4
+    assert np.diff(profile.process["time"]) == pytest.approx(0.5, abs=0.1)
+    assert profile.process["rss_bytes"][-1] > 10 << 20
+    assert (profile.program, profile.births) == ("Hold", False)
 
 
 def test_chunks_and_files_are_one_time_line(tmp_path: Path) -> None:
@@ -263,7 +277,7 @@ def test_order(values: list[int]) -> None:
     assert order.before(array).tolist() == expected
 
 
-@pytest.mark.parametrize("sample", [SAMPLED, None])
+@pytest.mark.parametrize("sample", [SAMPLED, TRACKING, None])
 def test_cut_in_a_chunk_of_the_right_size(sample: Path | None, tmp_path: Path) -> None:
     """GIVEN a chunk that ends at any byte, as its header says THEN no other error than UserError."""
     data = gzip.decompress(sample.read_bytes()) if sample else chunk([Event(1, 0x1000, 10), Event(2, 0x1000)])
@@ -279,11 +293,11 @@ def test_cut_in_a_chunk_of_the_right_size(sample: Path | None, tmp_path: Path) -
 
 @FUZZ
 @given(data=st.data())
-@pytest.mark.parametrize("real", [True, False])
-def test_bytes_that_are_overwritten(real: bool, tmp_path: Path, data: st.DataObject) -> None:
+@pytest.mark.parametrize("real", [SAMPLED, TRACKING, None])
+def test_bytes_that_are_overwritten(real: Path | None, tmp_path: Path, data: st.DataObject) -> None:
     """GIVEN a chunk in which bytes are others, of the same length THEN no other error than UserError."""
     plain = bytearray(
-        gzip.decompress(SAMPLED.read_bytes())
+        gzip.decompress(real.read_bytes())
         if real
         else chunk([Event(at, 0x1000 * (at % 3), at % 9) for at in range(40)], rss=[(1, 1)])
     )

@@ -125,7 +125,7 @@ def _sender(args: argparse.Namespace, target: Destination, recording: Recording)
         Delivery(target, args.ca),
         _encoder(target.kind, series),
         series,
-        Spool(folder, args.spool_limit),
+        Spool(folder, args.spool_limit, f"{target.kind} {target.base}"),
     )
 
 

@@ -1,6 +1,6 @@
 """Sends a growing recording's figures into the JVM's own JFR recordings, every so many seconds.
 
-A thread of the recorder's process reads the recording as `offheap live` does; each request is one attach to
+A thread of the recorder's process reads the recording; each request is one attach to
 the JVM, whose attach listener commits the events.  Nothing in the JVM runs between two requests.
 """
 
@@ -18,10 +18,12 @@ from offheap.jfr.recorded_events import events
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
 from offheap.probe import control
-from offheap.recording.capture.live_source import FollowedDirectory
+from offheap.recording.names.naming import symbolizer
+from offheap.recording.storage import reader
+from offheap.symbols import Symbolizer
 
 _FIRST_SECONDS = 2.0  # the recorder has read the owners of RSS by then
-_SHARE_OF_CPU = 0.02  # of one CPU, for reading and judging the recording
+_SHARE_OF_CPU = 0.05  # of one CPU, for reading and judging the recording: as much as the recorder has
 _REPLY_SECONDS = 10.0  # a JVM that stands still longer gets no event this time
 _FAILURES = 3  # in a row, before this gives up
 _ENDING_SECONDS = 2.0  # a request that meets the end of the recording fails
@@ -50,7 +52,7 @@ class JfrSender:
         self._every = every
         self._say = say
         self._note = ""
-        self._times = 0  # that events were committed
+        self._sent = -1.0  # seconds since the start: of the last snapshot that was sent
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jfr-events", daemon=True)
         self._thread.start()
@@ -63,17 +65,17 @@ class JfrSender:
         """Call before the recorder ends its files."""
         self._stop.set()
         self._thread.join(_CLOSE_SECONDS)
-        if not self._times and not self._note:
+        if self._sent < 0 and not self._note:
             self._note = IDLE
             self._say(IDLE)
 
     def _run(self) -> None:
         pause, failures = min(self._every, _FIRST_SECONDS), 0
-        with closing(FollowedDirectory(self._recording)) as source:
+        with closing(symbolizer(None)) as names:
             while not self._stop.wait(pause):
                 used = time.thread_time()
                 try:
-                    code = self._send(source)
+                    code = self._send(names)
                     failures = 0
                 except (NoProcess, TargetGone, control.NotRecording):
                     return
@@ -94,7 +96,7 @@ class JfrSender:
         self._note = note
         self._say(note)
 
-    def _send(self, source: FollowedDirectory) -> int:
+    def _send(self, names: Symbolizer) -> int:
         """Commits what is new; returns OK, or the reason of JFR's."""
         present = control.loaded(self._pid)
         if present is None or present.live_file is None:
@@ -102,15 +104,18 @@ class JfrSender:
         vm = AttachedVM(self._pid, reply_seconds=_REPLY_SECONDS)
         # Judging costs more than asking whether anybody listens.
         code = self._ask(vm, present.libraries[0], "jfr")
-        if code != control.OK or source.update() is None:
+        if code != control.OK:
             return code
-        for request in requests(events(source.recording())):
+        recording = reader.load(self._recording, names)
+        if recording.info.duration_seconds <= self._sent:
+            return code
+        for request in requests(events(recording)):
             if self._stop.is_set():
                 return code
             code = self._ask(vm, present.libraries[0], f"jfr={request}")
             if code != control.OK:
                 return code
-        self._times += 1
+        self._sent = recording.info.duration_seconds
         return code
 
     def _ask(self, vm: AttachedVM, library: str, request: str) -> int:

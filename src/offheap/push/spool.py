@@ -1,7 +1,8 @@
 """Messages that wait on disk while the server is away: the oldest go first, and go lost first.
 
-A message is one file, NAME.message: a line of JSON (the query and the content type), then the body.  Names
-are numbers in the order of time.  Another user can neither read nor write the folder (mode 0700).
+A message is one file, NAME.message: a line of JSON (whom it is for, the query and the content type), then
+the body.  Names are numbers in the order of time.  Another user can neither read nor write the folder (mode
+0700).
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ _NAME = re.compile(r"\d{20}\.message")
 @dataclass
 class Spool:
     """folder  made when the first message waits
-    limit   bytes of all messages; the oldest are removed beyond it
+    limit   bytes of all messages, whoever they are for; the oldest are removed beyond it
+    to      whom our messages are for: a recording may be pushed to two servers at once
     lost    messages removed so far
     """
 
     folder: Path
     limit: int
+    to: str = ""
     lost: int = 0
 
     def add(self, message: Message) -> None:
         """Keeps a message; UserError when the folder cannot be written."""
-        head = json.dumps({"query": message.query, "content_type": message.content_type}).encode()
+        fields = {"to": self.to, "query": message.query, "content_type": message.content_type}
+        head = json.dumps(fields).encode()
         data = head + b"\n" + message.body
         if len(data) > self.limit:
             self.lost += 1
@@ -56,7 +60,7 @@ class Spool:
             raise UserError(why, "give another folder with --spool") from None
 
     def waiting(self) -> Iterator[tuple[Path, Message]]:
-        """The messages, the oldest first; a file that is no message is passed over."""
+        """Our messages, the oldest first; a file that is no message is passed over."""
         for path in self._files():
             try:
                 with regular(path, most=MOST_MESSAGE, owners=(os.geteuid(),), follow=False) as file:
@@ -66,7 +70,7 @@ class Spool:
                 message = Message(str(fields["query"]), str(fields["content_type"]), body)
             except (OSError, ValueError, KeyError, TypeError):
                 continue
-            if found:
+            if found and fields.get("to") == self.to:
                 yield path, message
 
     def _files(self) -> list[Path]:

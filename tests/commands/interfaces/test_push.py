@@ -208,6 +208,7 @@ def test_the_spool_is_bounded_and_keeps_the_order(tmp_path: Path) -> None:
     assert spool.lost == 6 - len(kept), "a message beyond the limit is lost, and costs no other"
     (tmp_path / "waits" / f"{1:020d}.message").write_bytes(b"\xff no message")
     assert [one.query for _, one in spool.waiting()] == kept
+    assert not list(Spool(tmp_path / "waits", 300, "otlp http://localhost").waiting()), "another server's"
     (tmp_path / "waits").chmod(0o777)
     with pytest.raises(UserError, match="--spool"):
         spool.add(Message("", "text/plain", b""))

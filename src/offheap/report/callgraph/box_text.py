@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
 
-from offheap.analysis.stacks.blame import short
+from offheap.analysis.stacks.blame import blamed, short
+from offheap.analysis.stacks.folding import folds
 from offheap.analysis.totals.call_graph import Amount, Box
 from offheap.quantities import format_size
 from offheap.recording.model import Frame, Kind
@@ -16,8 +17,6 @@ CHARACTER = 7.2  # pixels of a column at the size of font of the picture
 LINE = 17.0  # pixels of height
 PADDING = 8.0  # pixels beside the text
 _MOST_COLUMNS = 44  # of a name: a class and its method, without the packages before them
-_MOST_LINES = 10  # functions of a box: of more the first and the last are shown
-_FIRST, _LAST = 3, 6  # the last are nearest to the allocation
 _TOOLTIP_LINES, _TOOLTIP_COLUMNS = 40, 240  # bound the size of the picture
 
 
@@ -51,10 +50,12 @@ class BoxText:
 
 def box_text(box: Box) -> BoxText:
     names = box.functions
-    lines = [Line(_cut(frame), frame.kind) for frame in names]
-    if len(lines) > _MOST_LINES:
-        hidden = len(lines) - _FIRST - _LAST
-        lines[_FIRST:-_LAST] = [Line(f"… {hidden} functions")]
+    inward = names[::-1]
+    lines = [Line(_cut(frame), frame.kind) for frame in inward]
+    # As stacks are shortened everywhere: the application's methods stay.
+    for fold in reversed(folds(inward, blamed(inward))):
+        lines[fold.start : fold.stop] = [Line(fold.text)]
+    lines.reverse()
     figures = [Line(f"{figure(box.total)}  {box.total.share:.1%}")]
     if box.own == box.total:
         figures.append(Line("all by itself"))

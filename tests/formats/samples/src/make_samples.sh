@@ -20,6 +20,13 @@ LD_PRELOAD=libjemalloc.so.2 ./growing && mv jeprof.*.f.heap jemalloc.heap
 HEAPPROFILE=gperf HEAP_PROFILE_ALLOCATION_INTERVAL=20000 LD_PRELOAD=libtcmalloc.so.4 ./growing
 cp "$(ls gperf.*.heap | tail -1)" gperftools.heap
 go run heap.go go.pb.gz
+# JDK 25.
+javac Hold.java
+events=+jdk.NativeMemoryUsage#enabled=true,+jdk.NativeMemoryUsage#period=500ms,+jdk.JVMInformation#enabled=true
+events=$events,+jdk.ResidentSetSize#enabled=true,+jdk.ResidentSetSize#period=500ms
+(sleep 4; echo) | java -Xmx32m -XX:NativeMemoryTracking=summary -cp . \
+  "-XX:StartFlightRecording:settings=none,filename=nmt-25.jfr,dumponexit=true,$events" Hold
+gzip -9n nmt-25.jfr
 [ -n "$ASYNC_PROFILER" ] || exit 0
 javac Forget.java
 java -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=0,file=forget.jfr" -cp . Forget

@@ -1,4 +1,4 @@
-"""JFR recordings as profiles: async-profiler's of native memory.
+"""JFR recordings as profiles: async-profiler's allocations and frees, or the JDK's Native Memory Tracking.
 
 The source of the format is the JDK's jdk.jfr.internal.consumer and async-profiler's flightRecorder.cpp; the
 modules of this room have its parts.
@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
-from offheap.formats.imported.jfr import native_memory
+from offheap.formats.imported.jfr import memory_tracking, native_memory
 from offheap.formats.imported.jfr.file import chunks as jfr_chunks
 from offheap.formats.imported.jfr.file import constants, event_places, few_events, metadata
 from offheap.formats.imported.jfr.file.chunks import Chunk
 from offheap.formats.imported.jfr.file.cursor import Cursor
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
+from offheap.formats.imported.jfr.memory_tracking import MemoryTracking
 from offheap.formats.imported.jfr.native_memory import NativeMemory
 from offheap.formats.imported.profile import Profile
-from offheap.formats.imported.stack_tables import Stacks
+from offheap.formats.imported.stack_tables import Stacks, profile
 from offheap.quantities import format_size
 from offheap.recording.model import MALLOC
 
@@ -44,6 +45,15 @@ SAMPLED = (
 NO_FREES = (
     "The recording has no frees (nativemem with nofree): freed blocks count as live, so that nothing in it "
     "is proof of a leak"
+)
+NO_TRACKING = (
+    "The file has Native Memory Tracking's categories as well, which are not imported with allocations"
+)
+_JAVA_OBJECTS = (
+    "jdk.ObjectAllocationInNewTLAB",
+    "jdk.ObjectAllocationOutsideTLAB",
+    "jdk.ObjectAllocationSample",
+    "profiler.LiveObject",
 )
 _RSS = (("jdk.ResidentSetSize", ("startTime", "size")), ("profiler.ProcessSample", ("startTime", "vmRss")))
 _MOST_RSS = 1 << 56
@@ -72,6 +82,7 @@ class _Reader:
         self._stacks = stacks
         end = max(chunk.end for chunk in chunks)
         self._native = NativeMemory(stacks, self._start, end - self._start)
+        self._tracking = MemoryTracking(stacks, self._start, end - self._start)
         self._seen: Counter[str] = Counter()
         self._rss: list[tuple[float, int]] = []
         self._pids: set[int] = set()
@@ -83,7 +94,10 @@ class _Reader:
         for events in event_places.events(chunk, types.short_numbers()):
             self._take(chunk, types, events)
         keys = self._native.keys()
-        self._native.end(chunk, keys, constants.read(chunk, types, native_memory.TABLES, keys))
+        tables = {**native_memory.TABLES, **memory_tracking.TABLES}
+        found = constants.read(chunk, types, tables, keys)
+        self._native.end(chunk, keys, found)
+        self._tracking.end(chunk, found)
 
     def _take(self, chunk: Chunk, types: Types, events: Events) -> None:
         numbers, counts = np.unique(events.types, return_counts=True)
@@ -101,6 +115,7 @@ class _Reader:
                 time = chunk.start - self._start + (int(ticks) - chunk.start_ticks) / chunk.ticks
                 self._rss.append((time, min(int(size), _MOST_RSS)))
         self._native.take(chunk, types, events)
+        self._tracking.take(chunk, types, events)
 
     def profile(self, doubts: Sequence[str]) -> Profile:
         if len(self._pids) > 1:
@@ -108,18 +123,35 @@ class _Reader:
                 f"{self._path} and what follows are of several processes: {sorted(self._pids)[:5]}",
                 "import the files of one process at a time",
             )
-        if not self._seen[native_memory.MALLOC]:
+        if self._seen[native_memory.MALLOC]:
+            return self._of_allocations(doubts)
+        moments = self._tracking.moments()
+        if not moments:
             names = ", ".join(name for name, _ in self._seen.most_common(5)) or "none"
             raise UserError(
                 f"{self._path} has no events of native memory; it has {names}",
                 "record with async-profiler: asprof start -e nativemem -f FILE.jfr PID",
             )
+        rss = self._rss_at(np.array([moment.time for moment in moments])).tolist()
+        for moment, size in zip(moments, rss, strict=True):
+            moment.rss_bytes = size
+        return profile(
+            FORMAT,
+            self._stacks,
+            moments,
+            lacks=[*memory_tracking.LACKS, *self._not_imported(), *doubts],
+            start=self._start,
+            pid=next(iter(self._pids), 0),
+            program=self._program,
+        )
+
+    def _of_allocations(self, doubts: Sequence[str]) -> Profile:
         blocks = self._native.blocks
         live, series, process = blocks.finish()
         process["rss_bytes"] = self._rss_at(process["time"])
         frees = bool(self._seen[native_memory.FREE])
         interval = self._native.interval
-        lacks = [*LACKS, *self._doubts(), *doubts]
+        lacks = [*LACKS, *self._doubts(), *self._not_imported(), *doubts]
         if interval:
             lacks.append(SAMPLED.format(interval=format_size(interval)))
         if not frees:
@@ -155,6 +187,15 @@ class _Reader:
                 "the start, or whose allocation was dropped"
             )
         return found
+
+    def _not_imported(self) -> list[str]:
+        """What else the file says of memory."""
+        java = sum(self._seen[name] for name in _JAVA_OBJECTS)
+        tracked = self._seen[memory_tracking.USAGE] if self._seen[native_memory.MALLOC] else 0
+        return [
+            *([f"{java:,} samples of Java objects are in the file, which are not imported"] if java else []),
+            *([NO_TRACKING] if tracked else []),
+        ]
 
     def _rss_at(self, times: NDArray[np.float64]) -> NDArray[np.uint64]:
         """The last reading before each time; 0 before the first."""

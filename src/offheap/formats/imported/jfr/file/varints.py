@@ -75,7 +75,8 @@ class Window:
         span = self.bytes[place : min(place + LONGEST * most, self.length)]
         ends = np.flatnonzero(span < 0x80)[:most] + (place + 1)
         starts = np.append(place, ends[:-1])[: len(ends)]
-        if len(ends) and int((ends - starts).max()) >= LONGEST:
+        rest = place + len(span) - int(ends[-1] if len(ends) else place)
+        if int((ends - starts).max(initial=0)) >= LONGEST or (len(ends) < most and rest >= LONGEST):
             return self._one_by_one(place, most)
         values, _ = self.integers(starts)
         return values, ends
