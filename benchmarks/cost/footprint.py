@@ -121,7 +121,7 @@ class Bench:
             with started(command, variant.environment_in(folder)) as process:
                 if not wait_for(process, "ready"):
                     return None
-                return Held(smaps.rollup(process.pid).rss, allocated(folder))
+                return Held(smaps.total(smaps.read(process.pid)).rss, allocated(folder))
 
     def growing(self, variant: Variant, seconds: float) -> Written | None:
         """What a tool's files grow by under zip churn."""
