@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,10 @@ from harness.jvms.waiting_jvm import WaitingJVM, read_line, waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
 from harness.paths import JAVA
 from offheap import recording
+from offheap.analysis.leaks.leaks import ranking
 from offheap.jfr.event_text import LeakSuspect, NativeMemory, ResidentSet, requests
-from offheap.jvm.attach import AttachedVM
+from offheap.jfr.recorded_events import leak_suspects
+from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 
 OFFHEAP = (sys.executable, "-m", "offheap")
@@ -96,7 +99,7 @@ def test_events_come_in_and_their_classes_go_again(
 
 
 def test_attach_reports_a_leak_to_jfr(jre: Callable[[int], Path], zoo: Zoo, tmp_path: Path) -> None:
-    """GIVEN a leak under a JFR recording WHEN offheap attaches with --jfr THEN JFR names its library and site."""
+    """GIVEN a leak under a JFR recording WHEN offheap attaches with --jfr THEN JFR names its library."""
     dump, output = tmp_path / "dump.jfr", tmp_path / "a.offheap"
     command = zoo.command(programs()["inflaters"], jre(21), 200)
     with Running([command[0], RECORDS, *command[1:]]) as program:
@@ -123,7 +126,10 @@ def test_attach_reports_a_leak_to_jfr(jre: Callable[[int], Path], zoo: Zoo, tmp_
     assert "libzip.so" in libraries
     suspects = [event for event in before if event["type"] == "LeakSuspect"]
     assert all("Inflaters" in event["site"] for event in suspects if event["verdict"] == "leak")
-    assert not [line for line in recording.load(output).info.coverage if "Flight Recorder" in line]
+    whole = recording.load(output)
+    verdicts = Counter(verdict for verdict in ranking(whole).verdicts if verdict in ("leak", "growing"))
+    assert Counter(suspect.verdict for suspect in leak_suspects(whole)) == verdicts
+    assert not [line for line in whole.info.coverage if "Flight Recorder" in line]
 
 
 def test_run_streams_events_to_the_program_itself(jre: Callable[[int], Path], tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_c_file_is_what_the_script_writes(script: ModuleType) -> None:
 
 
 def test_python_sends_the_fields_that_the_classes_have(script: ModuleType) -> None:
-    sent = (
+    sent: tuple[Event, ...] = (
         NativeMemory("l", "k", 1, 2, 3),
         LeakSuspect(1, "leak", 0.5, "malloc", "s", "l", 1, 2, 3, "p"),
         ResidentSet("o", 1, 2),

@@ -18,9 +18,8 @@ from offheap.jfr.recorded_events import events
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
 from offheap.probe import control
-from offheap.recording.names.naming import symbolizer
+from offheap.recording.names.naming import Symbolizer, symbolizer
 from offheap.recording.storage import reader
-from offheap.symbols import Symbolizer
 
 _FIRST_SECONDS = 2.0  # the recorder has read the owners of RSS by then
 _SHARE_OF_CPU = 0.05  # of one CPU, for reading and judging the recording: as much as the recorder has
@@ -80,11 +79,12 @@ class JfrSender:
                 except (NoProcess, TargetGone, control.NotRecording):
                     return
                 except (UserError, OSError) as error:
+                    what = error.what if isinstance(error, UserError) else str(error)
                     failures += 1
                     if self._stop.wait(_ENDING_SECONDS):
                         return
                     if failures == _FAILURES:
-                        self._give_up(f"JDK Flight Recorder gets no more events: {error}")
+                        self._give_up(f"JDK Flight Recorder gets no more events: {what}")
                         return
                     code = control.JFR_IDLE
                 if code in _LASTING:
