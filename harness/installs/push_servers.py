@@ -30,6 +30,8 @@ exporters:
   - gomod: github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter {_VERSION}
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider {_STABLE}
+conf_resolver:
+  default_uri_scheme: file
 """
 
 

@@ -6,6 +6,7 @@ import base64
 import gzip
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -15,6 +16,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
     ExportProfilesServiceRequest,
     ExportProfilesServiceResponse,
@@ -26,7 +29,7 @@ from harness.recordings.stored import fill
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
 from offheap.push.delivery import Away, Delivery, Refused
-from offheap.push.destination import Message, Series, destination, message
+from offheap.push.destination import Message, Series, destination, message, rejection
 from offheap.push.headers import headers
 from offheap.push.sender import Sender, follow
 from offheap.push.spool import Spool
@@ -129,6 +132,38 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_final(serve: Callable[...
         with pytest.raises(UserError, match=mend):
             delivery.repeatedly(one)
     assert len(server.requests) == 1
+
+
+def test_an_answer_that_breaks_off_is_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for said in (
+                b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nsor",
+                b"HTTP/1.1 2",
+                b"\x00\xff\n",
+            ):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(said)
+
+        serving = threading.Thread(target=answer)
+        serving.start()
+        to = destination("otlp", f"http://127.0.0.1:{listening.getsockname()[1]}", {})
+        for _ in range(3):
+            with pytest.raises(Away):
+                Delivery(to).once(message("otlp", PROFILE, SERIES, 2.0))
+        serving.join()
+
+
+@given(st.binary(max_size=60))
+def test_whatever_a_server_answers_is_read(answer: bytes) -> None:
+    whole = ExportProfilesServiceResponse()
+    whole.partial_success.rejected_profiles, whole.partial_success.error_message = 3, "no"
+    data = whole.SerializeToString()
+    for damaged in (answer, data + answer, *(data[:size] + answer[:1] for size in range(len(data)))):
+        assert isinstance(rejection("otlp", damaged), str)
 
 
 def test_a_certificate_is_checked(serve: Callable[..., Server], tmp_path: Path) -> None:
