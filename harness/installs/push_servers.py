@@ -1,7 +1,7 @@
 """The server that tests push profiles to, in build/push-servers: an OpenTelemetry collector.
 
-`python -m harness.installs.push_servers` makes it from its modules by Go and the collector's own builder: ten
-minutes of CPU the first time, 3 GB in Go's caches while it is built.
+`python -m harness.installs.push_servers` makes it from its modules by Go and the collector's own builder:
+several minutes of CPU the first time, since Go keeps what it compiles.
 """
 
 from __future__ import annotations
