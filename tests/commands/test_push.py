@@ -9,6 +9,7 @@ import json
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -247,6 +248,24 @@ def test_the_spool_is_bounded_and_keeps_the_order(tmp_path: Path) -> None:
     (tmp_path / "waits").chmod(0o777)
     with pytest.raises(UserError, match="--spool"):
         spool.add(Message("", "text/plain", b""))
+
+
+def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    script = f"""
+import resource
+from pathlib import Path
+from offheap.errors import UserError
+from offheap.push.destination import Message
+from offheap.push.spool import Spool
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    Spool(Path({str(tmp_path / "waits")!r}), 1 << 20).add(Message("", "text/plain", bytes(5000)))
+except UserError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "give another folder with --spool" in done.stdout, done.stderr
+    assert not list((tmp_path / "waits").iterdir())
 
 
 @pytest.fixture
