@@ -50,7 +50,7 @@ sid: $(BIN)/python ## as root: a Debian sid in .sid for these two, with CPython 
 	@$(BIN)/python -m harness.installs.sid create
 
 .PHONY: push-servers
-push-servers: $(BIN)/python ## an OpenTelemetry collector in build/, which the tests of `push` take; by Go, 10 minutes of CPU
+push-servers: $(BIN)/python ## an OpenTelemetry collector in build/, which the tests of `push` take; by Go, several minutes of CPU
 	@$(BIN)/python -m harness.installs.push_servers
 
 BENCH_ARGS ?= --write

@@ -1,7 +1,7 @@
 """The server that tests push profiles to, in build/push-servers: an OpenTelemetry collector.
 
-`python -m harness.installs.push_servers` makes it from its modules by Go and the collector's own builder: ten
-minutes of CPU the first time, 3 GB in Go's caches while it is built.
+`python -m harness.installs.push_servers` makes it from its modules by Go and the collector's own builder:
+several minutes of CPU the first time, since Go keeps what it compiles.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ exporters:
   - gomod: github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter {_VERSION}
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider {_STABLE}
+conf_resolver:
+  default_uri_scheme: file
 """
 
 

@@ -99,6 +99,19 @@ def collected(taken: Path) -> list[Any]:
     return messages
 
 
+def resource_facts(message: Any) -> dict[str, str]:
+    """The attributes of the resource: a collector keeps their texts among the strings of the profiles."""
+    strings = message.dictionary.string_table
+
+    def text(plain: str, number: int) -> str:
+        return plain or str(strings[number])
+
+    return {
+        text(one.key, one.key_strindex): text(one.value.string_value, one.value.string_value_strindex)
+        for one in message.resource_profiles[0].resource.attributes
+    }
+
+
 def otlp_totals(message: Any) -> Totals:
     """Of the first profile, which is inuse_space."""
     tables, totals = message.dictionary, Totals()

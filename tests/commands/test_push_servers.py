@@ -25,6 +25,7 @@ from harness.peers.profile_servers import (
     pprof_totals,
     pyroscope,
     pyroscope_totals,
+    resource_facts,
 )
 
 SECONDS = 60.0
@@ -80,8 +81,8 @@ def test_a_collector(leaking: Path, exported: Totals, tmp_path: Path) -> None:
         push(leaking, "--otlp", f"http://127.0.0.1:{port}", "--label", "env=prod")
         (message,) = awaited(taken, 1)
     agrees(otlp_totals(message), exported, suspect(leaking))
-    facts = {one.key: one.value.string_value for one in message.resource_profiles[0].resource.attributes}
-    assert facts["env"] == "prod"
+    facts = resource_facts(message)
+    assert (facts["service.name"], facts["env"]) == ("leaks.Inflaters", "prod")
 
 
 def awaited(taken: Path, count: int) -> list[Any]:

@@ -124,7 +124,11 @@ class Delivery:
         return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect())
 
     def _refused(self, error: urllib.error.HTTPError) -> None:
-        said = _READABLE.search(error.read(_MOST_ANSWER).decode("utf-8", "replace").strip())
+        try:
+            body = error.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException):
+            body = b""  # the status says enough
+        said = _READABLE.search(body.decode("utf-8", "replace").strip())
         why = f"{self.destination.base} answers {error.code} {error.reason}" + (
             f": {said[0][:200]}" if said else ""
         )

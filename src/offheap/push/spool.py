@@ -52,9 +52,13 @@ class Spool:
             name = self.folder / f"{time.time_ns():020d}.message"
             draft = name.with_suffix(".draft")
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            draft.rename(name)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                draft.rename(name)
+            except BaseException:
+                draft.unlink(missing_ok=True)  # a full disk stays no fuller
+                raise
         except OSError as error:
             why = f"{self.folder} cannot keep what waits for the server: {error.strerror}"
             raise UserError(why, "give another folder with --spool") from None

@@ -6,8 +6,10 @@ import base64
 import gzip
 import http.server
 import json
+import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,6 +17,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
     ExportProfilesServiceRequest,
     ExportProfilesServiceResponse,
@@ -26,7 +30,7 @@ from harness.recordings.stored import fill
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
 from offheap.push.delivery import Away, Delivery, Refused
-from offheap.push.destination import Message, Series, destination, message
+from offheap.push.destination import Message, Series, destination, message, rejection
 from offheap.push.headers import headers
 from offheap.push.sender import Sender, follow
 from offheap.push.spool import Spool
@@ -131,6 +135,38 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_final(serve: Callable[...
     assert len(server.requests) == 1
 
 
+def test_an_answer_that_breaks_off_is_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for said in (
+                b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nsor",
+                b"HTTP/1.1 2",
+                b"\x00\xff\n",
+            ):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(said)
+
+        serving = threading.Thread(target=answer)
+        serving.start()
+        to = destination("otlp", f"http://127.0.0.1:{listening.getsockname()[1]}", {})
+        for _ in range(3):
+            with pytest.raises(Away):
+                Delivery(to).once(message("otlp", PROFILE, SERIES, 2.0))
+        serving.join()
+
+
+@given(st.binary(max_size=60))
+def test_whatever_a_server_answers_is_read(answer: bytes) -> None:
+    whole = ExportProfilesServiceResponse()
+    whole.partial_success.rejected_profiles, whole.partial_success.error_message = 3, "no"
+    data = whole.SerializeToString()
+    for damaged in (answer, data + answer, *(data[:size] + answer[:1] for size in range(len(data)))):
+        assert isinstance(rejection("otlp", damaged), str)
+
+
 def test_a_certificate_is_checked(serve: Callable[..., Server], tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = [
@@ -212,6 +248,24 @@ def test_the_spool_is_bounded_and_keeps_the_order(tmp_path: Path) -> None:
     (tmp_path / "waits").chmod(0o777)
     with pytest.raises(UserError, match="--spool"):
         spool.add(Message("", "text/plain", b""))
+
+
+def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    script = f"""
+import resource
+from pathlib import Path
+from offheap.errors import UserError
+from offheap.push.destination import Message
+from offheap.push.spool import Spool
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    Spool(Path({str(tmp_path / "waits")!r}), 1 << 20).add(Message("", "text/plain", bytes(5000)))
+except UserError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "give another folder with --spool" in done.stdout, done.stderr
+    assert not list((tmp_path / "waits").iterdir())
 
 
 @pytest.fixture
