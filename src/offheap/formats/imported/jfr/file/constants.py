@@ -91,10 +91,9 @@ def _table(
     cursor: Cursor, window: Window, types: Types, columns: dict[str, Sequence[str]], constants: Constants
 ) -> None:
     number, count = cursor.integer(), cursor.integer()
-    try:
-        name, atoms = types.by_number[number].name, types.atoms(number)
-    except (KeyError, ValueError):
-        raise cursor.fault(f"constants of the unknown type {number}") from None
+    if number not in types.by_number:
+        raise cursor.fault(f"constants of the unknown type {number}")
+    name, atoms = types.by_number[number].name, types.atoms(number)
     constants.count += count
     if constants.count > _MOST:
         raise cursor.fault(f"more than {_MOST:,} constants")
@@ -142,7 +141,7 @@ def values_of(cursor: Cursor, atoms: Sequence[Atom]) -> list[int | float | str]:
             length = cursor.integer()
             if length > _MOST_ARRAY:
                 raise cursor.fault(f"an array of {length:,} values")
-            for _ in range(length):
+            for _ in range(length if atom.parts else 0):
                 values_of(cursor, atom.parts)
             found.append(0)
     return found
