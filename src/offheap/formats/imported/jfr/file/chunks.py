@@ -73,7 +73,7 @@ class Chunk:
             )
         if size > allowance.limit() // _TIMES:
             raise UserError(
-                f"{self.path}, byte {self.at + offset:#x}: {what} of {size:,} bytes need more than is allowed",
+                f"{self.path}, byte {self.at + offset:#x}: {what} of {size:,} bytes is too large to be read",
                 f"if it is yours, allow more: {allowance.VARIABLE}={-(-size * _TIMES >> 30)}GiB",
             )
         return self.read(offset, size)
