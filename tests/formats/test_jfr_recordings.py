@@ -340,3 +340,17 @@ def test_types_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(jfr_files, "TYPES", itself)
     with pytest.raises(UserError, match="structures in structures without an end"):
         recording.read([jfr(tmp_path, chunk([Event(1, 0x1000, 10)]))])
+
+
+@pytest.mark.parametrize("form", ["java.lang.String", "boolean", "double"])
+def test_fields_of_other_forms(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN types whose fields are texts or broken numbers THEN an error, or what is left without them."""
+    plain = chunk([Event(1, 0x1000, 10), Event(2, 0x1000)], rss=[(1, 5), (2, 3)])
+    known = {"double": (1004, ()), **jfr_files.TYPES}
+    for name, (number, fields) in jfr_files.TYPES.items():
+        for at in range(len(fields)):
+            other = (*fields[:at], (fields[at][0], form, False), *fields[at + 1 :])
+            monkeypatch.setattr(jfr_files, "TYPES", {**known, name: (number, other)})
+            data = chunk([Event(1, 0x1000, 10), Event(2, 0x1000)], rss=[(1, 5), (2, 3)])
+            assert len(data) > len(plain) / 2
+            outcome(recording, jfr(tmp_path, data))

@@ -53,8 +53,13 @@ class Constants:
         """A string of an event or constant: the text itself, or the key of one."""
         if isinstance(value, str):
             return value
-        row = self.strings.get(int(value))
+        row = self.strings.get(whole(value))
         return row[0] if row and isinstance(row[0], str) else ""
+
+
+def whole(value: int | float | str) -> int:
+    """An integer of an event or constant; 0 where the file's type has another form."""
+    return value if isinstance(value, int) else 0
 
 
 def read(
