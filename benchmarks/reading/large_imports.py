@@ -15,8 +15,10 @@ from pathlib import Path
 
 from harness.measuring import document, runner
 from harness.measuring.runner import Benchmark
+from harness.recordings import jfr_files
 
 BENCHMARK = Benchmark("reading.large_imports", "import.md", "Other tools' files")
+_EVENTS_OF_A_CHUNK = 4_000_000  # 92 MB: async-profiler ends a chunk at 100 MB
 # A child for each file: the peak of RSS is that of one reader.
 _CHILD = """
 import importlib, resource, sys, time
@@ -116,9 +118,33 @@ def jemalloc_dump(path: Path, stacks: int) -> None:
         file.write("\nMAPPED_LIBRARIES:\n" + Path("/proc/self/maps").read_text())
 
 
+def jfr_file(path: Path, events: int) -> None:
+    """One chunk again and again, later each time: 10,000 stacks, half of the events are frees."""
+    chance = random.Random(5)
+    address = 0x7F5C00000000
+    live: list[int] = []
+    chunk = []
+    for at in range(min(events, _EVENTS_OF_A_CHUNK)):
+        if live and chance.random() < 0.47:
+            chunk.append(jfr_files.Event(1000 * at, live.pop()))
+        else:
+            address += 64
+            live.append(address)
+            size, stack = chance.randrange(1, 5000), chance.randrange(1, 10_001)
+            chunk.append(jfr_files.Event(1000 * at, address, size, stack))
+    # A clock of 48 bits, as that of a processor that runs for days.
+    data = bytearray(jfr_files.chunk(chunk, stacks=10_000, duration=10**10, ticks=1 << 48))
+    begin = int.from_bytes(data[32:40], "big")
+    with path.open("wb") as file:
+        for number in range(-(-events // len(chunk))):
+            data[32:40] = (begin + number * 10**10).to_bytes(8, "big")
+            file.write(data)
+
+
 FILES: tuple[tuple[str, str, str, int, Callable[[Path, int], None]], ...] = (
     ("mtrace", "lines", "events.mtrace", 5_000_000, mtrace_log),
     ("heaptrack", "events", "events.heaptrack", 20_000_000, heaptrack_file),
+    ("jfr", "events", "jfr.recording", 20_000_000, jfr_file),
     ("jemalloc", "stacks", "samples.heap_text", 100_000, jemalloc_dump),
     ("collapsed", "stacks", "samples.collapsed", 100_000, collapsed_stacks),
 )

@@ -31,7 +31,7 @@ TRACKING = SAMPLES / "nmt-25.jfr.gz"
 SAMPLED = SAMPLES / "async-profiler-sampled.jfr.gz"
 # Of async-profiler's own converter, --nativemem --leak --tail 0, with and without --total.
 BLOCKS, BYTES, INFLATER_BLOCKS, INFLATER_BYTES = 1319, 595_665, 120, 436_320
-FUZZ = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def jfr(folder: Path, *chunks: bytes) -> Path:
@@ -325,3 +325,32 @@ def test_headers_that_are_wrong(at: int, value: bytes, message: str, tmp_path: P
     with pytest.raises(UserError, match=message) as caught:
         recording.read([path])
     assert re.search(re.escape(str(path)), caught.value.what)
+
+
+def test_types_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN structures that double with each level and have no field, or miss THEN an error at once."""
+    doubling = {f"t{at}": (500 + at, ((f"a{at}", f"t{at + 1}", False),) * 2) for at in range(30)}
+    long = jfr_files.TYPES["profiler.Malloc"]
+    malloc = (long[0], (("x", "t0", False), *long[1]))
+    many = {**jfr_files.TYPES, **doubling, "t30": (530, ()), "profiler.Malloc": malloc}
+    monkeypatch.setattr(jfr_files, "TYPES", many)
+    with pytest.raises(UserError, match="structures in structures without an end"):
+        recording.read([jfr(tmp_path, chunk([Event(1, 0x1000, 10)]))])
+    itself = {**jfr_files.TYPES, "t30": (530, (("y", "t30", False),))}
+    monkeypatch.setattr(jfr_files, "TYPES", itself)
+    with pytest.raises(UserError, match="structures in structures without an end"):
+        recording.read([jfr(tmp_path, chunk([Event(1, 0x1000, 10)]))])
+
+
+@pytest.mark.parametrize("form", ["java.lang.String", "boolean", "double"])
+def test_fields_of_other_forms(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN types whose fields are texts or broken numbers THEN an error, or what is left without them."""
+    plain = chunk([Event(1, 0x1000, 10), Event(2, 0x1000)], rss=[(1, 5), (2, 3)])
+    known = {"double": (1004, ()), **jfr_files.TYPES}
+    for name, (number, fields) in jfr_files.TYPES.items():
+        for at in range(len(fields)):
+            other = (*fields[:at], (fields[at][0], form, False), *fields[at + 1 :])
+            monkeypatch.setattr(jfr_files, "TYPES", {**known, name: (number, other)})
+            data = chunk([Event(1, 0x1000, 10), Event(2, 0x1000)], rss=[(1, 5), (2, 3)])
+            assert len(data) > len(plain) / 2
+            outcome(recording, jfr(tmp_path, data))

@@ -163,6 +163,7 @@ def test_collapsed_values_add_up(tmp_path: Path) -> None:
 
 def test_who_recognises_which_sample() -> None:
     from offheap.formats.imported.events import heaptrack, mtrace
+    from offheap.formats.imported.jfr import recording
     from offheap.formats.imported.reports import (
         malloc_trace,
         massif,
@@ -182,6 +183,7 @@ def test_who_recognises_which_sample() -> None:
         sanitizer,
         native_memory_tracking,
         malloc_trace,
+        recording,
     ]
     files = [path for path in SAMPLES.iterdir() if path.is_file() and path.name != "README.md"]
     assert len(files) >= 14

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.formats.imported.jfr.file.constants import Constants, Row
+from offheap.formats.imported.jfr.file.constants import Constants, Row, whole
 from offheap.formats.imported.samples import names
 from offheap.formats.imported.stack_tables import Stacks
 from offheap.recording.model import MALLOC, Frame
@@ -83,7 +83,7 @@ class _Names:
         row = self._tables[METHODS].get(method)
         if row is None:
             return _UNKNOWN
-        owner, name = self.class_name(int(row[0])), self._symbol(int(row[1]))
+        owner, name = self.class_name(whole(row[0])), self._symbol(whole(row[1]))
         kind = self._types.get(frame_type, "")
         if kind in self._native:
             # A kernel's function ends in the annotation by which `names` knows it.
@@ -94,7 +94,7 @@ class _Names:
     def class_name(self, key: int) -> str:
         """As the file has it: java/lang/String, [B, or a library of async-profiler's."""
         row: Row | None = self._tables[CLASSES].get(key)
-        return self._symbol(int(row[0])) if row else ""
+        return self._symbol(whole(row[0])) if row else ""
 
     def _symbol(self, key: int) -> str:
         row = self._tables[SYMBOLS].get(key)

@@ -152,8 +152,13 @@ class _Waiting:
 
     def distinct(self, name: str) -> NDArray[np.uint64]:
         """The values of the allocations, ascending, and of frees 0."""
-        values = [np.unique(part) for part in self._parts[name]]
-        return np.unique(np.concatenate([np.zeros(0, np.uint64), *values]))
+        parts = self._parts[name]
+        if max((int(part.max(initial=0)) for part in parts), default=0) < _MOST_TABLE:
+            present = np.zeros(_MOST_TABLE, bool)
+            for part in parts:
+                present[part] = True
+            return np.flatnonzero(present).astype(np.uint64)
+        return np.unique(np.concatenate([np.unique(part) for part in parts])).astype(np.uint64)
 
     def taken(self, name: str) -> NDArray[Any]:
         """A column, which is not kept."""

@@ -20,6 +20,7 @@ from offheap.formats.imported.jfr import memory_tracking, native_memory
 from offheap.formats.imported.jfr.file import chunks as jfr_chunks
 from offheap.formats.imported.jfr.file import constants, event_places, few_events, metadata
 from offheap.formats.imported.jfr.file.chunks import Chunk
+from offheap.formats.imported.jfr.file.constants import whole
 from offheap.formats.imported.jfr.file.cursor import Cursor
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
@@ -108,12 +109,12 @@ class _Reader:
         for pid, words in few_events.rows(
             chunk, types, events, "jdk.JVMInformation", ("pid", "javaArguments")
         ):
-            self._pids.add(int(pid))
+            self._pids.add(whole(pid))
             self._program = str(words).partition(" ")[0]
         for name, fields in _RSS:
             for ticks, size in few_events.rows(chunk, types, events, name, fields):
-                time = chunk.start - self._start + (int(ticks) - chunk.start_ticks) / chunk.ticks
-                self._rss.append((time, min(int(size), _MOST_RSS)))
+                time = chunk.start - self._start + (whole(ticks) - chunk.start_ticks) / chunk.ticks
+                self._rss.append((time, min(whole(size), _MOST_RSS)))
         self._native.take(chunk, types, events)
         self._tracking.take(chunk, types, events)
 

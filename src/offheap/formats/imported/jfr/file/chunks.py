@@ -18,6 +18,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
+from offheap.recording import allowance
 
 MAGIC = b"FLR\0"
 HEADER = 68  # bytes
@@ -26,6 +27,7 @@ _FORM = struct.Struct(">4sHHqqqqqqqI")
 _COMPRESSED = 1
 _VERSION = 2
 _MOST_CHUNKS = 100_000  # of one file: 1.2 TB as the JDK cuts them
+_TIMES = 4  # the size of an event that is read whole, in memory
 _MOST_TICKS = 1 << 40  # a second
 _MOST_NANOS = 1 << 62  # since 1970: the year 2116
 
@@ -68,6 +70,11 @@ class Chunk:
         if offset < HEADER or not 2 <= size <= self.size - offset:
             raise source.fault(
                 self.path, f"byte {self.at + max(offset, 0):#x}", f"{what} of {size:,} bytes leaves its chunk"
+            )
+        if size > allowance.limit() // _TIMES:
+            raise UserError(
+                f"{self.path}, byte {self.at + offset:#x}: {what} of {size:,} bytes is too large to be read",
+                f"if it is yours, allow more: {allowance.VARIABLE}={-(-size * _TIMES >> 30)}GiB",
             )
         return self.read(offset, size)
 

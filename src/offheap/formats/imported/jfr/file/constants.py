@@ -53,8 +53,13 @@ class Constants:
         """A string of an event or constant: the text itself, or the key of one."""
         if isinstance(value, str):
             return value
-        row = self.strings.get(int(value))
+        row = self.strings.get(whole(value))
         return row[0] if row and isinstance(row[0], str) else ""
+
+
+def whole(value: int | float | str) -> int:
+    """An integer of an event or constant; 0 where the file's type has another form."""
+    return value if isinstance(value, int) else 0
 
 
 def read(
@@ -91,10 +96,9 @@ def _table(
     cursor: Cursor, window: Window, types: Types, columns: dict[str, Sequence[str]], constants: Constants
 ) -> None:
     number, count = cursor.integer(), cursor.integer()
-    try:
-        name, atoms = types.by_number[number].name, types.atoms(number)
-    except (KeyError, ValueError):
-        raise cursor.fault(f"constants of the unknown type {number}") from None
+    if number not in types.by_number:
+        raise cursor.fault(f"constants of the unknown type {number}")
+    name, atoms = types.by_number[number].name, types.atoms(number)
     constants.count += count
     if constants.count > _MOST:
         raise cursor.fault(f"more than {_MOST:,} constants")
@@ -142,7 +146,7 @@ def values_of(cursor: Cursor, atoms: Sequence[Atom]) -> list[int | float | str]:
             length = cursor.integer()
             if length > _MOST_ARRAY:
                 raise cursor.fault(f"an array of {length:,} values")
-            for _ in range(length):
+            for _ in range(length if atom.parts else 0):
                 values_of(cursor, atom.parts)
             found.append(0)
     return found

@@ -58,7 +58,7 @@ def events(chunk: Chunk, types: NDArray[np.bool_]) -> Iterator[Events]:
         if not data:
             raise fault(chunk, at, "the chunk ends too early")
         starts = _starts(chunk, at, data, window, types)
-        sizes, behind = window.integers(starts)
+        sizes, behind = window.short_integers(starts)
         ends = starts + np.minimum(sizes, np.uint64(chunk.size)).astype(np.int64)
         whole = (ends <= len(data)) & (last | (starts + _HEAD <= len(data)))
         count = len(starts) if whole.all() else int(np.argmin(whole))
@@ -67,7 +67,7 @@ def events(chunk: Chunk, types: NDArray[np.bool_]) -> Iterator[Events]:
             if at > chunk.size:
                 raise fault(chunk, at - int(ends[0]), "an event leaves its chunk")
             continue
-        numbers, bodies = window.integers(np.minimum(behind[:count], len(data)))
+        numbers, bodies = window.short_integers(np.minimum(behind[:count], len(data)))
         yield Events(window, at, starts[:count], ends[:count], bodies, numbers)
         at += int(ends[count - 1])
 

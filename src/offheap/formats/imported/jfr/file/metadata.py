@@ -7,15 +7,19 @@ name, its attributes and its children.  `class` elements are the types, their `f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.errors import UserError
+from offheap.formats.imported import source
 from offheap.formats.imported.jfr.file.cursor import Cursor
 
 METADATA = 0  # the type of the metadata event
 # Of one chunk: the JDK's own metadata has 8,000 strings and 20,000 elements.
 _MOST_STRINGS, _MOST_ELEMENTS, _DEEPEST = 1_000_000, 1_000_000, 32
+_MOST_OPENED = 10_000  # structures of a type and those in it
 _MOST_FIELDS = 256  # of an event, with those of the structures in it
 
 INTEGER, BOOLEAN, BYTE, FLOAT, DOUBLE = "integer", "boolean", "byte", "float", "double"
@@ -60,11 +64,13 @@ class Atom:
 
 
 class Types:
-    """The types of one chunk, by number and by name."""
+    """The types of one chunk, by number and by name.  path: of the file, for messages."""
 
-    def __init__(self, types: list[Type]) -> None:
+    def __init__(self, path: Path, types: list[Type]) -> None:
+        self._path = path
         self.by_number = {one.number: one for one in types}
         self.by_name = {one.name: one for one in types}
+        self._opened = 0
         self._atoms: dict[int, tuple[Atom, ...]] = {}
 
     def number(self, name: str) -> int:
@@ -81,28 +87,34 @@ class Types:
     def atoms(self, number: int) -> tuple[Atom, ...]:
         """The values of an event or constant of a type in their order; structures are opened.
 
-        KeyError for a type that is not there, ValueError for one that is in itself.
+        UserError for a type that is not there, or is in itself.
         """
         found = self._atoms.get(number)
         if found is None:
+            self._opened = 0
             found = self._atoms[number] = tuple(self._open(number, "", 0))
-            if len(found) > _MOST_FIELDS:
-                raise ValueError
         return found
 
+    def _fault(self, number: int, what: str) -> UserError:
+        return source.fault(self._path, f"metadata of type {number}", what)
+
     def _open(self, number: int, prefix: str, depth: int) -> list[Atom]:
-        one = self.by_number[number]
+        one = self.by_number.get(number)
+        # Structures without a field cost time alone.
+        self._opened += 1
+        if one is None:
+            raise self._fault(number, "there is no such type")
+        if depth > _DEEPEST or self._opened > _MOST_OPENED:
+            raise self._fault(number, "structures in structures without an end")
         if one.name in _PRIMITIVES:
             return [Atom(prefix, _PRIMITIVES[one.name])]
-        if depth > _DEEPEST:
-            raise ValueError
         atoms: list[Atom] = []
         for field in one.fields:
             name = f"{prefix}.{field.name}" if prefix else field.name
             inner = [Atom(name, INTEGER)] if field.constant else self._open(field.type, name, depth + 1)
             atoms += [Atom(name, ARRAY, tuple(inner))] if field.array else inner
             if len(atoms) > _MOST_FIELDS:
-                raise ValueError
+                raise self._fault(number, f"more than {_MOST_FIELDS} fields")
         return atoms
 
 
@@ -128,7 +140,7 @@ class _Elements:
 
     def types(self) -> Types:
         self._element(0)
-        return Types(self._types)
+        return Types(self._cursor.path, self._types)
 
     def _text(self) -> str:
         index = self._cursor.integer()

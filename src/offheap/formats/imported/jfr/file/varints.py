@@ -17,6 +17,11 @@ PADDING = 24  # zero bytes behind the data, so that each place can be read as tw
 _U, _V = np.uint64, np.uint32
 _HIGH, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _SEVEN = _U(0x7F7F7F7F7F7F7F7F)
+_JOINS = (
+    (_U(0x7F007F007F007F00), _U(1)),
+    (_U(0x3FFF00003FFF0000), _U(2)),
+    (_U(0x0FFFFFFF00000000), _U(4)),
+)
 
 
 class Window:
@@ -35,17 +40,34 @@ class Window:
     def integers(self, places: Places) -> tuple[NDArray[np.uint64], Places]:
         """(values, places behind them) of the integers that begin at `places`, each below `length`."""
         index = places >> 3
-        shift = ((places & 7) << 3).astype(np.uint64)
-        # The second shift is of 1 to 64 bits, and one of 64 is not defined.
-        word = (self._words[index] >> shift) | ((self._words[index + 1] << _U(1)) << (_U(63) - shift))
-        stops = ~word & _HIGH
-        below = (stops & (~stops + _U(1))) - _U(1)  # all bits below the first stop; all 64 without one
-        value = word & below & _SEVEN
-        value = (value & _U(0x007F007F007F007F)) | ((value & _U(0x7F007F007F007F00)) >> _U(1))
-        value = (value & _U(0x00003FFF00003FFF)) | ((value & _U(0x3FFF00003FFF0000)) >> _U(2))
-        value = (value & _U(0x000000000FFFFFFF)) | ((value & _U(0x0FFFFFFF00000000)) >> _U(4))
-        length = ((below & _ONES) * _ONES) >> _U(56)
-        behind = places + length.astype(np.int64)
+        shift = (places & 7).view(np.uint64)
+        shift <<= _U(3)
+        word = self._words[index]
+        word >>= shift
+        index += 1
+        above = self._words[index]
+        # Two shifts, of 1 to 64 bits together: one of 64 is not defined.
+        above <<= _U(1)
+        np.subtract(_U(63), shift, out=shift)
+        above <<= shift
+        word |= above
+        stops = ~word
+        stops &= _HIGH
+        below = stops - _U(1)  # with ~stops: all bits below the first stop; all 64 without one
+        below &= ~stops
+        word &= below
+        word &= _SEVEN
+        # Neighbours join: a + 2^8 b becomes a + 2^7 b, then pairs of those, then pairs of pairs.
+        for mask, bits in _JOINS:
+            high = word & mask
+            word ^= high
+            high >>= bits
+            word |= high
+        value = word
+        below &= _ONES
+        below *= _ONES
+        below >>= _U(56)
+        behind = places + below.view(np.int64)
         long = np.flatnonzero(stops == 0)
         if len(long):
             value[long] |= self.bytes[behind[long]].astype(np.uint64) << _U(56)
