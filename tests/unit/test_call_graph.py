@@ -92,7 +92,8 @@ def test_recursion_counts_a_block_once_and_closes_a_circle() -> None:
     assert (left.total.malloc, right.total.malloc) == (10, 15)
     pairs = {(graph.boxes[one.caller], graph.boxes[one.callee]) for one in graph.calls}
     assert {(left, right), (right, left)} <= pairs
-    assert "cg-up" in svg(graph)
+    assert 'class="cg-call cg-up"' in svg(graph)
+    assert "Red: calls that lead back up" in svg(graph)
 
 
 def test_what_is_left_out_is_passed_through() -> None:
@@ -103,7 +104,8 @@ def test_what_is_left_out_is_passed_through() -> None:
     assert call.caller == box(graph, MAIN.name)
     assert (call.amount.malloc, call.direct) == (2000, False)
     assert graph.left_out == 200
-    assert "cg-indirect" in svg(graph)
+    assert 'class="cg-call cg-indirect"' in svg(graph)
+    assert "Red: " not in svg(graph)
 
 
 def test_mappings_have_shares_of_their_own() -> None:

@@ -18,7 +18,10 @@ import pytest
 from harness import needs
 from harness.recordings.two_keepers import TRUTH, A, B, Stack, export, live, live_of, ran, record
 from offheap.formats.exported.content.samples import VALUES, samples
+from offheap.formats.exported.formats import FORMATS
 from offheap.formats.imported.events import heaptrack
+from offheap.formats.imported.formats import read
+from offheap.formats.imported.recorded import write
 from offheap.recording import load
 from offheap.recording.model import Recording
 
@@ -62,6 +65,27 @@ def test_heaptrack_comes_back_with_every_stack_and_byte(
     assert live_of(profile) == live(recording)
     allocated = profile.series["allocated_blocks"].max()
     assert allocated == samples(recording).values["alloc_objects"].max() == 300
+
+
+@pytest.mark.parametrize("name", ["jemalloc", "pprof"])
+def test_totals_come_back_with_every_stack_and_byte(
+    name: str, exported: dict[str, Path], recording: Recording
+) -> None:
+    profile = read([exported[name]], None, None, None)
+    assert profile.format == name
+    assert live_of(profile) == live(recording)
+    of = samples(recording)
+    for value, column in (("alloc_space", "allocated_bytes"), ("alloc_objects", "allocated_blocks")):
+        back = [row[column] for row in {int(row["stack"]): row for row in profile.series}.values()]
+        assert sum(back) == of.values[value].sum(), value  # type: ignore[index]
+
+
+def test_pprof_of_an_import_is_the_first(exported: dict[str, Path], tmp_path: Path) -> None:
+    write(read([exported["pprof"]], None, None, None), tmp_path / "back.offheap", "two.pb.gz")
+    again = tmp_path / "again.pb.gz"
+    again.write_bytes(FORMATS["pprof"].write(load(tmp_path / "back.offheap"), "both", "inuse_space"))
+    first, second = (live_of(read([path], None, None, None)) for path in (exported["pprof"], again))
+    assert first == second
 
 
 def test_jeprof_scales_nothing(exported: dict[str, Path], recording: Recording) -> None:

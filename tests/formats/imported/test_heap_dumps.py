@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.recordings.imported_profiles import SAMPLES, check
+from harness import needs
+from harness.recordings.imported_profiles import SAMPLES, check, last, outcome
 from offheap.errors import UserError
 from offheap.formats.imported.samples import heap_dumps, heap_text
 from offheap.formats.imported.samples.address_stacks import MOST_FRAMES, NotHexadecimal, address_stacks
@@ -49,6 +51,70 @@ def test_both_ways_of_reading_give_the_same(tmp_path: Path) -> None:
     assert (whole.stacks.which == by_line.stacks.which).all()
     assert whole.maps
     assert [line for line in by_line.maps if line] == [line for line in whole.maps if line]
+
+
+LISTED = """--- symbol
+binary=com.example.Shop
+0x0000000000001000 zcalloc
+0x0000000000001010 com.example.Shop.pack--java.util.zip.Inflater.<init>
+0x0000000000001020 malloc_default
+---
+--- heap
+heap_v2/{interval}
+  t*: 4: 40 [0: 0]
+@ 0x1021 0x1000 0x1011
+  t*: 3: 30 [9: 90]
+@ 0x1021 0x2000
+  t*: 0: 10 [0: 10]
+"""
+
+
+def test_names_that_a_file_lists(tmp_path: Path) -> None:
+    path = tmp_path / "a.heap"
+    path.write_text(LISTED.format(interval=0))
+    assert heap_text.recognises(path.read_bytes())
+    profile = check(heap_text.read([path]))
+    stacks = [[profile.frames[place] for place in places] for places in profile.stacks]
+    names = [[frame.name for frame in stack] for stack in stacks]
+    assert names[0] == [
+        *("malloc_default", "zcalloc", "com.example.Shop.pack", "java.util.zip.Inflater.<init>")
+    ]
+    assert [(frame.kind, frame.inlined) for frame in stacks[0][2:]] == [("java", True), ("java", False)]
+    assert names[1] == ["malloc_default", "0x2000"]
+    # A part of a block is one: bytes without a block would be held by nothing.
+    assert sorted(last(profile).values()) == [(1, 10), (3, 30)]
+    assert profile.format == "jemalloc"
+    # Of a profiler's own dump its frames are left out.
+    path.write_text(LISTED.format(interval=4096).replace("0: 10 [0: 10]", "1: 10 [0: 0]"))
+    profile = check(heap_text.read([path]))
+    assert "malloc_default" not in {profile.frames[places[0]].name for places in profile.stacks}
+
+
+def test_a_file_with_names_is_an_error_or_a_part_wherever_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.heap"
+    text = LISTED.format(interval=0)
+    for end in range(len(text)):
+        path.write_text(text[:end])
+        outcome(heap_text, path)
+    path.write_text(text.replace("0x0000000000001020", "1020"))
+    with pytest.raises(UserError, match="line 5: no `0xADDRESS FUNCTION`"):
+        heap_text.read([path])
+    path.write_text(text.replace("3: 30", "3:"))
+    with pytest.raises(UserError, match="line 11: "):
+        heap_text.read([path])
+
+
+def test_jeprofs_own_file_with_names(tmp_path: Path) -> None:
+    """jeprof appends the profile as it was fetched from a server; of a file it writes the symbols alone."""
+    jeprof = needs.program("jeprof", "apt-get install libjemalloc-dev")
+    dump, path = SAMPLES / "jemalloc.heap", tmp_path / "raw.heap"
+    done = subprocess.run([jeprof, "--raw", "/bin/true", str(dump)], capture_output=True, timeout=60)
+    assert done.stdout.endswith(b"---\n--- heap\n")
+    path.write_bytes(done.stdout + dump.read_bytes())
+    whole, raw = heap_text.read([dump]), check(heap_text.read([path]))
+    assert raw.interval_bytes == 4096
+    assert raw.process["live_bytes"].tolist() == pytest.approx(whole.process["live_bytes"].tolist())
+    assert "__libc_start_call_main" in {frame.name for frame in raw.frames}
 
 
 def test_the_map_beside_the_dumps_is_taken(tmp_path: Path) -> None:

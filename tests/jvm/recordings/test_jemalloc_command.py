@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from harness import needs
 from harness.command_line import documented, offheap
 from harness.jvms import zoo as zoo_programs
@@ -53,6 +55,33 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
     ran("import", dump, "--perf-map", perf_map, "-o", tmp_path / "one.offheap")
     tree = ran("tree", tmp_path / "one.offheap")
     assert "Inflater.init" in tree
+
+
+@pytest.mark.parametrize(("name", "function"), [("unsafe", "Unsafe_Allocate"), ("churn", "flateInit")])
+def test_figures_are_the_programs_own(
+    name: str, function: str, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """Of a leak as many blocks as the program counted, and no alarm where nothing leaks."""
+    needs.shared_library("jemalloc")
+    recording = tmp_path / "app.offheap"
+    options = ("--interval", "32KiB", "--dump-every", "8MiB", "-o", recording)
+    program = zoo.command(zoo_programs.programs()[name], jre(17))
+    with Running(offheap("jemalloc", "run", *options, "--", *program)) as running:
+        truth = running.truths(6)[-1]
+        truth = running.stop_leaking()
+        assert running.exit() == 0, running.errors
+    found = json.loads(ran("leaks", recording, "--all", "--json"))
+    assert found["verdicts"]["leak"] == 0, "no dump says which blocks are old"
+    its = [one for one in found["suspects"] if any(function in f["name"] for f in one["stack"])]
+    assert its
+    if name == "churn":
+        assert {one["verdict"] for one in its} <= {"steady", "startup", "freed", "cannot tell yet"}
+        assert found["power"]["conclusion"] != "leak"
+    else:
+        blocks = max((one["live_blocks"] for one in its), key=lambda one: float(one["estimate"]))
+        # Twice the 95 % interval: one in 16,000 runs is beyond it.
+        below, above = (blocks[end] - blocks["estimate"] for end in ("low", "high"))
+        assert blocks["estimate"] + 2 * below <= truth.blocks <= blocks["estimate"] + 2 * above
 
 
 def test_a_jvm_without_jemalloc_has_no_dump(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:

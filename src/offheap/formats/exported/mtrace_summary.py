@@ -48,7 +48,9 @@ def _caller(frames: Sequence[Frame]) -> _Caller:
     first = frames[inner]
     place = f" ({first.file}:{first.line})" if first.file and first.line else ""
     java = next((frame.name for frame in frames[inner + 1 :] if frame.kind == "java"), _NONE)
-    return _Caller(text(first.name) + place, text(first.module) or _NONE, text(java))
+    # The module of a Java object's class is a class.
+    library = first.module if first.kind in ("native", "jvm") else ""
+    return _Caller(text(first.name) + place, text(library) or _NONE, text(java))
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

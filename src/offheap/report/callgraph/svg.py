@@ -69,7 +69,7 @@ def svg(graph: CallGraph, standalone: bool = True) -> str:
         [(call.caller, call.callee) for call in graph.calls],
         [cell_len(label) * CHARACTER + PADDING for label in labels],
     )
-    head = list(_head(graph))
+    head = list(_head(graph, any(way.up for way in found.lines)))
     columns = max(_LEAST_COLUMNS, *(cell_len(line) for line in head))
     width = max(found.width, columns * CHARACTER) + 2 * _MARGIN
     top = _MARGIN + _HEAD_LINE * (len(head) + 1) + PADDING
@@ -98,7 +98,7 @@ def _style() -> Iterator[str]:
     yield '<rect class="cg-behind" width="100%" height="100%"/>'
 
 
-def _head(graph: CallGraph) -> Iterator[str]:
+def _head(graph: CallGraph, recursion: bool) -> Iterator[str]:
     yield f"Live memory by calls: {printable(wording.live(graph.live))}"
     yield printable(wording.process(graph.info)) + "; " + wording.mode(graph.info)
     if not graph.boxes:
@@ -115,6 +115,8 @@ def _head(graph: CallGraph) -> Iterator[str]:
         yield "The bar below a box is the share that its last function allocated itself."
     if not all(call.direct for call in graph.calls):
         yield "Dashed: calls through functions that are left out."
+    if recursion:
+        yield "Red: calls that lead back up, in a recursion."
 
 
 def _percent(share: float) -> str:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from offheap.formats.imported import source
 from offheap.formats.imported.samples.address_stacks import AddressStacks, NotHexadecimal, address_stacks
+from offheap.formats.imported.samples.symbol_section import split
 
 _V2 = re.compile(r"heap_v2/(\d{1,18})")
 _LEGACY = re.compile(r"heap profile:\s*\d+:\s*\d+\s*\[\s*\d+:\s*\d+\s*\]\s*@\s*(\S+)")
@@ -49,6 +50,7 @@ class Dump:
     counts    by stack: live blocks, live bytes, allocated blocks, allocated bytes; allocated ones may be 0
     maps      lines of /proc/PID/maps
     cut       gperftools left out what did not fit
+    symbols   names by address, of a file that has them
     """
 
     path: Path
@@ -57,18 +59,20 @@ class Dump:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     maps: list[str] = field(default_factory=list)
     cut: bool = False
+    symbols: dict[int, str] = field(default_factory=dict)
 
 
 def parse(path: Path) -> Dump:
     """UserError with the line of a fault; a dump that ends early, behind its first stack, is read so far."""
-    text = source.text(path)
+    symbols, text, above = split(path, source.text(path))
     head = text.partition("\n")[0]
     whole = _whole(path, text, head)
     if whole is not None:
+        whole.symbols = symbols
         return whole
-    dump = Dump(path)
+    dump = Dump(path, symbols=symbols)
     lines = text.splitlines()
-    numbered: Lines = iter(enumerate(lines[1:], 2))
+    numbered: Lines = iter(enumerate(lines[1:], above + 1))
     if found := _V2.fullmatch(head.strip()):
         dump.interval = int(found[1])
         _Records(dump).read_v2(numbered)
@@ -77,12 +81,12 @@ def parse(path: Path) -> Dump:
         dump.interval = int(rate[1]) if rate and int(rate[1]) > 1 else 0
         _Records(dump).read_legacy(numbered)
     else:
-        raise source.fault(path, "line 1", "neither heap_v2/INTERVAL nor `heap profile:`")
+        raise source.fault(path, f"line {above}", "neither heap_v2/INTERVAL nor `heap profile:`")
     # The last line of all maps, so an end within it is not seen; whoever cut the file before is.
     dump.maps += [line for _, line in numbered]
     dump.cut = head.startswith("heap profile") and not dump.maps and len(text) >= _CUT_BYTES
     if not len(dump.stacks.depths) and not dump.maps:
-        raise source.fault(path, f"line {len(lines)}", "the file ends before its first stack")
+        raise source.fault(path, f"line {above + len(lines) - 1}", "the file ends before its first stack")
     return dump
 
 
@@ -170,9 +174,17 @@ class _Records:
             line = self._lines[error.stack][0]
             raise source.fault(dump.path, f"line {line}", "an address is not hexadecimal") from None
         dump.counts = _numbers(self._counts)
+        if dump.symbols and not dump.interval:
+            # Rounded totals of estimates, as offheap writes them: a part of a block is one here.
+            dump.counts[:, 0] = np.maximum(dump.counts[:, 0], dump.counts[:, 1] > 0)
+            self._refuse(np.any(dump.counts < 0, axis=1), "a count is negative")
+            return
         for wrong, what in _faults(dump.counts):
-            if wrong.any():
-                raise source.fault(dump.path, f"line {self._lines[int(wrong.argmax())][1]}", what)
+            self._refuse(wrong, what)
+
+    def _refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
+        if wrong.any():
+            raise source.fault(self._dump.path, f"line {self._lines[int(wrong.argmax())][1]}", what)
 
 
 def _numbers(counts: list[tuple[str, ...]]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from offheap.formats.imported.samples import maps_beside
 from offheap.formats.imported.samples.address_names import AddressNames
 from offheap.formats.imported.samples.heap_dumps import Dump, maps_of, parse
 from offheap.formats.imported.samples.heap_tables import HeapTables
+from offheap.formats.imported.samples.symbol_section import MAGIC, ListedNames
 from offheap.formats.imported.stack_tables import GROUPED, Stacks, times_of
 
 FORMAT = "jemalloc"
@@ -33,7 +34,10 @@ _OWN_LIBRARY = re.compile(r"libjemalloc|libtcmalloc|libprofiler")
 
 
 def recognises(head: bytes) -> bool:
-    return source.plain(head).startswith((b"heap_v2/", b"heap profile:"))
+    plain = source.plain(head)
+    if plain.startswith(MAGIC.encode()):
+        return b"\n--- cpu" not in plain
+    return plain.startswith((b"heap_v2/", b"heap profile:"))
 
 
 def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None = None) -> Profile:
@@ -69,9 +73,13 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
         cut = cut or dump.cut
         tables.add(time, stacks.numbers(dump), dump.counts)
     live, grouped = tables.live()
-    lacks = [*_lacks(cut, names, perf_map), *([lacking] if lacking else []), *([GROUPED] if grouped else [])]
+    lacks = [
+        *_lacks(cut, names, perf_map, bool(first.symbols)),
+        *([lacking] if lacking else []),
+        *([GROUPED] if grouped else []),
+    ]
     return Profile(
-        FORMAT if first.interval else "gperftools",
+        FORMAT if first.interval or first.symbols else "gperftools",
         list(stacks.stacks.frames),
         [places for places, _ in stacks.stacks.stacks],
         np.array([kind for _, kind in stacks.stacks.stacks], np.uint8),
@@ -96,14 +104,18 @@ class _NamedStacks:
 
     def __init__(self, stacks: Stacks, names: AddressNames) -> None:
         self.stacks = stacks
-        self._names = names
+        self._names: AddressNames | ListedNames = names
         self._places: dict[int, tuple[int, ...]] = {}  # of an address's frames
         self._own: set[int] = set()  # places of frames
 
     def numbers(self, dump: Dump) -> NDArray[np.int64]:
         """The number of each of the dump's stacks."""
+        if dump.symbols:
+            # The same address is another function in another file, if offheap made it up.
+            self._names, self._places = ListedNames(dump.symbols), {}
         addresses, which, depths = dump.stacks
         self._meet([address for address in addresses.tolist() if address not in self._places])
+        keep = bool(dump.symbols) and not dump.interval  # written by offheap: no profiler's frames are in it
         places = [self._places[address] for address in addresses.tolist()]
         lengths = np.array(list(map(len, places)), np.int64)
         # The frames of all stacks one behind the other, several for an address where the compiler inlined.
@@ -113,7 +125,8 @@ class _NamedStacks:
         within = np.arange(int(spans.sum())) - np.repeat(np.cumsum(spans) - spans, spans)
         frames = flat[np.repeat(firsts[which], spans) + within].tolist()
         bounds = np.concatenate(([0], np.cumsum(spans)))[np.concatenate(([0], np.cumsum(depths)))].tolist()
-        return np.array([self._number(frames[low:high]) for low, high in pairwise(bounds)], np.int64)
+        number = self.stacks.stack if keep else self._number
+        return np.array([number(frames[low:high]) for low, high in pairwise(bounds)], np.int64)
 
     def _meet(self, addresses: list[int]) -> None:
         for address, its in self._names.chains(addresses).items():
@@ -129,10 +142,13 @@ class _NamedStacks:
         return self.stacks.stack(stack[own:])
 
 
-def _lacks(cut: bool, names: AddressNames, perf_map: Path | None) -> Iterator[str]:
+def _lacks(cut: bool, names: AddressNames, perf_map: Path | None, listed: bool) -> Iterator[str]:
     yield "the files have one mean size for each stack, and no threads"
     if cut:
         yield "a dump was cut at 1 MiB by gperftools: stacks after that are missing"
+    if listed:
+        yield "functions have the names that the files list, without libraries, files and lines"
+        return
     if not names.modules:
         yield "the files have no maps, so functions have no names: give /proc/PID/maps with --maps"
     else:
