@@ -107,7 +107,7 @@ class JfrSender:
         if code != control.OK:
             return code
         recording = reader.load(self._recording, names)
-        if recording.info.duration_seconds <= self._sent:
+        if not len(recording.process) or recording.info.duration_seconds <= self._sent:
             return code
         for request in requests(events(recording)):
             if self._stop.is_set():

@@ -21,8 +21,9 @@ from harness.jvms.zoo import Running, Zoo, programs
 from harness.paths import JAVA
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
+from offheap.analysis.nmt.external import of_recording
 from offheap.jfr.event_text import LeakSuspect, NativeMemory, ResidentSet, requests
-from offheap.jfr.recorded_events import leak_suspects
+from offheap.jfr.recorded_events import leak_suspects, native_memory
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 
@@ -129,6 +130,10 @@ def test_attach_reports_a_leak_to_jfr(jre: Callable[[int], Path], zoo: Zoo, tmp_
     whole = recording.load(output)
     verdicts = Counter(verdict for verdict in ranking(whole).verdicts if verdict in ("leak", "growing"))
     assert Counter(suspect.verdict for suspect in leak_suspects(whole)) == verdicts
+    external = of_recording(whole).category
+    held = {kind: sum(e.live for e in native_memory(whole) if e.kind == kind) for kind in ("malloc", "mmap")}
+    assert held["malloc"] == pytest.approx(external.malloc, rel=0.01)
+    assert held["mmap"] == pytest.approx(external.mmap_committed, rel=0.01, abs=100)
     assert not [line for line in whole.info.coverage if "Flight Recorder" in line]
 
 
