@@ -17,12 +17,10 @@ from harness.recordings.two_keepers import (
     TRUTH,
     A,
     B,
-    export,
     live,
     live_of,
     of_function,
     ran,
-    record,
 )
 from offheap.formats.exported.content.samples import VALUES, samples
 from offheap.formats.exported.formats import FORMATS
@@ -31,21 +29,6 @@ from offheap.recording import load
 from offheap.recording.model import Recording
 
 PROFCHECK = "go install of profcheck, from a clone of github.com/open-telemetry/sig-profiling"
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, probe_library: Path) -> Path:
-    return record(tmp_path_factory.mktemp("exports"))
-
-
-@pytest.fixture(scope="module")
-def recording(recorded: Path) -> Recording:
-    return load(recorded)
-
-
-@pytest.fixture(scope="module")
-def exported(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return export(recording, tmp_path_factory.mktemp("formats"))
 
 
 # ---- pprof -----------------------------------------------------------------------------------------

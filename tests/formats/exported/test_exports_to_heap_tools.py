@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from harness import needs
-from harness.recordings.two_keepers import TRUTH, A, B, Stack, export, live, live_of, ran, record
+from harness.recordings.two_keepers import TRUTH, A, B, Stack, live, live_of, ran
 from offheap.formats.exported.content.samples import VALUES, samples
 from offheap.formats.exported.formats import FORMATS
 from offheap.formats.imported.events import heaptrack
@@ -27,21 +27,6 @@ from offheap.recording.model import Recording
 
 FIREFOX = "npm install -g @firefox-devtools/profiler-cli, with Node 24"
 SESSION = "--session", "test"
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, probe_library: Path) -> Path:
-    return record(tmp_path_factory.mktemp("exports"))
-
-
-@pytest.fixture(scope="module")
-def recording(recorded: Path) -> Recording:
-    return load(recorded)
-
-
-@pytest.fixture(scope="module")
-def exported(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return export(recording, tmp_path_factory.mktemp("formats"))
 
 
 # ---- heaptrack, jemalloc ---------------------------------------------------------------------------
