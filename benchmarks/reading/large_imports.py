@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from harness.measuring import document, runner
@@ -118,25 +118,28 @@ def jemalloc_dump(path: Path, stacks: int) -> None:
         file.write("\nMAPPED_LIBRARIES:\n" + Path("/proc/self/maps").read_text())
 
 
-def jfr_file(path: Path, events: int) -> None:
-    """One chunk again and again, later each time: 10,000 stacks, half of the events are frees."""
+def _jfr_events(count: int) -> Iterator[jfr_files.Event]:
     chance = random.Random(5)
     address = 0x7F5C00000000
     live: list[int] = []
-    chunk = []
-    for at in range(min(events, _EVENTS_OF_A_CHUNK)):
+    for at in range(count):
         if live and chance.random() < 0.47:
-            chunk.append(jfr_files.Event(1000 * at, live.pop()))
+            yield jfr_files.Event(1000 * at, live.pop())
         else:
             address += 64
             live.append(address)
             size, stack = chance.randrange(1, 5000), chance.randrange(1, 10_001)
-            chunk.append(jfr_files.Event(1000 * at, address, size, stack))
+            yield jfr_files.Event(1000 * at, address, size, stack)
+
+
+def jfr_file(path: Path, events: int) -> None:
+    """One chunk again and again, later each time: 10,000 stacks, half of the events are frees."""
+    count = min(events, _EVENTS_OF_A_CHUNK)
     # A clock of 48 bits, as that of a processor that runs for days.
-    data = bytearray(jfr_files.chunk(chunk, stacks=10_000, duration=10**10, ticks=1 << 48))
+    data = bytearray(jfr_files.chunk(_jfr_events(count), stacks=10_000, duration=10**10, ticks=1 << 48))
     begin = int.from_bytes(data[32:40], "big")
     with path.open("wb") as file:
-        for number in range(-(-events // len(chunk))):
+        for number in range(-(-events // count)):
             data[32:40] = (begin + number * 10**10).to_bytes(8, "big")
             file.write(data)
 

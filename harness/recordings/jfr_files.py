@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 TYPES: dict[str, tuple[int, tuple[tuple[str, str, bool], ...]]] = {
@@ -96,7 +96,7 @@ def event(kind: int, body: bytes) -> bytes:
 
 
 def chunk(
-    events: Sequence[Event],
+    events: Iterable[Event],
     *,
     stacks: int = 1,
     start: int = 1_700_000_000 * 10**9,
@@ -108,14 +108,14 @@ def chunk(
 ) -> bytes:
     """A whole chunk; times in nanoseconds.  ticks: of its start.  Stack N is function fN of libx.so."""
     settings = event(TYPES["jdk.ActiveSetting"][0], text("nativemem") + text(str(interval)))
-    body = [_metadata(), settings]
-    body += [event(TYPES["jdk.ResidentSetSize"][0], integer(ticks + at) + integer(size)) for at, size in rss]
+    before = bytearray(_metadata() + settings)
+    for at, rss_bytes in rss:
+        before += event(TYPES["jdk.ResidentSetSize"][0], integer(ticks + at) + integer(rss_bytes))
     for one in events:
         fields = integer(ticks + one.time) + integer(300) + integer(one.stack if one.size else 0)
         fields += integer(one.address) + (integer(one.size) if one.size else b"")
-        body.append(event(TYPES["profiler.Malloc" if one.size else "profiler.Free"][0], fields))
+        before += event(TYPES["profiler.Malloc" if one.size else "profiler.Free"][0], fields)
     head = 68
-    before = b"".join(body)
     after = _constants(stacks if constants else 0)
     size = head + len(before) + len(after)
     header = struct.pack(
