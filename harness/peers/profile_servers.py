@@ -23,6 +23,10 @@ from typing import Any
 from harness import needs
 from harness.installs import push_servers
 
+# How to get the servers that no recipe of ours builds.
+PARCA = "put a parca, 0.24 or newer, on PATH"
+PYROSCOPE = "put a pyroscope, 2.0 or newer, on PATH"
+
 Totals = Counter[tuple[str, ...]]
 _START_SECONDS = 60.0  # a busy machine takes half of it
 
@@ -128,7 +132,7 @@ def otlp_totals(message: Any) -> Totals:
 @contextlib.contextmanager
 def parca(folder: Path, port: int) -> Iterator[str]:
     """Parca with an empty configuration; its URL."""
-    program = needs.remedied_program("parca", "put a parca, 0.24 or newer, on PATH")
+    program = needs.remedied_program("parca", PARCA)
     (folder / "parca.yaml").write_text(
         "object_storage: {bucket: {type: FILESYSTEM, config: {directory: ./data}}}\n"
     )
@@ -155,7 +159,7 @@ def parca_totals(url: str, job: str, start: float, end: float) -> Totals:
 @contextlib.contextmanager
 def pyroscope(folder: Path, port: int) -> Iterator[str]:
     """Grafana Pyroscope as one process; its URL."""
-    program = needs.remedied_program("pyroscope", "put a pyroscope, 2.0 or newer, on PATH")
+    program = needs.remedied_program("pyroscope", PYROSCOPE)
     (folder / "pyroscope.yaml").write_text(f"""
 server:
   http_listen_address: 127.0.0.1
