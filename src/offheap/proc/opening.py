@@ -240,7 +240,8 @@ def _resolve(path: str, flags: int) -> int:
 
 def _open(base: int, path: str, flags: int, resolve: int) -> int:
     if "\0" in path:
-        raise ValueError("embedded null byte")
+        # Names of hostile files reach this place; os.open would raise ValueError, which no caller expects.
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
     for _ in range(_TRIES):
         descriptor, error = _openat2(base, os.fsencode(path), flags, resolve)
         if descriptor >= 0:
