@@ -16,7 +16,7 @@ from harness.paths import ROOT
 FOLDER = ROOT / "build" / "push-servers"
 COLLECTOR = FOLDER / "otelcol"
 REMEDY = "make push-servers"
-# Of the collector's modules; stable ones have a number of their own.
+# Versions of the collector's modules; stable ones have a number of their own.
 _VERSION, _STABLE = "v0.161.0", "v1.67.0"
 # What takes profiles by HTTP, and what writes them to a file: nothing else.
 _MANIFEST = f"""dist:

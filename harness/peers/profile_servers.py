@@ -117,7 +117,7 @@ def resource_facts(message: Any) -> dict[str, str]:
 
 
 def otlp_totals(message: Any) -> Totals:
-    """Of the first profile, which is inuse_space."""
+    """The samples of the first profile, which is inuse_space."""
     tables, totals = message.dictionary, Totals()
     for sample in message.resource_profiles[0].scope_profiles[0].profiles[0].samples:
         names = tuple(
@@ -143,7 +143,7 @@ def parca(folder: Path, port: int) -> Iterator[str]:
 
 
 def parca_totals(url: str, job: str, start: float, end: float) -> Totals:
-    """Of all profiles of a job between two times, in seconds since the epoch."""
+    """Sums all profiles of a job between two times, in seconds since the epoch."""
     question = {
         "mode": "MODE_MERGE",
         "merge.query": f'memory:inuse_space:bytes:space:bytes{{job="{job}"}}',
@@ -204,7 +204,7 @@ def pyroscope_totals(url: str, service: str, start: float, end: float) -> Totals
 
 
 def pprof_totals(data: bytes) -> Totals:
-    """Of the value inuse_space."""
+    """The samples of the value inuse_space."""
     from offheap.formats.pprof_schema import profile_class
 
     profile: Any = profile_class()()

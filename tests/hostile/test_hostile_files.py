@@ -180,6 +180,8 @@ def test_what_the_helper_opens(old: bool, tmp_path: Path, monkeypatch: pytest.Mo
     for magic in ("/proc/self/fd/0", "/proc/self/exe", "/proc/self/root/proc/self/exe"):
         with pytest.raises(OSError):
             opening.regular(magic)
+    with pytest.raises(OSError, match="Invalid argument"):
+        opening.head(f"{tmp_path}/file\0x", 3)
     assert opening.head("/proc/mounts", 100)
     with pytest.raises(opening.Refused):
         opening.regular("/dev/zero")

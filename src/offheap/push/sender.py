@@ -59,7 +59,7 @@ class Sender:
             self._lose(refused)
             return None
         except UserError:
-            # Of the credentials, say: who mends them and starts again sends this one, too.
+            # The credentials may be wrong: whoever mends them and starts again sends this one, too.
             self.spool.add(one)
             raise
         self.sent += 1

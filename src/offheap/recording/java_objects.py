@@ -106,7 +106,7 @@ def less_often(live: Rows, series: Rows) -> tuple[Rows, Rows]:
 
 
 def _probability(samples: NDArray[np.float64], blocks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the mean object of a stack, from what its samples stand for."""
+    """The probability of a stack's mean object, from what its samples stand for."""
     return _below_one(np.maximum(samples, 1.0) / np.maximum(blocks, np.maximum(samples, 1.0)))
 
 

@@ -49,7 +49,7 @@ PRIMITIVES = frozenset({"boolean", "byte", "char", "double", "float", "int", "lo
 # Allocators whose names reports explain (docs/where.md).
 ALLOCATORS = frozenset({"jemalloc", "tcmalloc", "mimalloc"})
 
-# Of these flags neither name nor value is the application's.
+# Neither name nor value of these flags is the application's.
 _FLAG = re.compile(
     r"-XX:[+-]\w+|-XX:\w+=[\d.]+[kKmMgGtT]?|-X(?:mx|ms|mn|ss)\d+[kKmMgGtT]?|-X(?:int|comp|mixed)"
 )

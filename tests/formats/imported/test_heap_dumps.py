@@ -84,7 +84,7 @@ def test_names_that_a_file_lists(tmp_path: Path) -> None:
     # A part of a block is one: bytes without a block would be held by nothing.
     assert sorted(last(profile).values()) == [(1, 10), (3, 30)]
     assert profile.format == "jemalloc"
-    # Of a profiler's own dump its frames are left out.
+    # The profiler's own frames are left out.
     path.write_text(LISTED.format(interval=4096).replace("0: 10 [0: 10]", "1: 10 [0: 0]"))
     profile = check(heap_text.read([path]))
     assert "malloc_default" not in {profile.frames[places[0]].name for places in profile.stacks}

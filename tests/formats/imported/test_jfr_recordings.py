@@ -29,7 +29,7 @@ from offheap.formats.imported.jfr.file.varints import Window
 SAMPLE = SAMPLES / "async-profiler.jfr.gz"
 TRACKING = SAMPLES / "nmt-25.jfr.gz"
 SAMPLED = SAMPLES / "async-profiler-sampled.jfr.gz"
-# Of async-profiler's own converter, --nativemem --leak --tail 0, with and without --total.
+# Figures of async-profiler's own converter, --nativemem --leak --tail 0, with and without --total.
 BLOCKS, BYTES, INFLATER_BLOCKS, INFLATER_BYTES = 1319, 595_665, 120, 436_320
 FUZZ = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

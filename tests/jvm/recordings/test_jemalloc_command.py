@@ -61,7 +61,7 @@ def test_a_program_under_jemalloc_is_dumped_and_imported(
 def test_figures_are_the_programs_own(
     name: str, function: str, zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
 ) -> None:
-    """Of a leak as many blocks as the program counted, and no alarm where nothing leaks."""
+    """A leak has as many blocks as the program counted; nothing is accused where nothing leaks."""
     needs.shared_library("jemalloc")
     recording = tmp_path / "app.offheap"
     options = ("--interval", "32KiB", "--dump-every", "8MiB", "-o", recording)

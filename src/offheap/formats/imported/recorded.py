@@ -71,7 +71,7 @@ def _births(profile: Profile) -> NDArray[np.float64]:
     rows = profile.series[by_stack]
     firsts = np.searchsorted(rows["stack"], stacks, "left")
     ends = np.searchsorted(rows["stack"], stacks, "right")
-    # Of most stacks nothing changes after they came: all their blocks came then.
+    # Most stacks do not change after they came: all their blocks came then.
     never = ends - firsts == 1
     births[order] = np.repeat(rows["time"][np.minimum(firsts, max(len(rows) - 1, 0))], counts)
     places = zip(*(column[~never].tolist() for column in (starts, counts, firsts, ends)), strict=True)

@@ -17,7 +17,7 @@ from offheap.recording.model import LIVE, MALLOC, PROCESS, SERIES, Frame, Module
 
 # Rows of LIVE: 240 MB.  Blocks beyond are counted in groups, a row a group.
 MOST_ROWS = 8_000_000
-# Of one profile; ten times of what a large server's profiles have.  Each costs some 200 bytes and more.
+# Limits of one profile: ten times what a large server's profiles have.  Each costs some 200 bytes and more.
 MOST_STACKS = 2_000_000
 MOST_FRAMES = 20_000_000  # in all stacks together
 # Different ones: each takes some 400 bytes with its names.  A large JVM's profile has 100,000.
@@ -32,7 +32,7 @@ GROUPED = (
 
 
 class Total(NamedTuple):
-    """Of one stack at one time.  `allocated_*`: since the start, freed blocks too; not below what is live."""
+    """A stack at one time.  `allocated_*`: since the start, freed blocks too; not below what is live."""
 
     live_blocks: float
     live_bytes: float

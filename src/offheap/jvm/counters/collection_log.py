@@ -157,7 +157,7 @@ class CollectionLog:
         used = sum(self._long(place) for place in self._spaces)
         self._collected = False
         if used > 0:
-            # Of very many between two takings the newest.
+            # The newest, where very many came between two readings.
             self._heaps = [*self._heaps[1 - _MOST_HEAPS :], (now, used)]
 
     def _when(self, ticks: int, now: float, wall: float) -> float | None:

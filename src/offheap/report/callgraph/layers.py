@@ -28,7 +28,7 @@ class Layers:
 
     @property
     def above(self) -> list[list[int]]:
-        """Of each node its neighbours in the layer above."""
+        """The neighbours of each node in the layer above."""
         found: list[list[int]] = [[] for _ in self.rank]
         for chain in self.chains:
             for upper, lower in itertools.pairwise(chain):
@@ -45,7 +45,7 @@ class Layers:
 
 
 def layers(count: int, calls: Sequence[tuple[int, int]]) -> Layers:
-    """Of boxes 0..count-1 and calls (caller, callee), the most important first; none calls itself."""
+    """Layers of boxes 0..count-1; calls (caller, callee) have the most important first; none calls itself."""
     turned = _closing(count, calls)
     downward = [(b, a) if up else (a, b) for (a, b), up in zip(calls, turned, strict=True)]
     result = Layers([2 * rank for rank in _ranks(count, downward)], turned=turned)

@@ -98,7 +98,7 @@ def _linked(
 
 
 def _middles(graph: Layers, widths: Sequence[float], boxes: int) -> list[float]:
-    """Of each node: as near to the mean of its neighbours as the width of the others allows."""
+    """Puts each node as near to the mean of its neighbours as the width of the others allows."""
     above, below = graph.above, graph.below
     steps = [_steps(row, widths, boxes) for row in graph.rows]
     weights = [1.0 if node < boxes else _STRAIGHT for node in range(len(widths))]
@@ -176,7 +176,7 @@ def _bands(
 def _ends(
     graph: Layers, middles: Sequence[float], boxes: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float]]:
-    """Of each line where it leaves the upper box and where it meets the lower one: side by side."""
+    """Where each line leaves the upper box and where it meets the lower one: side by side."""
     leaving: list[list[int]] = [[] for _ in boxes]
     meeting: list[list[int]] = [[] for _ in boxes]
     for number, chain in enumerate(graph.chains):

@@ -18,7 +18,7 @@ Value = dict[str, Any]
 
 
 def java_leaks(report: JavaHeapReport, classes: int | None = None, top: int | None = None) -> Value:
-    """Of offheap.leaks/1 and offheap.ticket/1."""
+    """The key `java_heap` of offheap.leaks/1 and offheap.ticket/1."""
     listed = report.suspects if top is None else report.suspects.notable(top)
     return {
         **_head(report),
@@ -49,7 +49,7 @@ def java_leaks(report: JavaHeapReport, classes: int | None = None, top: int | No
 
 
 def java_summary(report: JavaHeapReport, top: int | None = None) -> Value:
-    """Of offheap.summary/1."""
+    """The key `java_heap` of offheap.summary/1."""
     whole = report.survivors.bytes.estimate
     return {
         **_head(report),
@@ -71,7 +71,7 @@ def java_summary(report: JavaHeapReport, top: int | None = None) -> Value:
 
 
 def java_sampling(heap: JavaHeap | None) -> Value | None:
-    """Of offheap.stats/1; None where Java objects were not requested."""
+    """The key `java_heap` of offheap.stats/1; None where Java objects were not requested."""
     if heap is None:
         return None
     return {

@@ -50,7 +50,7 @@ class MemoryTracking:
             self._waiting.append(event_columns.columns(chunk, of, chosen, types.atoms(number), _FIELDS))
 
     def end(self, chunk: Chunk, constants: Constants) -> None:
-        """Of a chunk, whose constants name the categories."""
+        """Adds a chunk, whose constants name the categories."""
         if not self._waiting:
             return
         ticks, keys, committed = (

@@ -92,7 +92,7 @@ class NativeMemory:
         return self._waiting.distinct("stackTrace")
 
     def end(self, chunk: Chunk, keys: NDArray[np.uint64], constants: Constants) -> None:
-        """Of a chunk: its events are counted in the order of time; `keys` as above."""
+        """Adds a chunk: its events are counted in the order of time; `keys` as above."""
         stacks = _Numbers(keys, frames.numbers(constants, keys, self._stacks))
         raw = self._waiting.distinct("eventThread")
         threads = _Numbers(raw, self._thread_numbers(raw, constants))

@@ -39,7 +39,7 @@ class AddressStacks(NamedTuple):
 
 
 def address_stacks(texts: Sequence[str]) -> AddressStacks:
-    """Of lines of addresses with spaces between them, a stack each.  Raises NotHexadecimal."""
+    """Reads lines of addresses with spaces between them, a stack each.  Raises NotHexadecimal."""
     # A letter that is no ASCII becomes a question mark, which is no digit.
     # The spaces at the end let every word be read as one of the most digits.
     whole = "\n".join(texts) + "\n" + " " * (_MOST_DIGITS + 2)

@@ -33,7 +33,7 @@ from offheap.formats.imported.jfr.file.varints import Window
 
 CHECKPOINT = 1  # the type of the event
 STACK_TRACE, STRINGS = "jdk.types.StackTrace", "java.lang.String"
-# Of one chunk: a JVM of 100,000 classes has 1,500,000 methods, of which a profile refers to a few.
+# Limits of one chunk: a JVM of 100,000 classes has 1,500,000 methods, of which a profile refers to a few.
 _MOST = 4_000_000
 _MOST_ARRAY = 1 << 20  # values of one array
 

@@ -123,7 +123,7 @@ def _one_by_one(chunk: Chunk, base: int, data: bytes, at: int, until: int) -> tu
 def _lanes(window: Window, types: NDArray[np.bool_]) -> Places:
     """The first place of the window, and of each lane one at which an event seems to begin."""
     firsts = np.arange(_LANE, window.length - _LANE, _LANE, dtype=np.int64)
-    # Of an event that is found so size and type have a byte each, as most of async-profiler's.
+    # An event that is found so has a byte each for size and type, as most of async-profiler's.
     at = (firsts[:, None] + np.arange(_SOUGHT)).reshape(-1)
     alive = np.arange(len(at))
     place = at

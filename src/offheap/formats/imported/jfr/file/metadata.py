@@ -17,7 +17,7 @@ from offheap.formats.imported import source
 from offheap.formats.imported.jfr.file.cursor import Cursor
 
 METADATA = 0  # the type of the metadata event
-# Of one chunk: the JDK's own metadata has 8,000 strings and 20,000 elements.
+# Limits of one chunk: the JDK's own metadata has 8,000 strings and 20,000 elements.
 _MOST_STRINGS, _MOST_ELEMENTS, _DEEPEST = 1_000_000, 1_000_000, 32
 _MOST_OPENED = 10_000  # structures of a type and those in it
 _MOST_FIELDS = 256  # of an event, with those of the structures in it
