@@ -16,7 +16,7 @@ import pytest
 from harness import needs
 from harness.jvms import java_homes
 from harness.jvms.java_homes import JRE_VERSIONS
-from harness.jvms.waiting_jvm import WaitingJVM, read_line, waiting_jvm
+from harness.jvms.waiting_jvm import WaitingJVM, read_line, remove_live_files, waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
 from harness.paths import JAVA
 from offheap import recording
@@ -58,7 +58,10 @@ def probed(jvm: WaitingJVM) -> Iterator[Callable[[str], int]]:
     present = control.loaded(jvm.pid)
     assert present
     vm = AttachedVM(jvm.pid)
-    yield lambda request: control.ask(vm, present.libraries[0], request)
+    try:
+        yield lambda request: control.ask(vm, present.libraries[0], request)
+    finally:
+        remove_live_files(jvm.pid)
 
 
 @pytest.mark.parametrize("version", JRE_VERSIONS)
