@@ -108,7 +108,7 @@ def recording(probe_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["report", "R", "-o", "a.pdf"], "name a file .html, .md, .json or .txt"),
+        (["report", "R", "-o", "a.pdf"], "name a file .html, .md, .json, .txt or .svg"),
         (["report", "R", "-o", "a.html", "--format", "md"], "a.html"),
         (["report", "R", "-o", "a.md", "--open"], "--open shows an HTML file"),
         (["report", "R", "-o", "-", "--open"], "--open shows an HTML file"),

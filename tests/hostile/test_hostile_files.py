@@ -89,7 +89,7 @@ def test_a_fifo_in_the_place_of_hsperfdata(folder: Path) -> None:
         fifo = folder / "hsperfdata_nobody" / str(process.pid)
         os.mkfifo(fifo)
         code = (
-            "import sys; from offheap.jvm import hsperfdata; from offheap.proc.maps import Mapping\n"
+            "import sys; from offheap.jvm.counters import hsperfdata; from offheap.proc.maps import Mapping\n"
             "pid = int(sys.argv[1])\n"
             "maps = [Mapping(4096, 8192, 'rw-s', 0, '00:01', int(sys.argv[3]), sys.argv[2], False)]\n"
             "print(hsperfdata.read(pid, pid, maps))"
