@@ -74,7 +74,9 @@ class Row:
 
 def pythons() -> list[Python]:
     """Every CPython from 3.10 on, one for each minor version: of PATH first, then pyenv's, then .sid's."""
-    folders = [Path(name) for name in os.environ.get("PATH", "").split(os.pathsep) if name]
+    # Below su or sudo, PATH may name folders of another user.
+    named = [Path(name) for name in os.environ.get("PATH", "").split(os.pathsep) if name]
+    folders = [folder for folder in named if os.access(folder, os.R_OK | os.X_OK)]
     folders += sorted((Path.home() / ".pyenv" / "versions").glob("*/bin"), reverse=True)
     candidates = [Path(sys.executable)]
     candidates += [path for folder in folders for path in sorted(folder.glob("python3*")) if _is_python(path)]

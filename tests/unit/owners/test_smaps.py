@@ -219,25 +219,36 @@ def test_faults_bring_pages() -> None:
     assert threads.faults(os.getpid(), ("nobody",)) == 0
 
 
+LARGE_BLOCKS = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+print(*(libc.malloc(ctypes.c_size_t(int(size))) for size in sys.argv[1:]), flush=True)
+sys.stdin.read()
+"""
+
+
 def test_large_blocks_of_malloc_are_found_by_their_headers() -> None:
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_void_p
-    libc.free.argtypes = [ctypes.c_void_p]
-    # The size is above the maximum of glibc's own threshold, and above the free heap memory that earlier
-    # tests leave.  The blocks stay untouched.
+    """In a process of its own: the kernel joins a block's mapping to one that an earlier test left."""
+    # The size is above the maximum of glibc's own threshold.  The blocks stay untouched.
     sizes = (1024 * MIB, 700 * MIB + 123)
-    blocks = [libc.malloc(size) for size in sizes]
-    try:
+    with subprocess.Popen(
+        [sys.executable, "-c", LARGE_BLOCKS, *map(str, sizes)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        blocks = [int(word) for word in process.stdout.readline().split()]
         ranges = [
             (row.mapping.start, row.mapping.end)
-            for row in smaps.read(os.getpid())
+            for row in smaps.read(process.pid)
             if row.mapping.permissions == "rw-p" and not row.mapping.path
         ]
-        chunks, _ = glibc_chunks.find(os.getpid(), ranges)
-        found = dict(chunks)
-    finally:
-        for block in blocks:
-            libc.free(block)
+        found = dict(glibc_chunks.find(process.pid, ranges)[0])
+        process.stdin.close()
+    assert len(blocks) == len(sizes)
     for block, size in zip(blocks, sizes, strict=True):
         assert 0 <= found[block - 16] - (block - 16) - size <= PAGE + 16
 
