@@ -170,7 +170,8 @@ static void introduce(JNIEnv *env) {
     }
     properties_of_java(env);
     pthread_mutex_lock(&agent.using_vm);
-    if (atomic_load(&agent.phase) == VM_LIVE && agent.names) atomic_load(&duties)->vm_met(agent.vm);
+    /* Also without events, as before JDK 11: the recording then says what the VM lacks. */
+    if (atomic_load(&agent.phase) == VM_LIVE) atomic_load(&duties)->vm_met(agent.vm);
     pthread_mutex_unlock(&agent.using_vm);
 }
 

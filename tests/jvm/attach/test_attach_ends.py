@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("probe_library")
 def wait_until(what: Callable[[], object], seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "the condition does not come true"
         time.sleep(0.02)
 
 
