@@ -31,6 +31,7 @@ from harness.peers.profile_servers import (
     pyroscope_totals,
     resource_facts,
 )
+from harness.warm_command import warm
 
 SECONDS = 60.0
 # Marks, so that without a server no JVM is recorded for it.
@@ -42,7 +43,7 @@ with_pyroscope = needs.unless(shutil.which("pyroscope") is not None, "pyroscope"
 
 
 def run(command: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(offheap(command, *arguments), capture_output=True, text=True, timeout=120)
+    return warm(command, *arguments)
 
 
 def push(recording: Path, *arguments: str | Path) -> None:

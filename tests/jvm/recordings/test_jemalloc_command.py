@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +14,13 @@ from harness import needs
 from harness.command_line import documented, offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
+from harness.warm_command import warm
 
 SECONDS = 10.0
 
 
 def ran(*arguments: str | Path, status: int = 0) -> str:
-    done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=120)
+    done = warm(*arguments)
     assert done.returncode == status, done.stderr
     return done.stdout + done.stderr
 
