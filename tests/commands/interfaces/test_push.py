@@ -24,8 +24,8 @@ from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 i
     ExportProfilesServiceResponse,
 )
 
-from harness import needs
 from harness.command_line import documented, offheap
+from harness.peers.certificates import self_signed
 from harness.recordings.stored import fill
 from offheap.errors import UserError
 from offheap.formats.pprof_schema import profile_class
@@ -168,22 +168,7 @@ def test_whatever_a_server_answers_is_read(answer: bytes) -> None:
 
 
 def test_a_certificate_is_checked(serve: Callable[..., Server], tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=127.0.0.1",
-    ]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    needs.program("openssl", "to make a certificate")
-    subprocess.run(command, check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server = serve(context)

@@ -16,6 +16,7 @@ from harness.command_line import offheap
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
+from harness.waiting import wait_until
 from harness.warm_command import warm
 from offheap.jvm.counters import gauges, hsperfdata
 from offheap.jvm.listener import class_loaders
@@ -67,10 +68,7 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
 
 def wait_until_asked(pid: int) -> None:
     """The first reading has begun: the JVM has created its attach socket."""
-    deadline = time.monotonic() + 60
-    while not Path(f"/tmp/.java_pid{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(Path(f"/tmp/.java_pid{pid}").exists)
 
 
 def test_a_watch_that_is_ended_early(jre: Callable[[int], Path], waiting_classes: Path) -> None:

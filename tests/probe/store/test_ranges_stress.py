@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.native.changed_sources import changed_source
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
@@ -57,12 +58,7 @@ MISTAKES = {
 
 
 def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subprocess.CompletedProcess[str]:
-    source = (PROBE / "store/ranges.c").read_text()
-    for right, wrong in changes:
-        assert source.count(right) == 1, "the set has changed: so must the mistake"
-        source = source.replace(right, wrong)
-    changed = folder / "ranges.c"
-    changed.write_text(source)
+    changed = changed_source("store/ranges.c", folder, *changes)
     program = compile_c(
         [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "platform/system.c"],
         folder / "stress",

@@ -12,6 +12,7 @@ import pytest
 
 from harness import needs
 from harness.hostile.seccomp import WISHES, forbid
+from harness.native.changed_sources import changed_source
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
@@ -93,12 +94,9 @@ def build(folder: Path, sources: Sequence[Path] = WALK, *, sanitizer: str = "") 
 
 def build_without(check: tuple[str, str, str], folder: Path) -> Path:
     name, right, wrong = check
-    text = (PROBE / f"{name}.c").read_text()
-    # The first occurrence in java_walk.c is x86-64's.
-    assert right in text, "the walk has changed: so must what is left out"
-    changed = folder / Path(f"{name}.c").name
-    changed.write_text(text.replace(right, wrong, 1))
-    return build(folder, [changed if source.name == changed.name else source for source in WALK])
+    source = f"{name}.c"
+    changed = changed_source(source, folder, (right, wrong), unique=False)
+    return build(folder, [changed if one == PROBE / source else one for one in WALK])
 
 
 def no_copies() -> None:
