@@ -1,19 +1,13 @@
 """memray's captures: what `memray run` writes of a Python program, read by memray's own reader.
 
-The format changes with memray's versions and has no description but its reader, which `memray_child.py` runs
-as a program of its own.
+The format changes with memray's versions and has no description but its reader: `memray_reader.py` runs it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-import os
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,17 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.formats.imported.events import memray_child
+from offheap.formats.imported.events.memray_reader import MAGIC, answer, damaged
 from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.samples.names import frame as native_frame
 from offheap.formats.imported.stack_tables import MOST_ROWS, Moment, Stacks, Total, profile
-from offheap.proc import opening
-from offheap.quantities import format_size
-from offheap.recording import allowance
 from offheap.recording.model import LIVE, MALLOC, MMAP, Frame
 
 FORMAT = "memray"
-INSTALL = "pip install 'offheap[memray]'"
 
 LACKS = (
     "memray records a Python program between its own start and end: what was allocated before is not in it, "
@@ -59,13 +49,9 @@ OPEN = (
     "what it freed then counts as live"
 )
 
-_OTHER_VERSION = "incompatible with this version of memray"
-_MAGIC, _LZ4 = b"memray\0", b"\x04\x22\x4d\x18"
+_LZ4 = b"\x04\x22\x4d\x18"
 _HEAD = 64  # bytes in which the magic word is, after an LZ4 header
 _MMAP = 14  # memray.AllocatorType.MMAP
-_PATIENCE = 2 * memray_child.SECONDS  # seconds of wall clock
-_LIBRARIES = 512 << 20  # bytes of address space: the interpreter, numpy, memray
-_TIMES_ANSWER = 4  # the child's archive, its arrays and what is made of them
 _MOST_LINE = 1 << 30
 _MOST_THREADS = 65_535  # of LIVE
 _MILLI = 1e-3
@@ -75,7 +61,7 @@ _INTERPRETER = re.compile(r"(?:\./)?(?:Objects|Python|Modules|Parser|Include)/|.
 
 def recognises(head: bytes) -> bool:
     """Whether a file begins as memray's do, plain (of a killed program) or compressed by LZ4."""
-    return head.startswith(_MAGIC) or (head.startswith(_LZ4) and _MAGIC in head[:_HEAD])
+    return head.startswith(MAGIC) or (head.startswith(_LZ4) and MAGIC in head[:_HEAD])
 
 
 def read(files: Sequence[Path]) -> Profile:
@@ -86,76 +72,12 @@ def read(files: Sequence[Path]) -> Profile:
             "compare two with: offheap diff",
         )
     path = files[0]
-    answer, ended = _answer(path)
-    capture = _Capture(path, answer)
+    archive, ended = answer(path)
+    capture = _Capture(path, archive)
     try:
         return capture.profile([] if ended else [OPEN])
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-        raise _damaged(path, str(error)) from None
-
-
-def _damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} is not read by memray: {why}", "is the file complete?  Copy it again")
-
-
-def _answer(path: Path) -> tuple[bytes, bool]:
-    """(what the child writes, whether the capture was ended)."""
-    try:
-        file = opening.regular(path)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror or error}", "check the name and the rights of the file"
-        ) from None
-    with file:
-        if importlib.util.find_spec("memray") is None:
-            raise UserError(f"{path} is a capture of memray, which is not installed here", INSTALL)
-        return _run(path, file.descriptor), file.read_at(0, len(_MAGIC)) != _MAGIC
-
-
-def _run(path: Path, descriptor: int) -> bytes:
-    memory = allowance.limit()
-    # LD_PRELOAD may hold the probe; and a file should not make this machine ask a server for symbols.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "DEBUGINFOD_URLS")
-    }
-    # Through the descriptor: the name may lead to another file now.
-    arguments = [f"/proc/self/fd/{descriptor}", str(memory + _LIBRARIES)]
-    with subprocess.Popen(
-        [sys.executable, memray_child.__file__, *arguments],
-        env=environment,
-        pass_fds=(descriptor,),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as child:
-        timer = threading.Timer(_PATIENCE, child.kill)
-        timer.start()
-        try:
-            assert child.stdout
-            assert child.stderr
-            most = memory // _TIMES_ANSWER
-            answer = child.stdout.read(most + 1)
-            if len(answer) > most:
-                raise UserError(
-                    f"{path} has more than {format_size(most)} of stacks",
-                    f"if it is yours, allow more: {allowance.VARIABLE}={2 * memory >> 30}GiB",
-                )
-            said = child.stderr.read(1 << 16).decode("utf-8", "replace").strip()
-            status = child.wait()
-        finally:
-            timer.cancel()
-            child.kill()
-    if status < 0:
-        raise _damaged(path, f"its reader was ended by signal {-status}")
-    if status:
-        if _OTHER_VERSION in said:
-            raise UserError(
-                f"{path} was written by another version of memray than the one that is installed here",
-                "memray reads captures of its own version: install the one that made it",
-            )
-        # Messages of memray name the descriptor.
-        raise _damaged(path, said.replace(arguments[0], path.name).splitlines()[-1] if said else "no reason")
-    return answer
+        raise damaged(path, str(error)) from None
 
 
 @dataclass
@@ -178,7 +100,7 @@ class _Capture:
                 self._records, rows = arrays["records"], arrays["rows"]
                 self._depths, self._places = arrays["depths"], arrays["places"]
         except Exception as error:  # zipfile's, json's, numpy's: a child that was hit by a damaged file
-            raise _damaged(path, str(error)) from None
+            raise damaged(path, str(error)) from None
         self._row = _Row(*rows.T)
         self._stacks = Stacks(path)
 
