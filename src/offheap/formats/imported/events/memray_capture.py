@@ -39,7 +39,7 @@ ARENAS = (
     "Small Python objects are not in it, but the arenas that Python's allocator takes them from; "
     "memray run --trace-python-allocators records each object"
 )
-OBJECTS = "Python objects are counted themselves, not the arenas that hold them: room that is free there is not"
+OBJECTS = "Python objects are counted themselves, and not the arenas that hold them, with what is free there"
 AGGREGATED = (
     "memray run --aggregate keeps totals alone: what is live at the end, with neither times nor births, so "
     "that nothing in it is proof of a leak"
