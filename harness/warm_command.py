@@ -31,6 +31,16 @@ def warm(
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs `offheap` without a terminal and without input; `cwd` and `env` as of subprocess.run."""
+    done = warm_bytes(*arguments, cwd=cwd, env=env)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def warm_bytes(
+    *arguments: str | os.PathLike[str],
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """The same with its output as it is."""
     words = [os.fspath(argument) for argument in arguments]
     variables = dict(os.environ if env is None else env)
     _start_server()
@@ -42,8 +52,7 @@ def warm(
         if process.exitcode is None:
             process.kill()
             raise subprocess.TimeoutExpired(["offheap", *words], TIMEOUT, out.read(), err.read())
-        said, complained = out.read().decode(), err.read().decode()
-    return subprocess.CompletedProcess(["offheap", *words], process.exitcode, said, complained)
+        return subprocess.CompletedProcess(["offheap", *words], process.exitcode, out.read(), err.read())
 
 
 @functools.cache

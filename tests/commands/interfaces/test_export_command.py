@@ -11,6 +11,7 @@ import pytest
 
 from harness.command_line import offheap
 from harness.recordings.stored import fill
+from harness.warm_command import warm_bytes
 from offheap.cli.export import _NAMES, _VALUES
 from offheap.formats.exported.content.samples import VALUES
 from offheap.formats.exported.formats import FORMATS
@@ -26,10 +27,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def export(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    command = offheap("export", *arguments)
-    return subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
-    )
+    return warm_bytes("export", *arguments, cwd=folder)
 
 
 def refused(done: subprocess.CompletedProcess[bytes]) -> str:

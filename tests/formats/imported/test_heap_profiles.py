@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import run_offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
 from harness.recordings.imported_profiles import SAMPLES, last
@@ -134,15 +134,13 @@ def imported(folder: Path, *arguments: str | Path) -> tuple[Path, str]:
 
 
 def leaks(recording: Path) -> Any:
-    command = offheap("leaks", recording, "--all", "--json")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_offheap("leaks", recording, "--all", "--json").stdout)
 
 
 def test_a_single_file_gives_no_verdict(tmp_path: Path) -> None:
     recording, said = imported(tmp_path, SAMPLES / "jemalloc.heap")
     assert "imported 1 file of jemalloc" in said
-    text = subprocess.run(offheap("leaks", recording), capture_output=True, text=True, timeout=60, check=True)
+    text = run_offheap("leaks", recording)
     words = " ".join(text.stdout.split())
     assert "Cannot tell yet: one imported file shows no course of time. Import a series of files" in words
     assert {one["verdict"] for one in leaks(recording)["suspects"]} <= {"cannot tell yet", "freed"}

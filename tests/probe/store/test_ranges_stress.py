@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -57,12 +58,15 @@ MISTAKES = {
 }
 
 
-def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+def stress(
+    folder: Path, sanitizer: str, *changes: tuple[str, str], flags: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     changed = changed_source("store/ranges.c", folder, *changes)
     program = compile_c(
         [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "platform/system.c"],
         folder / "stress",
         sanitizer=sanitizer,
+        flags=flags,
         libraries=["pthread"],
     )
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
@@ -71,7 +75,7 @@ def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subproces
 
 
 def test_a_writer_that_is_interrupted_in_a_row_does_no_harm(tmp_path: Path) -> None:
-    outcome = stress(tmp_path, "", PAUSE)
+    outcome = stress(tmp_path, "", PAUSE, flags=["-DSTRESS_ROUNDS=20000"])
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
