@@ -24,6 +24,17 @@ def ascending(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     return _packed(values - low, place_bits)
 
 
+def in_order_of_places(
+    order: NDArray[np.int64], values: NDArray[np.uint64], places: NDArray[np.uint32]
+) -> None:
+    """Sorts what `order`, made by ascending(values), has for equal values; few are equal."""
+    tied = np.flatnonzero(np.diff(values[order]) == 0)
+    if len(tied):
+        members = np.union1d(tied, tied + 1)
+        its = order[members]
+        order[members] = its[np.lexsort((places[its], values[its]))]
+
+
 def before(addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each event the place of the one before it at the same address, -1 without one."""
     order = _by_address(addresses)
