@@ -21,7 +21,7 @@ def add_application(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=package,
         metavar="PACKAGE",
-        help="look for the application's code in PACKAGE, such as com.acme; may be given again "
+        help="the application's code is in PACKAGE, such as com.acme; may be given several times "
         "(default: the main class's, else what is neither the library's nor a known framework's)",
     )
 

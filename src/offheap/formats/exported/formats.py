@@ -74,7 +74,7 @@ def otlp_of_instant(recording: Recording, resource: Mapping[str, str]) -> bytes:
 FORMATS: Mapping[str, Format] = {
     "pprof": Format("go tool pprof, Pyroscope, Parca", ".pb.gz", _of_samples("pprof", "pprof"), binary=True),
     "otlp": Format("OpenTelemetry collectors", ".otlp", _of_samples("otlp", "otlp"), binary=True),
-    "collapsed": Format("flamegraph.pl and its kin", ".collapsed", _collapsed, ("side", "value")),
+    "collapsed": Format("flamegraph.pl and compatible tools", ".collapsed", _collapsed, ("side", "value")),
     "speedscope": Format("speedscope.app", ".speedscope.json", _of_samples("speedscope", "speedscope")),
     "firefox": Format("profiler.firefox.com", ".firefox.json", _of_samples("firefox", "firefox")),
     "heaptrack": Format(
