@@ -10,7 +10,7 @@ from typing import Literal
 from offheap.formats.exported.content.samples import Samples, Side, Value, samples
 from offheap.recording.model import Recording
 
-# What can be chosen; a value has no meaning for a format that carries all of them, or none.
+# What a user can choose; a value has no meaning for a format that has all values, or none.
 Choice = Literal["side", "value"]
 Writer = Callable[[Recording, Side, Value], bytes]
 
@@ -20,7 +20,7 @@ class Format:
     """about   who reads it
     suffix  of the file
     write   the file's content
-    takes   what can be chosen for it
+    takes   what a user can choose
     binary  not for a terminal
     """
 

@@ -23,7 +23,7 @@ from offheap.report.text.printable import printable
 
 _VERSION, _FORMAT = 0x10200, 2  # the first that read inlined functions
 _PAGE = 4096  # bytes
-_FIRST, _STEP = 0x1000, 0x10  # addresses are made up, one for each call
+_FIRST, _STEP = 0x1000, 0x10  # addresses are invented, one for each call
 
 
 def heaptrack(samples: Samples) -> bytes:
@@ -53,7 +53,7 @@ def _lines(samples: Samples) -> Iterator[str]:
         yield f"c {round(max(moment.time, 0.0) * 1000):x}"
         while rss and rss[0][0] <= moment.time:
             yield f"R {rss.pop(0)[1]:x}"
-        # What is freed goes first, so that no sum is above the snapshots.
+        # Frees come first, so that no sum exceeds the snapshots.
         for place, blocks in moment.freed:
             yield from event("- {:x}", place, blocks)
         for place, blocks in moment.passing:

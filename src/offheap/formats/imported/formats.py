@@ -39,7 +39,7 @@ MOST_FILES = 4096
 
 
 def read(files: Sequence[Path], name: str | None, maps: Path | None, perf_map: Path | None) -> Profile:
-    """By the reader of that name, or by the one that recognises all files; UserError when there is none.
+    """Uses the reader of that name, or the one that recognises all files; UserError if there is none.
 
     `maps`, `perf_map`: as heap_text.read has them, `maps` for mtrace too; the other formats have names.
     """

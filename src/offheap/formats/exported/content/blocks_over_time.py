@@ -1,8 +1,8 @@
 """Totals of stacks as blocks that are born and freed at snapshots, for formats that have events alone.
 
-The blocks of a stack that are live at the end have its live bytes between them, the others what it freed.
-A block is born at the first snapshot that has it, and one that does not stay is freed at the first that lacks
-it.  So each snapshot's number of live blocks is the recording's; which blocks those are is not known.
+The blocks of a stack that are live at the end share its live bytes, the other blocks its freed bytes.  A
+block is born at the first snapshot that has it, and freed at the first snapshot that lacks it.  So each
+snapshot has as many live blocks as in the recording; which blocks are live is not known.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def blocks_over_time(samples: Samples, most: int = MOST_EVENTS) -> list[Moment]:
     for place, (at, held, every) in enumerate(_levels(recording, times, samples.stacks)):
         held, every = np.append(held, live[place]), np.append(every, allocated[place])
         at = np.append(at, len(times) - 1)
-        # Whatever the stack holds from a snapshot on until the end may be what stays.
+        # The blocks that a stack holds from a snapshot to the end may be those that stay.
         kept = np.minimum.accumulate(held[::-1])[::-1]
         born = np.maximum.accumulate(np.maximum(every - kept, 0))
         gone = np.maximum.accumulate(born - np.minimum(held - kept, born))
@@ -92,7 +92,7 @@ class _Kind:
         return (floor + 1, larger), (floor, count - larger)
 
     def upto(self, place: int, level: Integers) -> Integers:
-        """So many of `count` as `level` is of the number before `merge`; all of them at the end."""
+        """The share of `count` that `level` has of the number before `merge`; all of them at the end."""
         known = max(int(self._known[place]), 1)
         part: Integers = np.rint(np.clip(level / known, 0.0, 1.0) * self.count[place]).astype(np.int64)
         part[-1] = self.count[place]
