@@ -17,7 +17,7 @@ from offheap.analysis.stacks.packages import Application
 from offheap.report.json import schemas as json_report
 from offheap.report.text.site_lines import site_lines
 from offheap.report.ticket import suspects as ticket_report
-from offheap.report.tui.live_text import stack_lines
+from offheap.report.tui.site_export import stack_lines
 
 MOST_LINES = 20  # a suspect with its figures fits a screen
 
