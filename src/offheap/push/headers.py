@@ -15,7 +15,7 @@ _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e]*)")
 
 
 def headers(path: Path) -> dict[str, str]:
-    """A header a line, `Name: value`; empty lines and lines with # at their start are left out.
+    """One header a line, `Name: value`; empty lines and lines that start with # do not count.
 
     UserError: the file cannot be read, others may read it, or a line is no header.
     """
