@@ -60,7 +60,7 @@ def _ask(vm: AttachedVM, command: str) -> str:
 
 
 def _take_away(target: Status, folder: str, name: str, keep: bool = False) -> bytes:
-    """Reads a file that the process has written, and removes it with the rights of the process's user only."""
+    """Reads a file that the process has written, and removes it as the process's user."""
     path = root.our_path(target.pid, f"{folder}/{name}")
     try:
         with opening.regular(path, most=MOST_BYTES, owners={target.uid, 0}, follow=False) as file:

@@ -68,7 +68,7 @@ class Sender:
         return None
 
     def send_waiting(self) -> None:
-        """Sends with one attempt each; a profile that the server refuses for good is lost, and the next is sent."""
+        """Sends with one attempt each; a profile that the server refuses is lost, and the next is sent."""
         for path, waiting in self.spool.waiting():
             try:
                 self.delivery.once(waiting)

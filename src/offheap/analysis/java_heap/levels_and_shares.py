@@ -26,9 +26,7 @@ from offheap.analysis.verdicts.site_history import Histories
 
 _PARTS = 6  # of the time: enough to show how the share of survivors depends on age
 _IN_USE = 0.94  # of the time: younger objects may be merely in use (`survivor_layer`)
-_HAZARDS = np.geomspace(
-    0.1, 60.0, 60
-)  # deaths per object in the site's time; a lower rate cannot be distinguished from 0
+_HAZARDS = np.geomspace(0.1, 60.0, 60)  # deaths per object in the site's time; lower rates resemble 0
 
 
 def level(history: Histories, number: int) -> Estimate | None:
