@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from offheap.errors import UserError
 
 if TYPE_CHECKING:
-    from offheap.rewriting.symbolize import Outcome
+    from offheap.rewriting.symbolize import NamedFrames
     from offheap.symbols.debuginfod import Debuginfod
 
 _FROM_ENVIRONMENT = ""
@@ -134,7 +134,7 @@ def _servers(args: argparse.Namespace, stack: contextlib.ExitStack) -> Debuginfo
     return debuginfod.Debuginfod(urls, folder, insecure=args.insecure)
 
 
-def _print_json(outcome: Outcome, output: Path, problems: list[str]) -> None:
+def _print_json(outcome: NamedFrames, output: Path, problems: list[str]) -> None:
     from offheap.report.json import other_tools, schemas
 
     missing = [
@@ -145,7 +145,7 @@ def _print_json(outcome: Outcome, output: Path, problems: list[str]) -> None:
     print(schemas.dumps(other_tools.symbolized(output, *counts, missing, problems)))
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: NamedFrames) -> None:
     from offheap.report.text.printable import printable
 
     print(f"named {outcome.named:,} of {outcome.unnamed:,} frames that had no name")

@@ -43,17 +43,17 @@ _PROXY = "$Proxy"
 
 
 @dataclass
-class Outcome:
+class HashedNames:
     """Numbers of distinct names; `readable` stay as they are."""
 
     hashed: int = 0
     readable: int = 0
 
 
-def anonymize(content: Content, hashes: Hashes, keep: Sequence[str] = ()) -> Outcome:
+def anonymize(content: Content, hashes: Hashes, keep: Sequence[str] = ()) -> HashedNames:
     """Changes all of `content`.  `keep`: Java packages whose names stay readable."""
     names = _Names(hashes, PublicModules(content.modules), tuple(keep))
-    outcome = Outcome()
+    outcome = HashedNames()
     seen: dict[Frame, Frame] = {}
     for number, chain in content.chains.items():
         changed: Chain = tuple(

@@ -32,7 +32,7 @@ class Missing:
 
 
 @dataclass
-class Outcome:
+class NamedFrames:
     """Numbers of frames, which are return addresses.
 
     unnamed  frames that had no name before
@@ -47,9 +47,9 @@ class Outcome:
     missing: list[Missing] = field(default_factory=list)
 
 
-def symbolize(content: Content, symbolizer: Symbolizer, generated: GeneratedCode | None) -> Outcome:
+def symbolize(content: Content, symbolizer: Symbolizer, generated: GeneratedCode | None) -> NamedFrames:
     """Changes the chains and the coverage of `content`."""
-    outcome = Outcome()
+    outcome = NamedFrames()
     left: Counter[int] = Counter()
     for number, frames in sorted(_incomplete(content).items()):
         module = content.modules[number]
@@ -96,7 +96,7 @@ def _incomplete(content: Content) -> dict[int, list[int]]:
     return found
 
 
-def _name_generated(content: Content, generated: GeneratedCode, outcome: Outcome) -> None:
+def _name_generated(content: Content, generated: GeneratedCode, outcome: NamedFrames) -> None:
     """Names addresses that are in no module."""
     for frame, chain in content.chains.items():
         raw = content.raws[frame]

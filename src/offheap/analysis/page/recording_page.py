@@ -43,7 +43,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class SiteTable:
+class PageSites:
     """The sites in a table of the page, the worst first.
 
     suspects   the sites in the table, at most MOST_SUSPECTS
@@ -69,7 +69,7 @@ class JavaHeapOnPage:
     report: JavaHeapReport
     kind: Kind
     compared: str
-    table: SiteTable
+    table: PageSites
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class RecordingPage:
     totals: StackTotals
     series: DownsampledSeries
     threads: ThreadShares
-    table: SiteTable
+    table: PageSites
     process: ProcessOverTime
     java: JavaHeapOnPage | None
     call_graph: CallGraph | None
@@ -174,10 +174,10 @@ def spread(count: int, most: int) -> Integers:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def _table(everything: Recording, suspects: Sequence[Suspect]) -> SiteTable:
+def _table(everything: Recording, suspects: Sequence[Suspect]) -> PageSites:
     shown = tuple(suspects[:MOST_SUSPECTS])
     sites = [suspect.site for suspect in shown]
-    return SiteTable(
+    return PageSites(
         suspects=shown,
         count=len(suspects),
         over_time=downsampled_site_series(everything, sites),

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from offheap.formats.exported.content.blocks_over_time import Blocks, blocks_over_time
+from offheap.formats.exported.content.births_and_frees import Blocks, births_and_frees
 from offheap.formats.exported.content.call_tree import CallTree
 from offheap.formats.exported.content.samples import LEVEL, Samples, at_most_64_bits, text
 from offheap.report.text.printable import printable
@@ -37,7 +37,7 @@ def _lines(samples: Samples) -> Iterator[str]:
     yield f"I {_PAGE:x} {at_most_64_bits(info.memory_limit) // _PAGE:x}"
     tree = CallTree(samples)
     yield from _calls(tree)
-    over_time = blocks_over_time(samples)
+    over_time = births_and_frees(samples)
     numbers: dict[tuple[int, int], int] = {}
 
     def event(sign: str, place: int, blocks: Blocks) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
 
 
 @dataclass
-class Moment:
+class SnapshotChanges:
     """What happened until a snapshot, by place of the stack in `Samples.stacks`.
 
     time     seconds since the start
@@ -43,13 +43,13 @@ class Moment:
     born: list[tuple[int, Blocks]] = field(default_factory=list)
 
 
-def blocks_over_time(samples: Samples, most: int = MOST_EVENTS) -> list[Moment]:
-    """Moments by time; the last is the end of the recording."""
+def births_and_frees(samples: Samples, most: int = MOST_EVENTS) -> list[SnapshotChanges]:
+    """Changes by time; the last are those until the end of the recording."""
     recording = samples.recording
     series, process = recording.series, recording.process
     end = max(recording.info.duration_seconds, *series["time"].tolist()[-1:], 0.0)
     times = np.unique(np.concatenate((series["time"], process["time"], [end])))
-    moments = [Moment(time) for time in times.tolist()]
+    moments = [SnapshotChanges(time) for time in times.tolist()]
     live, allocated = samples.values["inuse_objects"], samples.values["alloc_objects"]
     live_bytes, allocated_bytes = samples.values["inuse_space"], samples.values["alloc_space"]
     stay = _Kind(live, live_bytes)
@@ -100,7 +100,7 @@ class _Kind:
 
 
 def _add(
-    moments: Sequence[Moment],
+    moments: Sequence[SnapshotChanges],
     at: Integers,
     place: int,
     sizes: tuple[tuple[int, int], tuple[int, int]],
