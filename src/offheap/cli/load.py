@@ -30,7 +30,7 @@ def package(text: str) -> str:
     """An argument that names a Java package."""
     name = text.removesuffix(".*").removesuffix(".")
     if not all(part.isidentifier() for part in name.replace("$", "_").split(".")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no Java package, such as com.acme")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Java package, such as com.acme")
     return name
 
 

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.recording)
     output = args.output or source.with_name(f"{source.name.removesuffix('.offheap')}-symbolized.offheap")
     if not args.sysroot.is_dir():
-        raise UserError(f"{args.sysroot} is no folder", "give the root of a file system")
+        raise UserError(f"{args.sysroot} is not a folder", "give the root of a file system")
     folders = [ByBuildId(folder) for folder in args.debug]
     generated = GeneratedCode(args.perf_map) if args.perf_map else None
     check_output(output)

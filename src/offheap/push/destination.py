@@ -58,7 +58,7 @@ def destination(kind: Kind, url: str, headers: Mapping[str, str]) -> Destination
     """UserError: no HTTP URL, credentials in the URL, or headers without encryption across a network."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url} is no URL of a server", f"write --{kind} https://HOST:PORT")
+        raise UserError(f"{url} is not the URL of a server", f"write --{kind} https://HOST:PORT")
     if parts.username is not None or parts.password is not None:
         raise UserError(
             "the URL has credentials, which every user of this machine can see", "put them in --headers FILE"

@@ -55,9 +55,9 @@ def _refused(url: str, insecure: bool) -> str:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        return "is no URL"
+        return "is not a URL"
     if parts.scheme not in ("http", "https") or not host:
-        return "is no URL of a server"
+        return "is not the URL of a server"
     if parts.username is not None or parts.password is not None:
         return "has credentials, which every user of this machine can see"
     if parts.query or parts.fragment:

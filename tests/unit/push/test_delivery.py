@@ -122,8 +122,8 @@ def test_a_certificate_is_checked(serve: Serve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "mend"),
     [
-        ("ftp://host/", "no URL"),
-        ("host:4040", "no URL"),
+        ("ftp://host/", "not the URL"),
+        ("host:4040", "not the URL"),
         ("https://me:secret@host", "--headers"),
         ("https://host/?token=1", "leave out"),
         ("http://host.example", "https"),

@@ -124,4 +124,4 @@ def test_the_reader_says_whose_code_is_the_applications(
     )
     assert headline("--app", "org.other", "--app", "com.example.audit.*") == TRUTH["netty"][0]
     assert command(["leaks", "x.offheap", "--app", "not a package"]) == 2
-    assert "is no Java package, such as com.acme" in capsys.readouterr().err
+    assert "is not a Java package, such as com.acme" in capsys.readouterr().err
