@@ -63,7 +63,7 @@ def _refused(url: str, insecure: bool) -> str:
     if parts.query or parts.fragment:
         return "has more than a path"
     if parts.scheme == "http" and not insecure and not _loopback(host):
-        return "is not encrypted: whoever is on the way chooses the names (--insecure allows it)"
+        return "is not encrypted: anyone on the network path can choose the names (--insecure allows it)"
     return ""
 
 
