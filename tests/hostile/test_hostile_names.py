@@ -48,6 +48,7 @@ from harness.paths import JAVA
 from harness.screens.report_pages import Open
 from harness.screens.terminal import OFFHEAP, Terminal
 from harness.waiting import wait_until
+from harness.warm_command import warm
 from offheap.cli.main import COMMANDS
 
 SOURCE = JAVA / "Hostile.java"
@@ -110,17 +111,9 @@ class Neighbour:
     def run(self, command: str) -> Said:
         places = {"{pid}": str(self.pid), "{recording}": str(self.recording)}
         words = [places.get(word, word) for word in command.split()]
-        done = subprocess.run(
-            [*OFFHEAP, *words],
-            cwd=self.folder,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            # Tables fold long names, which a search would not find.
-            env={**os.environ, "COLUMNS": "800"},
-            timeout=120,
-        )
-        # Strict UTF-8, and no translation of line ends.
-        said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        # Tables fold long names, which a search would not find.
+        done = warm(*words, cwd=self.folder, env={**os.environ, "COLUMNS": "800"})
+        said = Said(done.returncode, done.stdout, done.stderr)
         self.said[command] = said
         return said
 

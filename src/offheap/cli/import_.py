@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # As formats/imported names them: the readers are loaded with a file only.
 _NAMES = (
-    *("jemalloc", "mtrace", "nmt", "heaptrack", "massif", "memcheck", "lsan"),
+    *("jemalloc", "mtrace", "nmt", "heaptrack", "memray", "massif", "memcheck", "lsan"),
     *("pprof", "sapmachine-malloctrace", "jfr", "collapsed"),
 )
 

@@ -15,6 +15,7 @@ from harness import needs
 from harness.command_line import offheap
 from harness.jvms.zoo import Running, Zoo, programs
 from harness.waiting import wait_until
+from harness.warm_command import warm
 from offheap.errors import UserError
 from offheap.recording import load
 
@@ -66,14 +67,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def command(recorded: Path) -> Run:
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            offheap("diff", *arguments),
-            cwd=recorded,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return warm("diff", *arguments, cwd=recorded, env={**os.environ, **variables})
 
     return run
 

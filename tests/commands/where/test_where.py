@@ -21,6 +21,7 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from harness.native.compiler import compile_c
 from harness.plugins.rotation import one_a_row
+from harness.warm_command import warm
 from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
 from offheap.inspect.process import inspect_process
@@ -226,12 +227,8 @@ def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:
 
 
 def where(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "offheap", "where", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment},
+    return warm(
+        "where", *map(str, arguments), env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment}
     )
 
 

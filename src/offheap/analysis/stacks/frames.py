@@ -35,10 +35,11 @@ _WRAPPER = re.compile(
     """
 )
 
-# Modules of the C and C++ run times: never the culprit, though they call the allocator.
+# Modules of the C and C++ run times: never the culprit, though they call the allocator.  CPython: the
+# interpreter in an import of memray's captures, which have the Python functions as well.
 _RUNTIME_MODULE = re.compile(
     r"(?:ld-linux|ld-|libc[.-]|libpthread|libdl[.-]|librt|libm[.-]|libstdc\+\+|libc\+\+|libgcc_s|"
-    r"libz\.|libjemalloc|libtcmalloc|libmimalloc|liboffheap)"
+    r"libz\.|libjemalloc|libtcmalloc|libmimalloc|liboffheap|CPython$)"
 )
 _RUNTIME_NAME = re.compile(r"_dl_|dlopen|pthread_create|start_thread$|clone3?$")
 # A template of the standard library is compiled into the application's own module.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offheap.errors import UserError
 from offheap.formats.imported import source
-from offheap.formats.imported.events import heaptrack, mtrace
+from offheap.formats.imported.events import heaptrack, memray_capture, mtrace
 from offheap.formats.imported.jfr import recording as jfr
 from offheap.formats.imported.profile import Profile, Reader
 from offheap.formats.imported.reports import (
@@ -27,6 +27,7 @@ READERS: tuple[Reader, ...] = (
     mtrace,
     native_memory_tracking,
     heaptrack,
+    memray_capture,
     massif,
     memcheck,
     sanitizer,

@@ -201,12 +201,13 @@ class _Recorder:
             if time.monotonic() >= reading_at:
                 reading_at = float("inf")
                 due = self._owners_due = time.monotonic()
+            # Before stop(), which stops the probe: it holds files that are deleted.
+            self._meet_modules()
             # Asked before the file is read, so that what the process wrote before it ended is read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if over and self._companion:
                 self._companion.close()
             if not over and time.monotonic() < due:
-                self._meet_modules()
                 now = time.monotonic()
                 poll = _POLL_SECONDS if self._age() < SETTLED_SECONDS else _SETTLED_POLL_SECONDS
                 life.over_within(max(0.0, min(poll, due - now, deadline - now, reading_at - now)))
