@@ -73,7 +73,7 @@ def _recognised(files: Sequence[Path]) -> Reader:
         one = next((reader for reader in READERS if reader.recognises(head)), None)
         if one is None:
             names = ", ".join(reader.FORMAT for reader in READERS)
-            raise UserError(f"{path} is of no format that is known", f"say which with --format: {names}")
+            raise UserError(f"{path} has an unknown format", f"say which with --format: {names}")
         if first and one is not first:
             raise UserError(
                 f"{files[0]} is of {first.FORMAT} and {path} of {one.FORMAT}", "import one series at a time"

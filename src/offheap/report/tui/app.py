@@ -66,7 +66,7 @@ class LiveScreen(Screen[None]):
         self._owners = owners
         self.seen = asyncio.Event()  # not set while the owners cover the table
         self.seen.set()
-        self._over = asyncio.Event()  # nothing more comes
+        self._over = asyncio.Event()  # the recording has ended
         self._follower = follower
         self._newest = view  # what was read last
         self._shown = view  # the same, unless paused
@@ -203,7 +203,7 @@ class LiveScreen(Screen[None]):
 
     def action_owners(self) -> None:
         if self._owners is None:
-            self.say("the process has ended, and nobody read who held its RSS")
+            self.say("the process has ended, and nobody read the owners of its RSS")
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
@@ -216,7 +216,7 @@ class LiveScreen(Screen[None]):
 
     def action_baseline(self) -> None:
         if self._newest.over:
-            self.say("nothing more comes: a baseline needs a recording that goes on")
+            self.say("the recording has ended: a baseline needs one that grows")
             return
         self._follower.mark(self._newest)
         self.say("baseline marked: growth counts from now on (B removes it)")

@@ -27,7 +27,7 @@ def rows(path: Path, content: bytes) -> Iterator[tuple[int, int, str]]:
         match = _LINE.fullmatch(text)
         if not match:
             raise UserError(
-                f"{path}, line {number} is none of a perf map",
+                f"{path}, line {number} is not a line of a perf map",
                 "give what `jcmd PID Compiler.perfmap` wrote",
             )
         yield int(match[1], 16), int(match[2], 16), match[3]

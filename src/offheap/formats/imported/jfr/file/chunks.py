@@ -91,7 +91,7 @@ def chunks(files: Sequence[source.RandomAccess]) -> tuple[list[Chunk], list[str]
             raise source.fault(
                 file.path,
                 "byte 0x0",
-                "no chunk of the file is whole",
+                "the file has no complete chunk",
                 "stop the recording first; copy it whole",
             )
     return sorted(found, key=lambda chunk: chunk.start), doubts
