@@ -33,7 +33,7 @@ _probe_memory = 0
 
 
 def bear(probe_memory: int) -> None:
-    """For a command that starts a probe: the user grants it so many bytes, and the same to read it."""
+    """For a command that starts a probe: the user grants the probe so many bytes, and as many to its reader."""
     global _probe_memory
     _probe_memory = probe_memory
 
@@ -63,7 +63,7 @@ class Allowance:
         return self.taken > min(self._of_size, self._most)
 
     def take(self, count: int, row_bytes: float, what: str) -> None:
-        """UserError when `count` rows of so many bytes each, in memory, are more than is left."""
+        """UserError if `count` rows of so many bytes each exceed the memory that is left."""
         self.taken += round(count * row_bytes)
         if self.taken > self._of_size:
             raise UserError(

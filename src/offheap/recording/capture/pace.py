@@ -44,7 +44,7 @@ class Pace:
     _settled: tuple[float, float] | None = None  # age and CPU seconds of the process, once it has settled
 
     def pay(self, seconds: float) -> None:
-        """A snapshot or a reading took so many seconds of CPU, naming included."""
+        """Takes the CPU seconds of a snapshot or a reading, naming included."""
         self._paid += seconds
 
     def settle(self, age: float, used: float) -> None:
