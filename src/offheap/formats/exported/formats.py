@@ -10,7 +10,7 @@ from typing import Literal
 from offheap.formats.exported.content.samples import Samples, Side, Value, samples
 from offheap.recording.model import Recording
 
-# What can be chosen; a value has no meaning for a format that carries all of them, or none.
+# What a user can choose; a value has no meaning for a format that has all values, or none.
 Choice = Literal["side", "value"]
 Writer = Callable[[Recording, Side, Value], bytes]
 
@@ -20,7 +20,7 @@ class Format:
     """about   who reads it
     suffix  of the file
     write   the file's content
-    takes   what can be chosen for it
+    takes   what a user can choose
     binary  not for a terminal
     """
 
@@ -74,7 +74,7 @@ def otlp_of_instant(recording: Recording, resource: Mapping[str, str]) -> bytes:
 FORMATS: Mapping[str, Format] = {
     "pprof": Format("go tool pprof, Pyroscope, Parca", ".pb.gz", _of_samples("pprof", "pprof"), binary=True),
     "otlp": Format("OpenTelemetry collectors", ".otlp", _of_samples("otlp", "otlp"), binary=True),
-    "collapsed": Format("flamegraph.pl and its kin", ".collapsed", _collapsed, ("side", "value")),
+    "collapsed": Format("flamegraph.pl and compatible tools", ".collapsed", _collapsed, ("side", "value")),
     "speedscope": Format("speedscope.app", ".speedscope.json", _of_samples("speedscope", "speedscope")),
     "firefox": Format("profiler.firefox.com", ".firefox.json", _of_samples("firefox", "firefox")),
     "heaptrack": Format(

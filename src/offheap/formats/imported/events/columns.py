@@ -65,7 +65,8 @@ def distinct(block: Bytes, starts: Places, ends: Places, number: Callable[[bytes
     weighed = np.zeros(len(block) + 1, np.uint64)
     np.cumsum(_MIXED[block] * np.arange(len(block), dtype=np.uint64), out=weighed[1:])
     first = plain[ends] - plain[starts]
-    # Sum of value * (place - start): the same wherever the field lies.  Overflow is arithmetic modulo 2**64.
+    # Sum of value * (place - start), which does not depend on the place of the field.  Overflow is arithmetic
+    # modulo 2**64.
     second = weighed[ends] - weighed[starts] - first * starts.astype(np.uint64)
     key = (first * _ODD) ^ second ^ ((ends - starts).astype(np.uint64) << np.uint64(48))
     _, sample, back = np.unique(key, return_index=True, return_inverse=True)

@@ -78,7 +78,7 @@ class NativeMemory:
         """The events in a window."""
         for name, value in few_events.rows(chunk, types, of, "jdk.ActiveSetting", ("name", "value")):
             if name == "nativemem" and str(value).isascii() and str(value).isdigit():
-                # A profiler that is started anew with another interval: the sampling of most is unknown.
+                # The profiler was restarted with another interval: the interval of most samples is unknown.
                 self.interval = max(self.interval, min(int(value), _MOST_INTERVAL))
         if self.interval == 1:  # as 0
             self.interval = 0
