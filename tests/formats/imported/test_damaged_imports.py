@@ -36,6 +36,7 @@ READERS: dict[str, Reader] = {
     "go.pb.gz": pprof,
     "async-profiler.collapsed": collapsed,
     "async-profiler-sampled.jfr.gz": recording,
+    "async-profiler-live.jfr.gz": recording,
     "nmt-25.jfr.gz": recording,
     "jemalloc.heap": heap_text,
     "gperftools.heap": heap_text,

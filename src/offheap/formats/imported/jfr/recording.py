@@ -65,7 +65,8 @@ NO_NATIVE = "The file has no events of native memory, which asprof -e nativemem 
 _OTHER_OBJECTS = (*java_objects.ALLOCATIONS, "jdk.ObjectAllocationSample", "jdk.OldObjectSample")
 _RSS = (("jdk.ResidentSetSize", ("startTime", "size")), ("profiler.ProcessSample", ("startTime", "vmRss")))
 _MOST_RSS = 1 << 56
-_VERSION = re.compile(r"\((\d[\w.+-]*)\)")  # OpenJDK 64-Bit Server VM (17.0.9+9) for ...
+# "17.0.9+9" of async-profiler, "OpenJDK 64-Bit Server VM (17.0.9+9) for ..." of the JDK.
+_VERSION = re.compile(r"(?:^|\()(\d[\w.+-]*)")
 
 
 def recognises(head: bytes) -> bool:
