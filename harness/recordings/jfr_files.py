@@ -51,6 +51,27 @@ TYPES: dict[str, tuple[int, tuple[tuple[str, str, bool], ...]]] = {
             ("address", "long", False),
         ),
     ),
+    "jdk.ObjectAllocationInNewTLAB": (
+        104,
+        (
+            ("startTime", "long", False),
+            ("eventThread", "java.lang.Thread", True),
+            ("stackTrace", "jdk.types.StackTrace", True),
+            ("objectClass", "java.lang.Class", True),
+            ("allocationSize", "long", False),
+        ),
+    ),
+    "profiler.LiveObject": (
+        105,
+        (
+            ("startTime", "long", False),
+            ("eventThread", "java.lang.Thread", True),
+            ("stackTrace", "jdk.types.StackTrace", True),
+            ("objectClass", "java.lang.Class", True),
+            ("allocationSize", "long", False),
+            ("allocationTime", "long", False),
+        ),
+    ),
     "jdk.ActiveSetting": (
         102,
         (("name", "java.lang.String", False), ("value", "java.lang.String", False)),
@@ -66,6 +87,15 @@ class Event(NamedTuple):
     address: int
     size: int = 0
     stack: int = 1
+
+
+class JavaObject(NamedTuple):
+    """A sampled Java object of class libx.so, for want of another.  time: as above, of its allocation."""
+
+    time: int
+    size: int
+    stack: int = 1
+    alive: bool = False
 
 
 def integer(value: int) -> bytes:
@@ -104,6 +134,7 @@ def chunk(
     ticks: int = 0,
     interval: int = 0,
     rss: Sequence[tuple[int, int]] = (),
+    objects: Sequence[JavaObject] = (),
     constants: bool = True,
 ) -> bytes:
     """A whole chunk; times in nanoseconds.  ticks: of its start.  Stack N is function fN of libx.so."""
@@ -115,6 +146,14 @@ def chunk(
         fields = integer(ticks + one.time) + integer(300) + integer(one.stack if one.size else 0)
         fields += integer(one.address) + (integer(one.size) if one.size else b"")
         before += event(TYPES["profiler.Malloc" if one.size else "profiler.Free"][0], fields)
+    for made in objects:
+        fields = integer(300) + integer(made.stack) + integer(1) + integer(made.size)
+        born = integer(ticks + made.time)
+        before += event(TYPES["jdk.ObjectAllocationInNewTLAB"][0], born + fields)
+        if made.alive:
+            # The table has the object a little later than its event.
+            later = integer(ticks + duration) + fields + integer(ticks + made.time + 1)
+            before += event(TYPES["profiler.LiveObject"][0], later)
     head = 68
     after = _constants(stacks if constants else 0)
     size = head + len(before) + len(after)

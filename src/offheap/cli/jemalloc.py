@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from offheap.quantities import format_size, parse_size
 
 if TYPE_CHECKING:
     from offheap.jemalloc.program import Profiled
+    from offheap.recording.model import Info
 
 _INTERVAL = 512 << 10  # bytes, jemalloc's own
 _EVERY = 1 << 30  # bytes allocated: some seconds or minutes of a busy server
@@ -59,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run_parser.add_argument(
         "--library", type=Path, metavar="FILE", help="the libjemalloc.so to preload (default: the system's)"
+    )
+    run_parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON at the end (schema offheap.jemalloc-run/1); the program prints to standard error",
     )
     run_parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
     dump_parser = actions.add_parser(
@@ -123,15 +130,22 @@ def _run(args: argparse.Namespace) -> int:
         f"{library}: a sample each {format_size(interval)}, "
         f"a dump each {format_size(every)} allocated, into {folder}"
     )
-    profiled = program.run(command, variables, folder)
-    _import(profiled, command, folder, output)
+    profiled = program.run(command, variables, folder, sys.stderr.fileno() if args.json else None)
+    made = _import(profiled, command, folder, output, quiet=args.json)
+    if args.json:
+        from offheap.report.json import other_tools, schemas
+
+        print(schemas.dumps(other_tools.profiled(profiled.status, library, folder, made, profiled.problems)))
     return profiled.status
 
 
-def _import(profiled: Profiled, command: Sequence[str], folder: Path, output: Path) -> None:
+def _import(
+    profiled: Profiled, command: Sequence[str], folder: Path, output: Path, quiet: bool
+) -> list[tuple[Info, int, Path | None]]:
+    """The recordings that were made, each with the number of its dumps and its perf map."""
     from offheap.jemalloc import dumps
 
-    for problem in profiled.problems:
+    for problem in () if quiet else profiled.problems:
         say(problem)
     if not profiled.dumps:
         folder.rmdir()
@@ -145,11 +159,16 @@ def _import(profiled: Profiled, command: Sequence[str], folder: Path, output: Pa
     )
     if not profiled.jvms:
         chosen = chosen[:1]
+    made = []
     for place, pid in enumerate(chosen):
         its = output if place == 0 else output.with_name(f"{output.stem}-{pid}{output.suffix}")
         names = dumps.perf_map(folder, pid)
-        bring_in(profiled.dumps[pid], its, "jemalloc", None, names if names.exists() else None)
-        say(f"now run: offheap leaks {its}, or for the call graph: offheap report {its} -o calls.svg")
+        names_or_none = names if names.exists() else None
+        info = bring_in(profiled.dumps[pid], its, "jemalloc", None, names_or_none, quiet=quiet)
+        made.append((info, len(profiled.dumps[pid]), names_or_none))
+        if not quiet:
+            say(f"now run: offheap leaks {its}, or for the call graph: offheap report {its} -o calls.svg")
     left = len(profiled.dumps) - len(chosen)
     if left:
         say(f"{folder} has dumps of {left} more processes of the program")
+    return made

@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--perf-map",
         type=Path,
         metavar="FILE",
-        help="names of generated code, written by `jcmd PID Compiler.perfmap` for the recorded process",
+        help="names of generated code of the recorded process: a perf map (jcmd PID Compiler.perfmap), or a "
+        "jitdump (jit-PID.dump)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.symbolize/1)")
 

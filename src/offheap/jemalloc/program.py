@@ -34,12 +34,14 @@ class Profiled:
     problems: list[str] = field(default_factory=list)
 
 
-def run(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> Profiled:
-    """Runs the command to its end; perf maps go into the folder as perf-PID.map."""
+def run(
+    command: Sequence[str], variables: Mapping[str, str], folder: Path, stdout: int | None = None
+) -> Profiled:
+    """Runs the command to its end; perf maps go into the folder as perf-PID.map; `stdout`: see Child."""
     names = _Names(folder, variables["MALLOC_CONF"])
     ended = threading.Event()
     # The child blocks the signals that it passes on, and so does the thread that starts inside.
-    with Child(command, variables) as child:
+    with Child(command, variables, stdout) as child:
         follower = threading.Thread(target=names.follow, args=(ended,), daemon=True)
         follower.start()
         code = child.wait()

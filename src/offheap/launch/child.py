@@ -20,12 +20,16 @@ _POLL_SECONDS = 0.02
 class Child:
     """Starts a program with offheap's own standard streams, in offheap's process group.
 
+    `stdout`: a descriptor that the program has as its standard output instead.
+
     While the context is open this process blocks the four signals that end programs: `poll`
     passes them on.  After the program's end they ask offheap to stop, see `asked_to_stop`.
     If memory runs out, the kernel kills offheap, not the program.
     """
 
-    def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], variables: Mapping[str, str], stdout: int | None = None
+    ) -> None:
         self.asked_to_stop = False
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         self._oom = oom.volunteer()
@@ -33,6 +37,7 @@ class Child:
             self._process = subprocess.Popen(
                 list(command),
                 env={**os.environ, **variables},
+                stdout=stdout,
                 preexec_fn=self._become_the_program,
             )
         except OSError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.recording.calls import Calls
 from offheap.recording.java_objects import apart
 from offheap.recording.model import (
     LIVE,
@@ -62,11 +63,14 @@ def assemble(
     owners: OwnersOverTime | None = None,
     collections: Collections | None = None,
     heap: HeapInUse | None = None,
+    calls: tuple[NDArray[np.int32], NDArray[np.uint64]] | None = None,
 ) -> Recording:
     """Expands inlined chains, makes frames distinct, gives every stack number its place.
 
     Java objects are set apart.  A frame without a chain was not named in time; a stack that live or series
     mention and that is not there has no frames.  ValueError when numbers are out of all bounds.
+
+    calls  by frame number: (module or -1, ELF virtual address)
     """
     stacks = _sorted(stacks)
     count = 1 + max(
@@ -100,6 +104,7 @@ def assemble(
         owners=owners or OwnersOverTime.none(),
         collections=collections,
         heap=heap or HeapInUse.none(),
+        calls=Calls(np.repeat(stacks.frames, lengths).astype(np.int32), *calls) if calls else None,
     )
     return apart(whole)
 

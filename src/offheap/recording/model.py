@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offheap.recording.calls import Calls
+
 MALLOC, MMAP, JAVA = 1, 2, 3  # kinds of stacks: enum offheap_stack_kind in recording.h
 
 Kind = Literal["native", "java", "jvm", "kernel", "class", "unknown"]
@@ -282,6 +284,7 @@ class Recording:
     # `live`, `series` and `process` are of kind JAVA alone, and this one's are without them.
     # None: nothing was followed.
     java: Recording | None = None
+    calls: Calls | None = None  # None: addresses are not kept, as in a live file or an import
 
     def stack(self, number: int) -> list[Frame]:
         """The frames of a stack, innermost first, outermost last."""

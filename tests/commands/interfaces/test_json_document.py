@@ -101,9 +101,10 @@ def scene(jres: dict[int, Path], zoo: Zoo, tmp_path_factory: pytest.TempPathFact
 
 
 # test_reports.py compares these with simulated recordings: their keys need no JVM.  test_push.py and
-# test_jemalloc_command.py have the last two.
+# test_jemalloc_command.py have the last three.
 OTHERS = {
-    f"offheap.{name}/1" for name in ("attach", "summary", "tree", "stats", "ticket", "push", "jemalloc-dump")
+    f"offheap.{name}/1"
+    for name in ("attach", "summary", "tree", "stats", "ticket", "push", "jemalloc-dump", "jemalloc-run")
 }
 
 WITHOUT_SCHEMA = {"watched", "java heap"}  # parts of other examples

@@ -142,14 +142,20 @@ def test_collapsed_comes_back_with_every_stack_and_byte(
     assert live_of(collapsed.read([exported["collapsed"]])) == live(recording)
 
 
-def test_the_callers_of_malloc_are_summed(exported: dict[str, Path]) -> None:
-    """The caller is the function that wants memory, not malloc."""
+def test_the_callers_of_malloc_are_summed(exported: dict[str, Path], recording: Recording) -> None:
+    """The caller is the function that wants memory, not malloc; addr2line finds it by library and offset."""
     rows = [line.split() for line in exported["mtrace-summary"].read_text().splitlines()[1:]]
     of_block = next(row for row in rows if row[2] == "block")
     blocks, size = (TRUTH[A][at] + TRUTH[B][at] for at in (1, 0))
     assert [int(number) for number in of_block[:2]] == [blocks, size]
-    assert of_block[4] == "two_keepers"
     assert {row[2] for row in rows} >= {"keep_tiny", "keep_empty"}
+    library, _, offset = of_block[4].partition("+")
+    assert library == "two_keepers"
+    program = next(one.path for one in recording.modules if one.path.endswith(library))
+    call = hex(int(offset, 16) - 1)
+    shown = ran(needs.program("addr2line"), "-f", "-e", program, call).split()
+    assert shown[0] == "block"
+    assert shown[1].rpartition("/")[2] == of_block[3].strip("()").rpartition("/")[2]
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.plugins.rotation import seed
-from harness.recordings.imported_profiles import SAMPLES, Reader, outcome
+from harness.recordings.imported_profiles import SAMPLES, Reader, check, outcome
 from offheap.errors import UserError
-from offheap.formats.imported import source
+from offheap.formats.imported import formats, source
 from offheap.formats.imported.events import heaptrack, mtrace
 from offheap.formats.imported.jfr import recording
+from offheap.formats.imported.profile import Profile
 from offheap.formats.imported.reports import malloc_trace, massif, memcheck, native_memory_tracking, sanitizer
 from offheap.formats.imported.samples import collapsed, heap_text, pprof
 
@@ -27,15 +29,19 @@ READERS: dict[str, Reader] = {
     "memcheck.txt": memcheck,
     "memcheck.xml": memcheck,
     "lsan.txt": sanitizer,
+    "asan.txt": sanitizer,
     "nmt-17-detail.txt": native_memory_tracking,
+    "nmt-25-summary.txt": native_memory_tracking,
     "malloctrace.txt": malloc_trace,
     "go.pb.gz": pprof,
     "async-profiler.collapsed": collapsed,
     "async-profiler-sampled.jfr.gz": recording,
+    "async-profiler-live.jfr.gz": recording,
     "nmt-25.jfr.gz": recording,
     "jemalloc.heap": heap_text,
     "gperftools.heap": heap_text,
 }
+MOST_CUTS = 16_384  # of test-slow: every byte of all but the largest samples
 CUTS = 100  # places where a sample is cut, at equal distances: 3 seconds for all; OFFHEAP_SEED moves them
 NUMBERS = (b"", b"0", b"-1", b"ffffffffffffffff", b"9" * 30, b"18446744073709551615", b"1e9")
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -44,13 +50,58 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @pytest.mark.parametrize("sample", READERS)
 def test_cut_anywhere(sample: str, tmp_path: Path) -> None:
     """GIVEN a sample WHEN it ends at any byte, compressed or not THEN no other error than UserError."""
-    path = tmp_path / sample
+    cut(sample, tmp_path, CUTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", READERS)
+def test_cut_at_every_byte(sample: str, tmp_path: Path) -> None:
+    cut(sample, tmp_path, MOST_CUTS)
+
+
+def cut(sample: str, folder: Path, most: int) -> None:
+    path = folder / sample
     for data in {(SAMPLES / sample).read_bytes(), source.whole(SAMPLES / sample)}:
-        step = len(data) // CUTS + 1
+        step = len(data) // most + 1
         for end in range(seed() % step, len(data), step):
             path.write_bytes(data[:end])
             READERS[sample].recognises(data[:end])
             outcome(READERS[sample], path)
+
+
+def fault(read: Callable[[], Profile]) -> str:
+    """What the UserError says; "" where a profile comes."""
+    try:
+        check(read())
+    except UserError as error:
+        return error.what
+    return ""
+
+
+@QUICK
+@given(maps=st.binary(max_size=400), names=st.binary(max_size=400))
+def test_any_maps_and_names_beside(tmp_path: Path, maps: bytes, names: bytes) -> None:
+    """GIVEN any bytes as --maps and --perf-map THEN a profile, or one UserError that names a file."""
+    for name, content in (("maps", maps), ("names", names)):
+        (tmp_path / name).write_bytes(content)
+    dump, log, beside = SAMPLES / "jemalloc.heap", SAMPLES / "mtrace.log", tmp_path / "maps"
+    for said in (
+        fault(lambda: heap_text.read([dump], beside, tmp_path / "names")),
+        fault(lambda: formats.read([log], None, beside, None)),
+    ):
+        assert not said or str(tmp_path) in said
+
+
+@pytest.mark.parametrize("sample", ["jemalloc.heap", "mtrace.log", "nmt-25-summary.txt", "nmt-25.jfr.gz"])
+def test_a_damaged_file_in_a_series(sample: str, tmp_path: Path) -> None:
+    """GIVEN a whole file and a cut one THEN the error names the cut one, or both are read."""
+    data = source.whole(SAMPLES / sample)
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    whole.write_bytes(data)
+    for end in range(0, len(data), len(data) // 20 + 1):
+        torn.write_bytes(data[:end])
+        said = fault(lambda: READERS[sample].read([whole, torn]))
+        assert not said or str(tmp_path) in said, said
 
 
 @QUICK

@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from harness import needs
 from harness.recordings.imported_profiles import SAMPLES, check, held_by, stacks_of
 from offheap.errors import UserError
 from offheap.formats.imported import source
-from offheap.formats.imported.events import heaptrack, live_blocks, mtrace
+from offheap.formats.imported.events import columns, heaptrack, live_blocks, mtrace
 from offheap.proc import maps
 from offheap.recording.model import Frame
 
@@ -112,6 +113,38 @@ def test_batches_give_what_one_batch_gives(monkeypatch: pytest.MonkeyPatch) -> N
     assert parts.live["size"].tolist() == whole.live["size"].tolist()
     for function in ("make_block", "grow", "main"):
         assert held_by(parts, function) == held_by(whole, function)
+
+
+LONG = st.integers(2000, 2100).map(lambda size: "a" * size)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(alphabet="ab\0", max_size=40) | LONG, max_size=40))
+def test_fields_are_equal_where_their_bytes_are(fields: list[str]) -> None:
+    """GIVEN fields of equal letters, lengths and words THEN each different one has its own number."""
+    encoded = [field.encode() for field in fields]
+    block = np.frombuffer(b"".join(encoded) + b"\n", np.uint8)
+    lengths = np.array([len(field) for field in encoded], np.int64)
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    known: list[bytes] = []
+
+    def number(field: bytes) -> int:
+        known.append(field)
+        return len(known) - 1
+
+    numbers = columns.distinct(block, starts, ends, number)
+    assert [known[one] for one in numbers.tolist()] == encoded
+    assert len(known) == len(set(encoded))
+
+
+def test_two_changes_that_cancel_in_a_sum_are_told_apart() -> None:
+    """GIVEN fields that differ in the same byte of two words THEN no two are one."""
+    fields = [bytes(7) + bytes([a]) + bytes(7) + bytes([b]) for a in range(64) for b in range(64)]
+    block = np.frombuffer(b"".join(fields) + b"\n", np.uint8)
+    starts = np.arange(len(fields), dtype=np.int64) * 16
+    numbers = columns.distinct(block, starts, starts + 16, fields.index)
+    assert numbers.tolist() == list(range(len(fields)))
 
 
 def test_heaptrack_over_time() -> None:

@@ -171,7 +171,7 @@ def test_a_chunk_that_was_not_ended_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_of_native_memory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no events of native memory; it has jdk\.ResidentSetSize"):
+    with pytest.raises(UserError, match=r"no events of native memory or live Java objects; it has jdk\.Res"):
         recording.read([jfr(tmp_path, chunk([], rss=[(1, 1), (2, 2)]))])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,27 @@ def test_figures_are_the_programs_own(
         )
         # Twice the 95 % interval: one in 16,000 runs is beyond it.
         assert estimate - 2 * below <= truth.blocks <= estimate + 2 * above
+
+
+def test_json_is_all_that_standard_output_has(tmp_path: Path) -> None:
+    """GIVEN a program that prints THEN its words go to standard error, and its status is the command's."""
+    needs.shared_library("jemalloc")
+    options = ("--json", "--interval", "4KiB", "-o", tmp_path / "app.offheap")
+    program = (sys.executable, "-c", "print('its own words'); import numpy; raise SystemExit(7)")
+    done = subprocess.run(
+        offheap("jemalloc", "run", *options, "--", *program), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 7, done.stderr
+    value = json.loads(done.stdout)
+    assert "its own words" in done.stderr
+    expected = documented("offheap.jemalloc-run/1")
+    assert value.keys() == expected.keys()
+    assert value["status"] == 7
+    (made,) = value["recordings"]
+    assert made.keys() == expected["recordings"][0].keys()
+    assert made["interval_bytes"] == 4096
+    assert made["perf_map"] is None
+    assert json.loads(ran("summary", made["recording"], "--json"))
 
 
 def test_a_jvm_without_jemalloc_has_no_dump(zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, Module
+from offheap.recording.model import LIVE, PROCESS, SERIES, Frame, JavaHeap, Module
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Profile:
     lacks           sentences: what the files do not have, and what follows for the answers
     start           of the first file, seconds since the epoch; 0.0: not known
     threads         by LIVE["thread"]
+    java_heap       how Java objects were followed, whose rows are of kind JAVA; None: there are none
     births          whether `live` has the births of blocks; if not they are when a file first had the block
     """
 
@@ -45,6 +46,8 @@ class Profile:
     pid: int = 0
     program: str = ""
     modules: list[Module] = field(default_factory=list)
+    java_heap: JavaHeap | None = None
+    java_version: str = ""
     threads: list[str] = field(default_factory=lambda: ["other threads"])
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from offheap import __version__
 from offheap.formats.imported.profile import Profile
 from offheap.recording.build_recording import NumberedStacks
-from offheap.recording.model import Info
+from offheap.recording.model import JAVA, Info
 from offheap.recording.storage.writer import RecordingWriter
 
 
@@ -32,7 +32,9 @@ def write(profile: Profile, output: Path, source: str) -> Info:
     writer.append_rows("process", profile.process)
     live = profile.live.copy()
     if not profile.births:
-        live["birth"] = _births(profile)
+        # Java objects have births of their own.
+        of_blocks = profile.kinds[live["stack"].astype(np.int64) - 1] != JAVA
+        live["birth"] = np.where(of_blocks, _births(profile), live["birth"])
     writer.replace_live(live)
     info = Info(
         path=str(output),
@@ -43,6 +45,8 @@ def write(profile: Profile, output: Path, source: str) -> Info:
         duration_seconds=float(times[-1]) if len(times) else 0.0,
         ended="detached",
         entry="import",
+        java_version=profile.java_version,
+        java_heap=profile.java_heap,
         main_class=profile.program,
         command_line=(source,),
         coverage=profile.lacks,

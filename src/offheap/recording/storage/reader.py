@@ -43,6 +43,7 @@ from offheap.recording.names.naming import symbolizer as its_symbolizer
 from offheap.recording.storage.journal import JournalTables, in_writing
 from offheap.recording.storage.layout import APPENDED, COUNTED, META, SCHEMA
 from offheap.recording.storage.parquet_tables import ParquetTables, damaged
+from offheap.recording.storage.raw_calls import raw_calls
 
 # Keys of meta.json that older recordings lack.
 _LATER = {
@@ -102,9 +103,10 @@ def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None 
         live = _structured(tables.read("live"), LIVE)
         series = _structured(tables.read("series"), SERIES)
         process = _structured(tables.read("process"), PROCESS)
-        stacks, chains, modules = tables.stacks(), _chains(tables), _modules(tables)
+        stacks, (chains, raws), modules = tables.stacks(), _chains(tables), _modules(tables)
         if isinstance(tables, JournalTables):
             info, chains = _name_native(info, chains, tables, modules, symbolizer)
+            raws = tables.read("raws")
         threads = [str(name) for name in tables.read("threads", order="thread")["name"]]
         for rows in (series, process):
             if len(rows) and not (np.isfinite(rows["time"]).all() and (np.diff(rows["time"]) >= 0).all()):
@@ -126,6 +128,7 @@ def _load(path: Path, info: Info, tables: Tables, symbolizer: Symbolizer | None 
             owners=readings(_named(tables, "owners"), _named(tables, "gauges")),
             collections=_collections(tables),
             heap=_heap(tables),
+            calls=raw_calls(raws["frame"], raws["raw"], len(modules)),
         )
     except MemoryError:
         raise too_large(path) from None
@@ -169,7 +172,8 @@ def _heap(tables: Tables) -> HeapInUse:
     return HeapInUse(times, used)
 
 
-def _chains(tables: Tables) -> dict[int, Chain]:
+def _chains(tables: Tables) -> tuple[dict[int, Chain], Columns]:
+    """By frame number; and two columns, with the frames as the probe wrote them."""
     data = tables.read("frames")
     data["inlined"] = data["inlined"].astype(np.bool_)
     numbers, *columns = (data[name].tolist() for name in ("frame", *Frame._fields))
@@ -178,7 +182,9 @@ def _chains(tables: Tables) -> dict[int, Chain]:
     chains: defaultdict[int, list[Frame]] = defaultdict(list)
     for number, frame in zip(numbers, map(Frame, *columns), strict=True):
         chains[number].append(frame)
-    return {number: tuple(frames) for number, frames in chains.items()}
+    return {number: tuple(frames) for number, frames in chains.items()}, {
+        name: data[name] for name in ("frame", "raw")
+    }
 
 
 def _modules(tables: Tables) -> list[Module]:

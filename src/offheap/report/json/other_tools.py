@@ -11,8 +11,11 @@ from offheap.report.json.schemas import Value
 
 def imported(info: Info, files: int) -> Value:
     """offheap.import/1."""
+    return {"schema": "offheap.import/1", **_of_import(info, files)}
+
+
+def _of_import(info: Info, files: int) -> Value:
     return {
-        "schema": "offheap.import/1",
         "recording": info.path,
         "format": info.imported,
         "files": files,
@@ -33,6 +36,27 @@ def dumped(pid: int, dump: Path, perf_map: Path | None, why: str) -> Value:
         "dump": str(dump),
         "perf_map": str(perf_map) if perf_map else None,
         "why": why,
+    }
+
+
+def profiled(
+    status: int,
+    library: str,
+    folder: Path,
+    made: Iterable[tuple[Info, int, Path | None]],
+    problems: Iterable[str],
+) -> Value:
+    """offheap.jemalloc-run/1; `made`: recordings with the number of their dumps and their perf map."""
+    return {
+        "schema": "offheap.jemalloc-run/1",
+        "status": status,
+        "library": library,
+        "folder": str(folder),
+        "recordings": [
+            {**_of_import(info, dumps), "perf_map": str(perf_map) if perf_map else None}
+            for info, dumps, perf_map in made
+        ],
+        "problems": list(problems),
     }
 
 

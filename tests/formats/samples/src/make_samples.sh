@@ -35,6 +35,9 @@ for one in "async-profiler 0" "async-profiler-sampled 4k"; do
   java -Xint -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=nativemem,nativemem=$2,file=$1.jfr" -cp . Forget
   gzip -9n $1.jfr
 done
+javac Keep.java
+java -Xmx64m -XX:+UseSerialGC -agentpath:"$ASYNC_PROFILER/libasyncProfiler.so=start,event=alloc,alloc=32k,live,file=async-profiler-live.jfr" -cp . Keep
+gzip -9n async-profiler-live.jfr
 convert="java -jar $ASYNC_PROFILER/jfr-converter.jar --nativemem --leak --total"
 $convert -o pprof forget.jfr async-profiler.pb.gz
 $convert -o collapsed forget.jfr all.collapsed

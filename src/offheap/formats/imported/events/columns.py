@@ -5,6 +5,7 @@ A block is the bytes of whole lines as an array; places are indices into it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
@@ -56,25 +57,32 @@ def hexadecimal(block: Bytes, starts: Places, ends: Places) -> tuple[NDArray[np.
 def distinct(block: Bytes, starts: Places, ends: Places, number: Callable[[bytes], int]) -> NDArray[np.int64]:
     """For each field what `number` says of its bytes; called once for each different field of the block.
 
-    Fields count as equal if length and two sums over their bytes are: a sum of the bytes, and one that weighs
-    them by their places.  The second is of 64 bits, so that no two call sites of a real log collide.
+    Fields count as equal if their hashes of 64 bits are, so that no two call sites of a real log collide.
     """
-    # One leading zero: sums[end] - sums[start] is the sum over a field.
-    plain = np.zeros(len(block) + 1, np.uint64)
-    np.cumsum(_MIXED[block], out=plain[1:])
-    weighed = np.zeros(len(block) + 1, np.uint64)
-    np.cumsum(_MIXED[block] * np.arange(len(block), dtype=np.uint64), out=weighed[1:])
-    first = plain[ends] - plain[starts]
-    # Sum of value * (place - start), which does not depend on the place of the field.  Overflow is arithmetic
-    # modulo 2**64.
-    second = weighed[ends] - weighed[starts] - first * starts.astype(np.uint64)
-    key = (first * _ODD) ^ second ^ ((ends - starts).astype(np.uint64) << np.uint64(48))
-    _, sample, back = np.unique(key, return_index=True, return_inverse=True)
+    lengths = ends - starts
     raw = block.tobytes()
+    hashes = lengths.astype(np.uint64) * _ODD
+    long = np.flatnonzero(lengths > _MOST_HASHED)
+    for at in long.tolist():
+        field = raw[starts[at] : ends[at]]
+        hashes[at] = int.from_bytes(hashlib.blake2b(field, digest_size=8).digest(), "little")
+    padded = np.zeros(len(block) + 8, np.uint8)
+    padded[: len(block)] = block
+    # The eight bytes at any place.
+    words = np.ndarray(len(block) + 1, np.dtype("<u8"), padded, strides=(1,))
+    left = np.flatnonzero(lengths <= _MOST_HASHED)
+    for done in range(0, _MOST_HASHED, 8):
+        left = left[lengths[left] > done]
+        if not len(left):
+            break
+        word = words[starts[left] + done] & _MASKS[np.minimum(lengths[left] - done, 8)]
+        mixed = (hashes[left] ^ word) * _ODD
+        hashes[left] = mixed ^ (mixed >> np.uint64(29))  # the high bits reach the low ones
+    _, sample, back = np.unique(hashes, return_index=True, return_inverse=True)
     numbers = [number(raw[starts[place] : ends[place]]) for place in sample.tolist()]
     return np.array(numbers, np.int64)[back.reshape(-1)]
 
 
-# A random number for each byte, so that fields of the same letters in another order differ.
-_MIXED = np.random.default_rng(1).integers(0, 1 << 63, 256, np.uint64)
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads the sum over all bits
+_MOST_HASHED = 2048  # bytes of a field that are hashed beside others': a call site has a hundred
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads a word over all bits
+_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # by bytes of a word

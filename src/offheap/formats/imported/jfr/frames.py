@@ -33,12 +33,21 @@ _OWN = "libasyncProfiler.so"  # its hooks are the innermost frames
 _UNKNOWN = Frame("unknown method", "unknown")
 _MOST_LINE = 1 << 20
 _MOST_TYPES = 1 << 8
+# As class files write the elements of arrays.
+_PRIMITIVES = dict(
+    zip("ZBCSIJFD", ("boolean", "byte", "char", "short", "int", "long", "float", "double"), strict=True)
+)
 
 
 def numbers(
     constants: Constants, keys: NDArray[np.uint64], stacks: Stacks, kind: int = MALLOC
 ) -> NDArray[np.uint32]:
     """The numbers of the stacks with these keys; an unknown key has the number of an empty stack."""
+    return np.array([stacks.stack(its, kind) for its in places(constants, keys, stacks)], np.uint32)
+
+
+def places(constants: Constants, keys: NDArray[np.uint64], stacks: Stacks) -> list[list[int]]:
+    """The places of the frames of the stacks with these keys; an unknown key has one unknown method."""
     rows = [constants.stacks.frames.get(key) for key in keys.tolist()]
     found = [row for row in rows if row is not None]
     none = np.zeros((0, 3), np.uint64)
@@ -53,12 +62,12 @@ def numbers(
         names_of.frame(int(methods[value >> 32]), value >> 10 & (1 << 22) - 1, value & (1 << 10) - 1)
         for value in distinct.tolist()
     ]
-    places = [stacks.frame(frame) for frame in made]
-    of_frame = np.array(places, np.int64)[back.reshape(-1)] if places else np.zeros(0, np.int64)
-    own = {place for frame, place in zip(made, places, strict=True) if frame.module == _OWN}
-    result = np.empty(len(keys), np.uint32)
+    of_made = [stacks.frame(frame) for frame in made]
+    of_frame = np.array(of_made, np.int64)[back.reshape(-1)] if made else np.zeros(0, np.int64)
+    own = {place for frame, place in zip(made, of_made, strict=True) if frame.module == _OWN}
+    result = []
     at = 0
-    for index, row in enumerate(rows):
+    for row in rows:
         of_stack: list[int] = []
         if row is not None:
             of_stack = of_frame[at : at + len(row)].tolist()
@@ -67,8 +76,19 @@ def numbers(
             while inner < len(of_stack) and of_stack[inner] in own:
                 inner += 1
             of_stack = of_stack[inner:] or of_stack
-        result[index] = stacks.stack(of_stack or [stacks.frame(_UNKNOWN)], kind)
+        result.append(of_stack or [stacks.frame(_UNKNOWN)])
     return result
+
+
+def class_frame(constants: Constants, key: int) -> Frame:
+    """The class of an object, as recordings have it: `byte[]`, `java.lang.String`."""
+    name = _Names(constants).class_name(key).replace("/", ".")
+    dimensions = len(name) - len(name.lstrip("["))
+    element = name[dimensions:]
+    if dimensions:
+        element = _PRIMITIVES.get(element, element.removeprefix("L").removesuffix(";"))
+    element = element or "unknown class"
+    return Frame(element + "[]" * dimensions, "class", element)
 
 
 class _Names:

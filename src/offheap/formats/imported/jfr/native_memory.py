@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offheap.errors import UserError
-from offheap.formats.imported.jfr import frames
+from offheap.formats.imported.jfr import frames, thread_names
 from offheap.formats.imported.jfr.blocks_over_time import Blocks, BlocksOverTime
 from offheap.formats.imported.jfr.file import event_columns, event_places, few_events
 from offheap.formats.imported.jfr.file.chunks import Chunk
@@ -21,12 +21,12 @@ from offheap.formats.imported.jfr.file.constants import Constants
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
 from offheap.formats.imported.jfr.order import ascending, in_order_of_places
+from offheap.formats.imported.jfr.thread_names import ThreadNames
 from offheap.formats.imported.stack_tables import Stacks
 from offheap.recording import allowance
 
 MALLOC, FREE = "profiler.Malloc", "profiler.Free"
-_THREADS = "java.lang.Thread"
-TABLES: dict[str, Sequence[str]] = {**frames.TABLES, _THREADS: ("osName", "javaName")}
+TABLES: dict[str, Sequence[str]] = {**frames.TABLES, **thread_names.TABLES}
 _FIELDS = {
     MALLOC: ("startTime", "eventThread", "stackTrace", "address", "size"),
     FREE: ("startTime", "address"),
@@ -46,8 +46,6 @@ _KINDS: dict[str, Any] = {
     "stackTrace": np.uint32,
     "eventThread": np.uint32,
 }
-_MOST_THREADS = 65_535  # of LIVE; beyond they are "other threads"
-OTHER_THREADS = "other threads"
 
 
 class NativeMemory:
@@ -56,12 +54,11 @@ class NativeMemory:
     interval  bytes between samples, as the settings in the file say; 0: all
     """
 
-    def __init__(self, stacks: Stacks, start: float, duration: float) -> None:
-        self._stacks, self._start, self._duration = stacks, start, duration
+    def __init__(self, stacks: Stacks, start: float, duration: float, threads: ThreadNames) -> None:
+        self._stacks, self._start, self._duration, self._threads = stacks, start, duration, threads
         self._blocks: BlocksOverTime | None = None
         self._waiting = _Waiting()
         self._place = 0  # of the next event of the chunk
-        self._threads = {OTHER_THREADS: 0}
         self.interval = 0
 
     @property
@@ -69,10 +66,6 @@ class NativeMemory:
         if self._blocks is None:
             self._blocks = BlocksOverTime(self.interval, self._duration)
         return self._blocks
-
-    @property
-    def threads(self) -> list[str]:
-        return list(self._threads)
 
     def take(self, chunk: Chunk, types: Types, of: Events) -> None:
         """The events in a window."""
@@ -99,7 +92,7 @@ class NativeMemory:
         """Adds a chunk: its events are counted in the order of time; `keys` as above."""
         stacks = _Numbers(keys, frames.numbers(constants, keys, self._stacks))
         raw = self._waiting.distinct("eventThread")
-        threads = _Numbers(raw, self._thread_numbers(raw, constants))
+        threads = _Numbers(raw, self._threads.numbers(raw, constants))
         ticks = self._waiting.taken("startTime")
         order = ascending(ticks)
         # A thread may free an address and get it again within a tick: then the file has the order.
@@ -116,17 +109,6 @@ class NativeMemory:
             numbers, whose = stacks.of(keys_of[of]), threads.of(threads_of[of]).astype(np.uint16)
             blocks = Blocks(addresses[of], sizes[of], times, numbers, whose)
             self.blocks.add(blocks, len(self._stacks.stacks) + 1)
-
-    def _thread_numbers(self, raw: NDArray[np.uint64], constants: Constants) -> NDArray[np.uint32]:
-        numbers = np.zeros(len(raw), np.uint32)
-        for at, key in enumerate(raw.tolist()):
-            row = constants.tables[_THREADS].get(key)
-            if row is None:
-                continue
-            name = constants.text(row[1]) or constants.text(row[0])
-            if name and (name in self._threads or len(self._threads) < _MOST_THREADS):
-                numbers[at] = self._threads.setdefault(name, len(self._threads))
-        return numbers
 
 
 class _Waiting:

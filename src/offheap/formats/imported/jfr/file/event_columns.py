@@ -12,7 +12,12 @@ from offheap.formats.imported.jfr.file.event_places import Events, fault
 from offheap.formats.imported.jfr.file.metadata import BOOLEAN, BYTE, DOUBLE, FLOAT, INTEGER, Atom
 
 _BLOCK = 1 << 14  # events that are decoded at one time, so that their columns stay in the CPU's cache
-_LONG = {"startTime", "address"}  # fields whose values have more than four bytes
+_LONG = {
+    "startTime",
+    "address",
+    "allocationTime",
+    "allocationSize",
+}  # fields whose values have more than four bytes
 _WIDTHS = {BOOLEAN: 1, BYTE: 1, FLOAT: 4, DOUBLE: 8}
 
 Columns = dict[str, NDArray[np.uint64]]
