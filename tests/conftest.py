@@ -20,6 +20,7 @@ from harness.paths import ROOT
 from offheap.probe import checkout
 
 pytest_plugins = [
+    "harness.peers.answering_server",
     "harness.screens.report_pages",
     "harness.plugins.skip_summary",
     "harness.plugins.leftovers",

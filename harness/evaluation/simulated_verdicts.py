@@ -178,7 +178,7 @@ def recall_table(results: Sequence[Sequence[Judged]]) -> list[str]:
         grouped[churn.rate * churn.size if churn else 0.0, scenario.leak, scenario.name].append(readings)
     rows = []
     for (churned, rate, where), runs in sorted(grouped.items()):
-        shares = [share(looks_at(runs, seconds)) for seconds in MINUTES]
+        shares = [share(verdicts_after(runs, seconds)) for seconds in MINUTES]
         times = [first_found(readings) for readings in runs]
         median = statistics.median(times)
         rows.append(
@@ -193,7 +193,7 @@ def recall_table(results: Sequence[Sequence[Judged]]) -> list[str]:
     return document.table(("leak", "churn", "must be found", "1 min", "5 min", "15 min", "found after"), rows)
 
 
-def looks_at(runs: Iterable[Sequence[Judged]], seconds: float) -> list[Judged]:
+def verdicts_after(runs: Iterable[Sequence[Judged]], seconds: float) -> list[Judged]:
     return [judged for readings in runs for judged in readings if judged.seconds == seconds]
 
 
@@ -216,7 +216,8 @@ def shape_table(results: Sequence[Sequence[Judged]]) -> list[str]:
     for readings in results:
         grouped[readings[0].scenario.name].append(readings)
     rows = [
-        [name, *(share(looks_at(runs, seconds)) for seconds in MINUTES)] for name, runs in grouped.items()
+        [name, *(share(verdicts_after(runs, seconds)) for seconds in MINUTES)]
+        for name, runs in grouped.items()
     ]
     return document.table(("leak", "1 min", "5 min", "15 min"), rows)
 
@@ -229,7 +230,7 @@ def alarm_table(results: Sequence[Sequence[Judged]], readings: Sequence[float] =
         runs = [readings for readings in results if kind in ("", readings[0].scenario.name)]
         cells = []
         for seconds in readings:
-            at = looks_at(runs, seconds)
+            at = verdicts_after(runs, seconds)
             alarms = sum(bool(judged.alarms) for judged in at)
             cells.append(f"{100 * alarms / max(len(at), 1):.1f}")
         rows.append([kind or "**all**", str(len(runs)), *cells])

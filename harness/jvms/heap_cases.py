@@ -16,6 +16,7 @@ from harness.command_line import offheap
 from harness.jvms import collectors, java_homes
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Held, Program, Running, Zoo
+from harness.warm_command import warm
 
 PROGRAMS = {name: program for name, program in zoo_programs.programs().items() if program.java_heap}
 LEAKING = [name for name, program in PROGRAMS.items() if program.leaks]
@@ -154,7 +155,7 @@ def attached(pid: int, output: Path, options: Sequence[str] = OPTIONS) -> Iterat
 
 def ask(*arguments: str | Path) -> dict[str, Any]:
     """The JSON that a command prints."""
-    done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=120)
+    done = warm(*arguments)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -14,6 +14,7 @@ from harness.command_line import offheap
 from harness.jvms import java_homes
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Program, Running, Truth, Zoo
+from harness.warm_command import warm
 
 PROGRAMS = zoo_programs.programs()
 # A verdict on the first half minute of a process needs more evidence.
@@ -90,7 +91,7 @@ def record(case: Case, java: Path, zoo: Zoo, folder: Path, seconds: float = SECO
             assert done.returncode == 0, done.stderr
             truth = running.stop_leaking()
             assert running.exit() == 0, running.errors
-    asked = subprocess.run(offheap("leaks", output, "--json"), capture_output=True, text=True, timeout=60)
+    asked = warm("leaks", output, "--json")
     assert asked.returncode == 0, asked.stderr
     return Recorded(output, json.loads(asked.stdout), truth)
 

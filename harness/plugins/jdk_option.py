@@ -1,4 +1,4 @@
-"""A pytest plugin: `--jdk 27` runs only the tests that are parametrized with this JDK, slow ones too."""
+"""A pytest plugin: `--jdk 27` keeps only the tests that are parametrized with this JDK."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ class Whole:
         return self.recorded
 
 
-def watched(process: Process, times: list[float], *, exact: bool = True) -> tuple[Follower, View]:
-    watch = Follower(Replay(process, list(times), exact))
-    views = [watch.advance() for _ in times]
+def followed(process: Process, times: list[float], *, exact: bool = True) -> tuple[Follower, View]:
+    follower = Follower(Replay(process, list(times), exact))
+    views = [follower.advance() for _ in times]
     assert views[-1]
-    return watch, views[-1]
+    return follower, views[-1]
 
 
 def site(view: View, name: str) -> int:
@@ -87,11 +87,11 @@ def leaky(duration: float = 30.0, seed: int = 1) -> tuple[Process, int]:
 
 
 def unfinished(process: Process) -> tuple[Follower, View]:
-    """A process watched for 30 s that goes on."""
-    watch = Follower(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
-    views = [watch.advance() for _ in range(3)]
+    """A process that is followed for 30 s and continues."""
+    follower = Follower(Replay(process, [10.0, 20.0, 30.0, 40.0, 50.0]))
+    views = [follower.advance() for _ in range(3)]
     assert views[-1]
-    return watch, views[-1]
+    return follower, views[-1]
 
 
 class Sampled(Replay):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from offheap.recording.build_recording import NumberedStacks
@@ -87,3 +89,11 @@ def fill(target: RecordingWriter, snapshots: int = 3) -> None:
         target.append_collections([("counted", 0.25, 0.25, 0)] if n == 0 else [("young", n, n + 0.1, n)])
         target.append_heap([(n + 0.2, 4096.0 * n)] if n else [])
         target.replace_info(info(duration_seconds=float(n)))
+
+
+def stored(path: Path) -> Path:
+    """Writes the recording to the folder `path`, and returns it."""
+    writer = RecordingWriter(path)
+    fill(writer)
+    writer.finish()
+    return path

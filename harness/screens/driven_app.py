@@ -53,7 +53,7 @@ class Driven:
 
 
 def drive(
-    watch: Follower,
+    follower: Follower,
     view: View,
     steps: Callable[[Driven], Awaitable[None]],
     folder: Path,
@@ -63,7 +63,7 @@ def drive(
     owners: Owners | None = None,
 ) -> None:
     async def run() -> None:
-        app = LiveApp(watch, view, every=every, folder=folder, owners=owners)
+        app = LiveApp(follower, view, every=every, folder=folder, owners=owners)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await steps(Driven(app, pilot, folder))

@@ -44,7 +44,7 @@ _OPTIONS = (
     *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:AvgMonitorsPerThreadEstimate=1"),
 )
 _SAMPLING = {"sampled": "interval=4096", "exact": "exact"}
-_LOOKS, _TRIES, _PAUSE_SECONDS = 5, 50, 0.3
+_READINGS, _TRIES, _PAUSE_SECONDS = 5, 50, 0.3
 # Direct buffers belong to the program until a collection; Memory says more of arenas.
 _NOT_HOTSPOTS = ("Other", "Arena Chunk")
 _SLOTS = (".got", ".got.plt", ".data.rel.ro", ".data.rel.ro.local")
@@ -240,7 +240,7 @@ def _memory(pid: int) -> Memory:
                 heap.free_resident,
             )
         )
-        if len(found) == _LOOKS:
+        if len(found) == _READINGS:
             return Memory(*map(min, zip(*map(astuple, found), strict=True)))
     raise AssertionError(f"only {len(found)} of {_TRIES} readings saw all of malloc")
 

@@ -335,7 +335,8 @@ static bool populate(enum offheap_section_id section, uint64_t bytes) {
         uint64_t whole = round_up(s->capacity * s->row_bytes, PAGE);
         uint64_t want = round_up(bytes, STEP);
         if (want > whole) want = whole;
-        ok = memory_grant(want - done) &&
+        uint64_t granted = done ? done : STEP; /* shape_fit counts the first step */
+        ok = (want <= granted || memory_grant(want - granted)) &&
              madvise((char *)live + s->offset + done, want - done, MADV_POPULATE_WRITE) == 0;
         if (ok) atomic_store_explicit(&file_state.populated[section], want, memory_order_release);
     }

@@ -19,8 +19,9 @@ struct shape {
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
 
 /* Chooses the tables that `options` request, or smaller ones (`smaller` is then true), so that the probe takes at most
- * `bound` bytes at the start, including the bytes `taken` before.  Adds the tables to `taken`.  False: the smallest
- * tables are too large. */
+ * `bound` bytes at the start, including the bytes `taken` before.  All but the smallest tables also leave an eighth of
+ * `bound` to the sections that threads append to.  Adds the tables to `taken`.  False: the smallest tables are too
+ * large. */
 bool shape_fit(const struct options *options, uint64_t bound, struct shape shapes[OFFHEAP_SECTIONS], uint64_t *taken,
                bool *smaller);
 

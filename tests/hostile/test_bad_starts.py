@@ -15,6 +15,7 @@ import pytest
 from harness import needs
 from harness.hostile.left_live_files import left
 from harness.paths import ROOT
+from harness.warm_command import warm
 from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
 from offheap.quantities import QuantityError, parse_positive_duration
@@ -31,14 +32,7 @@ def _built(probe_library: Path) -> None:
 
 def refused(*arguments: str | Path, folder: Path, **variables: str) -> str:
     """The one line of a command that starts no program: its program would create the file `started`."""
-    outcome = subprocess.run(
-        [*OFFHEAP, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=folder,
-        env={**os.environ, **variables},
-    )
+    outcome = warm(*map(str, arguments), cwd=folder, env={**os.environ, **variables})
     assert outcome.returncode == 2, outcome
     assert outcome.stdout == ""
     (line,) = outcome.stderr.splitlines()
@@ -179,13 +173,14 @@ def test_the_report_opens_in_the_browser(recording: Path, tmp_path: Path) -> Non
     browser.write_text(f'#!/bin/sh\necho $$ "$@" > {tmp_path}/opened\nexec sleep 60\n')
     browser.chmod(0o755)
     began = time.monotonic()
-    outcome = subprocess.run(
-        [*OFFHEAP, "report", str(recording), "-o", "a page.html", "--open"],
-        capture_output=True,
-        text=True,
+    outcome = warm(
+        "report",
+        str(recording),
+        "-o",
+        "a page.html",
+        "--open",
         cwd=tmp_path,
         env={**os.environ, "BROWSER": str(browser)},
-        timeout=60,
     )
     pid, _, address = (tmp_path / "opened").read_text().partition(" ")
     os.kill(int(pid), 9)
@@ -199,13 +194,8 @@ def test_without_a_browser_the_path_is_said(recording: Path, tmp_path: Path) -> 
     displays = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
     bare = {name: value for name, value in os.environ.items() if name not in displays}
     for variables, why in (({}, "no display"), ({"BROWSER": "false"}, "no browser could be started")):
-        outcome = subprocess.run(
-            [*OFFHEAP, "report", str(recording), "-o", "a.html", "--open"],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**bare, **variables},
-            timeout=60,
+        outcome = warm(
+            "report", str(recording), "-o", "a.html", "--open", cwd=tmp_path, env={**bare, **variables}
         )
         assert outcome.returncode == 0
         assert outcome.stdout.startswith("wrote a.html (")
@@ -216,9 +206,7 @@ def test_without_a_browser_the_path_is_said(recording: Path, tmp_path: Path) -> 
 def test_every_command_can_be_asked_on_a_narrow_terminal() -> None:
     for name in ("help", *COMMANDS):
         arguments = [name] if name == "help" else [name, "--help"]
-        outcome = subprocess.run(
-            [*OFFHEAP, *arguments], capture_output=True, text=True, env={**os.environ, "COLUMNS": "40"}
-        )
+        outcome = warm(*arguments, env={**os.environ, "COLUMNS": "40"})
         assert outcome.returncode == 0
         lines = [line for line in outcome.stdout.splitlines() if len(line) > 40]
         # argparse keeps an option and its value together.

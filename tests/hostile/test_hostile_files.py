@@ -18,6 +18,7 @@ from harness import needs, public_folders
 from harness.command_line import offheap
 from harness.hostile.process import NOBODY_UID, fake_jdk, hostile_process, measured, own
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
+from harness.warm_command import warm
 from offheap.jvm.counters import hsperfdata
 from offheap.probe import control
 from offheap.proc import opening, root
@@ -36,7 +37,7 @@ def folder() -> Path:
 
 
 def run(*arguments: object, status: int = 0) -> str:
-    outcome = subprocess.run(offheap(*map(str, arguments)), capture_output=True, text=True, timeout=SECONDS)
+    outcome = warm(*map(str, arguments))
     assert outcome.returncode == status, outcome.stderr
     return outcome.stdout + outcome.stderr
 

@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +47,8 @@ from harness.jvms.waiting_jvm import read_line, remove_live_files
 from harness.paths import JAVA
 from harness.screens.report_pages import Open
 from harness.screens.terminal import OFFHEAP, Terminal
+from harness.waiting import wait_until
+from harness.warm_command import warm
 from offheap.cli.main import COMMANDS
 
 SOURCE = JAVA / "Hostile.java"
@@ -110,17 +111,9 @@ class Neighbour:
     def run(self, command: str) -> Said:
         places = {"{pid}": str(self.pid), "{recording}": str(self.recording)}
         words = [places.get(word, word) for word in command.split()]
-        done = subprocess.run(
-            [*OFFHEAP, *words],
-            cwd=self.folder,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            # Tables fold long names, which a search would not find.
-            env={**os.environ, "COLUMNS": "800"},
-            timeout=120,
-        )
-        # Strict UTF-8, and no translation of line ends.
-        said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        # Tables fold long names, which a search would not find.
+        done = warm(*words, cwd=self.folder, env={**os.environ, "COLUMNS": "800"})
+        said = Said(done.returncode, done.stdout, done.stderr)
         self.said[command] = said
         return said
 
@@ -371,7 +364,7 @@ def test_the_live_view_and_what_it_writes(
         terminal.press("\r")
         terminal.see("threads    ")
         terminal.press("e")
-        wait_for(lambda: any(folder.glob("*.txt")))
+        wait_until(lambda: any(folder.glob("*.txt")))
         terminal.press("o")
         terminal.press("q")
         terminal.press("q")
@@ -394,13 +387,6 @@ def is_formula(cell: str) -> bool:
     with contextlib.suppress(ValueError):
         return float(cell) != float(cell)
     return cell.lstrip()[:1] in tuple("=+-@")
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_notebook_shows_names_as_text(neighbour: Neighbour, said: dict[str, Said]) -> None:

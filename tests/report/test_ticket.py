@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.simulation import Churn, JustInTime, Leak, Process, compiler, inflater, native_stack
+from harness.warm_command import warm
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.ticket import MOST_SUSPECTS, ticket
 from offheap.recording.model import OwnersOverTime, Recording
@@ -208,8 +209,7 @@ def test_headings_and_strong_words() -> None:
 
 
 def offheap(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "offheap", "report", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60)
+    return warm("report", *map(str, arguments), cwd=folder)
 
 
 @pytest.fixture(scope="module")

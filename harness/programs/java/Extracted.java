@@ -5,9 +5,11 @@ import java.nio.file.StandardCopyOption;
 
 /**
  * Extracts a library into a temporary folder, loads it and deletes it at once, as many libraries of Maven Central do.
- * Then it allocates through it until its standard input ends.
+ * Then it allocates through it until its standard input ends.  For each line it says when 50 more blocks are allocated.
  */
 public final class Extracted {
+    private static volatile long kept;
+
     private static native long keep(long bytes);
 
     public static void main(String[] args) throws Exception {
@@ -21,12 +23,18 @@ public final class Extracted {
         Thread thread = new Thread(Extracted::keepOn, "keeper");
         thread.setDaemon(true);
         thread.start();
-        while (System.in.read() >= 0) {}
+        while (System.in.read() >= 0) {
+            for (long goal = kept + 50; kept < goal; Thread.sleep(1)) {}
+            System.out.println("kept");
+        }
     }
 
     private static void keepOn() {
         try {
-            for (; ; Thread.sleep(1)) keep(2000);
+            for (; ; Thread.sleep(1)) {
+                keep(2000);
+                kept++;
+            }
         } catch (InterruptedException end) {
             Thread.currentThread().interrupt();
         }

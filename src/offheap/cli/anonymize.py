@@ -12,10 +12,10 @@ from offheap.cli.load import package
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Hash the names in a recording that is passed on. Names of the JDK, of HotSpot and of the run-time "
+        "Hash the names in a recording, to pass it on. Names of the JDK, of HotSpot and of the run-time "
         "libraries of C and C++ stay readable, and so do sizes, times, counts, line numbers, the PID, and "
-        "flags of the JVM that are numbers or switches. All other names are hashed, the same name to the "
-        "same hash; arguments, properties and folders are dropped."
+        "flags of the JVM that are numbers or switches. All other names are hashed; equal names have equal "
+        "hashes. Arguments, properties and folders are dropped."
     )
     parser.epilog = """examples:
   offheap anonymize app.offheap -o shared.offheap
@@ -27,15 +27,15 @@ One key makes recordings comparable:
   offheap anonymize app.offheap -o shared.offheap --key key
 """
     parser.add_argument(
-        "recording", metavar="RECORDING", help="a recording, also of a recorder that was killed"
+        "recording", metavar="RECORDING", help="a recording, complete or of a killed recorder"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the new recording")
     parser.add_argument(
         "--key",
         type=Path,
         metavar="FILE",
-        help="a secret of 16 bytes or more: the same names get the same hashes in every recording "
-        "(default: a new one, which is forgotten)",
+        help="a secret of 16 bytes or more: equal names have equal hashes in every recording with this key "
+        "(default: a new key, which is not stored)",
     )
     parser.add_argument(
         "--keep",
@@ -43,7 +43,7 @@ One key makes recordings comparable:
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="leave the names of a Java package readable, such as io.netty; may be given again",
+        help="leave the names of a Java package readable, such as io.netty; may be given several times",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (schema offheap.anonymize/1)")
 

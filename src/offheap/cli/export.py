@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap export app.offheap --format collapsed -o - | flamegraph.pl > app.svg
   offheap export app.offheap --format speedscope  for www.speedscope.app
   offheap export app.offheap --format heaptrack   for heaptrack_gui
-  offheap export app.offheap --format parquet     a row a stack, for DuckDB
+  offheap export app.offheap --format parquet     one row a stack, for DuckDB
   offheap export app.offheap --format mtrace-summary -o -    unfreed blocks by caller
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
@@ -50,13 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", required=True, choices=_NAMES, metavar="FORMAT", help=f"one of {', '.join(_NAMES)}"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="`-` is standard output (default: RECORDING with the suffix)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write; `-` is standard output (default: RECORDING with the format's suffix)",
     )
     parser.add_argument(
         "--value",
         choices=_VALUES,
         metavar="VALUE",
-        help=f"of collapsed, which has one number a stack: one of {', '.join(_VALUES)} "
+        help=f"the one number a stack of collapsed: one of {', '.join(_VALUES)} "
         "(default: inuse_space, live bytes)",
     )
     which = parser.add_mutually_exclusive_group()

@@ -40,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=_NAMES,
         metavar="FORMAT",
-        help=f"one of {', '.join(_NAMES)} (default: told by the content; jemalloc is gperftools' as well)",
+        help=f"one of {', '.join(_NAMES)} (default: by content; jemalloc reads gperftools' files, too)",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="RECORDING",
         type=Path,
-        help="(default: the first file's name, with .offheap)",
+        help="the recording to write (default: the first file's name, with .offheap)",
     )
     parser.add_argument(
         "--maps", metavar="FILE", type=Path, help="a copy of /proc/PID/maps, for files without their own"

@@ -24,8 +24,8 @@ _EVERY = 1 << 30  # bytes allocated: some seconds or minutes of a busy server
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Profile memory with jemalloc in place of the probe: a sampled dump each time the program has "
-        "allocated a certain amount, with the JVM's perf map beside it for the names of Java methods. "
+        "Profile memory with jemalloc instead of the probe. jemalloc writes a sampled dump each time the "
+        "program has allocated a certain amount; the JVM's perf map beside it names Java methods. "
         "`run` imports the dumps into a recording when the program ends."
     )
     parser.epilog = """examples:
@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run", help="start a program under a profiling jemalloc", formatter_class=parser.formatter_class
     )
     run_parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="the recording (default PROGRAM-PID.offheap)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="the recording to write (default PROGRAM-PID.offheap)",
     )
     run_parser.add_argument(
         "--interval",
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bytes allocated between dumps (default 1GiB); jemalloc takes powers of two",
     )
     run_parser.add_argument(
-        "--library", type=Path, metavar="FILE", help="the libjemalloc.so (default: the system's)"
+        "--library", type=Path, metavar="FILE", help="the libjemalloc.so to preload (default: the system's)"
     )
     run_parser.add_argument(
         "--json",
@@ -65,11 +69,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run_parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
     dump_parser = actions.add_parser(
-        "dump", help="take a dump of a running JVM", formatter_class=parser.formatter_class
+        "dump", help="write a dump of a running JVM", formatter_class=parser.formatter_class
     )
     dump_parser.add_argument("process", metavar="PID|NAME", help="a PID, or part of a main class or jar name")
     dump_parser.add_argument(
-        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="a folder (default: this one)"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the folder to write into (default: the current one)",
     )
     dump_parser.add_argument(
         "--json", action="store_true", help="print JSON (schema offheap.jemalloc-dump/1)"

@@ -101,8 +101,8 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
 
     with closing(follow(path, jvm_counters)) as source:
         print("offheap: reading symbols ...", end="\r", file=sys.stderr, flush=True)
-        watch = Follower(source, args.app or ())
-        view = watch.advance()
+        follower = Follower(source, args.app or ())
+        view = follower.advance()
         print(" " * 40, end="\r", file=sys.stderr, flush=True)
         assert view is not None, "the first reading always finds something"
         from offheap.report.tui.app import LiveApp
@@ -110,15 +110,15 @@ def _show(path: Path, args: argparse.Namespace, stop: Callable[[], bool] | None 
         # Objects loaded so far stay: the collector need not scan them every few updates.
         gc.freeze()
         # Without the mouse the terminal's own selecting and copying still work.
-        owners = owners_of(path, watch)
-        app = LiveApp(watch, view, every=args.every, folder=args.output, stop=stop, owners=owners)
+        owners = owners_of(path, follower)
+        app = LiveApp(follower, view, every=args.every, folder=args.output, stop=stop, owners=owners)
         try:
             app.run(mouse=False)
         finally:
             gc.unfreeze()  # else DuckDB's bindings complain on the terminal at exit about unfreed objects
 
 
-def owners_of(path: Path, watch: Follower) -> Owners | None:
+def owners_of(path: Path, follower: Follower) -> Owners | None:
     """Inspects the process of a live file, or takes a recorder's readings; None when there is no process."""
     from offheap.inspect.over_time import RepeatedReading
     from offheap.probe.live_files.live_file import LiveFile
@@ -126,7 +126,7 @@ def owners_of(path: Path, watch: Follower) -> Owners | None:
     from offheap.recording.capture.info import elapsed
 
     if path.is_dir():
-        return watch.owners
+        return follower.owners
     with LiveFile(path) as live_file:
         pid, header = find(live_file.header), live_file.header
     if pid is None:
@@ -136,7 +136,7 @@ def owners_of(path: Path, watch: Follower) -> Owners | None:
     def read() -> tuple[OwnersOverTime, OwnersGrowth]:
         seen = read_owners()
         over = replace(seen, times=seen.times + began)
-        return over, watch.see(over, pid)
+        return over, follower.see(over, pid)
 
     return read
 

@@ -21,7 +21,7 @@ def add_application(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=package,
         metavar="PACKAGE",
-        help="look for the application's code in PACKAGE, such as com.acme; may be given again "
+        help="the application's code is in PACKAGE, such as com.acme; may be given several times "
         "(default: the main class's, else what is neither the library's nor a known framework's)",
     )
 
@@ -30,7 +30,7 @@ def package(text: str) -> str:
     """An argument that names a Java package."""
     name = text.removesuffix(".*").removesuffix(".")
     if not all(part.isidentifier() for part in name.replace("$", "_").split(".")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no Java package, such as com.acme")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Java package, such as com.acme")
     return name
 
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Say whether glibc's mtrace() works in a process (since glibc 2.34 it does nothing unless "
-        "libc_malloc_debug.so.0 is preloaded), and the commands that record every block without it.  "
-        "Changes nothing in the process."
+        "Say whether glibc's mtrace() works in a process, and which commands record every block without "
+        "it. Since glibc 2.34 mtrace() does nothing unless libc_malloc_debug.so.0 is preloaded. The command "
+        "changes nothing in the process."
     )
     parser.epilog = """examples:
   offheap mtrace 4711

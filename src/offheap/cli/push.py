@@ -23,8 +23,8 @@ _LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^,{}\"]*)")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Send what a recording holds live to a server of profiles: Grafana Pyroscope, Parca, or whatever "
-        "takes OpenTelemetry's profiles. The recorded program does not notice whether the server is there."
+        "Send the live memory of a recording to a profile server: Grafana Pyroscope, Parca, or an "
+        "OpenTelemetry collector. The recorded program does not depend on the server."
     )
     parser.epilog = """examples:
   offheap push app.offheap --pyroscope http://localhost:4040
@@ -37,14 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--parca", metavar="URL", help="Parca")
     where.add_argument("--otlp", metavar="URL", help="an OpenTelemetry collector, by HTTP")
     parser.add_argument(
-        "--every", type=_duration, metavar="TIME", help="again and again until the recording ends"
-    )
-    parser.add_argument("--name", metavar="NAME", help="of the program (default: its main class)")
-    parser.add_argument(
-        "--label", type=_label, action="append", default=[], metavar="KEY=VALUE", help="may be given again"
+        "--every", type=_duration, metavar="TIME", help="send a profile each TIME until the recording ends"
     )
     parser.add_argument(
-        "--headers", type=Path, metavar="FILE", help="headers to send, `Name: value` a line; chmod 600 it"
+        "--name", metavar="NAME", help="the program's name in the server (default: its main class)"
+    )
+    parser.add_argument(
+        "--label",
+        type=_label,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a label of the profiles; may be given several times",
+    )
+    parser.add_argument(
+        "--headers",
+        type=Path,
+        metavar="FILE",
+        help="a file of headers to send, `Name: value` a line, that only its owner may read",
     )
     parser.add_argument(
         "--ca", type=Path, metavar="FILE", help="certificates of the authorities to trust (PEM)"
@@ -53,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spool",
         type=Path,
         metavar="DIR",
-        help="where profiles wait for the server (default: RECORDING.push)",
+        help="the folder of profiles that wait for the server (default: RECORDING.push)",
     )
     parser.add_argument(
         "--spool-limit",
         type=_size,
         default=parse_size(_SPOOL_BYTES),
         metavar="SIZE",
-        help=f"of all that wait; the oldest go lost beyond it (default: {_SPOOL_BYTES})",
+        help=f"the most bytes that wait; beyond it the oldest profiles are lost (default: {_SPOOL_BYTES})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON at the end (schema offheap.push/1)")
 
@@ -71,7 +81,7 @@ def _duration(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if seconds < 1:
-        raise argparse.ArgumentTypeError("a profile a second is the most")
+        raise argparse.ArgumentTypeError("must be 1s or more")
     return seconds
 
 
@@ -85,7 +95,7 @@ def _size(text: str) -> int:
 def _label(text: str) -> tuple[str, str]:
     found = _LABEL.fullmatch(text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no KEY=VALUE, such as env=prod")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as env=prod")
     return found[1], found[2]
 
 

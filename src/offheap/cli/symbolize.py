@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from offheap.errors import UserError
 
 if TYPE_CHECKING:
-    from offheap.rewriting.symbolize import Outcome
+    from offheap.rewriting.symbolize import NamedFrames
     from offheap.symbols.debuginfod import Debuginfod
 
 _FROM_ENVIRONMENT = ""
@@ -22,21 +22,25 @@ _MOST_LISTED = 20  # modules without names
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Name the native frames that had no symbols where the recording was made. A file counts if it has "
-        "the build-id of the recorded module; it is sought below --sysroot, in debug folders, then at "
-        "debuginfod servers. The result is a new recording, written whole or not at all."
+        "Name the native frames that had no symbols on the recorded machine. Symbols come from files with "
+        "the build-id of the recorded module: below --sysroot, in debug folders, then on debuginfod "
+        "servers. The result is a new recording, written whole or not at all."
     )
     parser.epilog = """examples:
   offheap symbolize app.offheap             with the libraries of this machine
   offheap symbolize app.offheap --sysroot /mnt/image --debug build/symbols
   offheap symbolize app.offheap --debuginfod https://debuginfod.debian.net
-  offheap symbolize app.offheap --debuginfod     those of $DEBUGINFOD_URLS
+  offheap symbolize app.offheap --debuginfod     the servers of $DEBUGINFOD_URLS
 """
     parser.add_argument(
-        "recording", metavar="RECORDING", help="a recording, also of a recorder that was killed"
+        "recording", metavar="RECORDING", help="a recording, complete or of a killed recorder"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="OUT", help="(default: RECORDING-symbolized.offheap)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="the new recording (default: RECORDING-symbolized.offheap)",
     )
     parser.add_argument(
         "--sysroot",
@@ -51,15 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="libraries and debug files, in any order; may be given again (/usr/lib/debug is known)",
+        help="a folder of libraries and debug files, beside /usr/lib/debug; may be given several times",
     )
     parser.add_argument(
         "--debuginfod",
         nargs="?",
         const=_FROM_ENVIRONMENT,
         metavar="URL",
-        help="ask a server, to which the build-ids of modules that lack names or lines are sent; without URL "
-        "those of DEBUGINFOD_URLS (default: none)",
+        help="a server to ask; offheap sends the build-ids of modules that lack names or lines. Without URL: "
+        "the servers of DEBUGINFOD_URLS (default: none)",
     )
     parser.add_argument("--insecure", action="store_true", help="allow debuginfod servers without TLS")
     parser.add_argument(
@@ -85,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.recording)
     output = args.output or source.with_name(f"{source.name.removesuffix('.offheap')}-symbolized.offheap")
     if not args.sysroot.is_dir():
-        raise UserError(f"{args.sysroot} is no folder", "give the root of a file system")
+        raise UserError(f"{args.sysroot} is not a folder", "give the root of a file system")
     folders = [ByBuildId(folder) for folder in args.debug]
     generated = GeneratedCode(args.perf_map) if args.perf_map else None
     check_output(output)
@@ -131,7 +135,7 @@ def _servers(args: argparse.Namespace, stack: contextlib.ExitStack) -> Debuginfo
     return debuginfod.Debuginfod(urls, folder, insecure=args.insecure)
 
 
-def _print_json(outcome: Outcome, output: Path, problems: list[str]) -> None:
+def _print_json(outcome: NamedFrames, output: Path, problems: list[str]) -> None:
     from offheap.report.json import other_tools, schemas
 
     missing = [
@@ -142,7 +146,7 @@ def _print_json(outcome: Outcome, output: Path, problems: list[str]) -> None:
     print(schemas.dumps(other_tools.symbolized(output, *counts, missing, problems)))
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: NamedFrames) -> None:
     from offheap.report.text.printable import printable
 
     print(f"named {outcome.named:,} of {outcome.unnamed:,} frames that had no name")

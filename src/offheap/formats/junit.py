@@ -1,6 +1,7 @@
 """JUnit XML, as Jenkins, GitLab and most CI systems read it: a suite a recording, a test case a condition.
 
-A failed condition is a failure; one that cannot be told is an error, which shows as red as well.
+A failed condition is a failure; a condition that cannot be told is an error, which CI systems also show in
+red.
 """
 
 from __future__ import annotations

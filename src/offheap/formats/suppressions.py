@@ -70,7 +70,7 @@ class Suppression:
 
 
 def read(path: str | PathLike[str]) -> tuple[Suppression, ...]:
-    """The suppressions of a file; UserError when it cannot be read or a line is none."""
+    """The suppressions of a file; UserError if the file cannot be read or a line is no suppression."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -84,9 +84,9 @@ def read(path: str | PathLike[str]) -> tuple[Suppression, ...]:
 
 
 def parse(text: str, path: str) -> tuple[Suppression, ...]:
-    """The suppressions of a file's text; UserError names the first line that is none."""
+    """The suppressions of a file's text; UserError names the first line that is no suppression."""
     result = []
-    # Only \n ends a line, as in LeakSanitizer: a name may hold what Python takes for a line's end.
+    # Only \n ends a line, as in LeakSanitizer: a name may contain other characters that end a line in Python.
     for number, raw in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         line = raw.strip(" \t\r")
         if not line or line.startswith("#"):

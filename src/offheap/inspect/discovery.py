@@ -80,7 +80,7 @@ def _find_in_time(pid: int) -> JVM | None:
 
 
 def find(pid: int) -> JVM | None:
-    """The JVM with that PID; None when the process is none, or has ended."""
+    """The JVM with that PID; None if the process is no JVM or has ended."""
     try:
         process = status.read(pid)
         if not process.alive:

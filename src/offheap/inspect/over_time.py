@@ -121,7 +121,7 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
 
 
 def jvm_counters(pid: int) -> dict[str, float]:
-    """The JVM's own counters as gauges; {} if it publishes none or has ended."""
+    """The JVM's own counters as gauges; {} if the JVM publishes no counters or has ended."""
     try:
         return _jvm_counters(pid)
     except OSError:

@@ -10,7 +10,7 @@ import contextlib
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from offheap.analysis.native_heap import native_heap
 from offheap.analysis.native_heap.results import NativeHeap
@@ -18,14 +18,14 @@ from offheap.analysis.owners import accounting, mapping_shapes
 from offheap.analysis.owners.accounting import Evidence, Image
 from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
+from offheap.inspect.questions import ANSWERING_THREADS, Answers, ask
 from offheap.jvm.command_line import command
 from offheap.jvm.counters import hsperfdata
 from offheap.jvm.listener import target
-from offheap.jvm.listener.attach import AttachedVM, AttachError
 from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
 from offheap.jvm.structures import direct_memory, vm_places
 from offheap.jvm.structures.direct_memory import DirectMemory
-from offheap.jvm.texts import nmt, system_map, vm_info
+from offheap.jvm.texts import vm_info
 from offheap.proc import cgroup, maps, root, smaps, status, threads
 from offheap.proc.glibc import glibc_chunks, glibc_heap
 from offheap.proc.images.elf import SEGMENT_LOAD, ElfError, ElfImage
@@ -34,13 +34,6 @@ from offheap.proc.pagemap import PAGE, Pagemap
 from offheap.proc.smaps import Row
 from offheap.proc.status import Status
 
-# Each takes a few milliseconds at most, no safepoint, and leaves nothing behind.  VM.metaspace
-# without `basic` would stop the JVM; NMT's detail and VM.info read libjvm's symbols into the JVM
-# and keep them, some 5 MiB, except VM.info on JDK 11.
-_CHEAP = ("GC.heap_info", "Compiler.codecache", "VM.metaspace basic")
-_SUMMARY, _DETAIL = "VM.native_memory summary scale=B", "VM.native_memory detail scale=B"
-_REPLY_SECONDS = 10
-_DETAIL_SECONDS = 60  # thousands of lines, each in its own write
 _PTRACE = (
     "thread stacks and malloc's large blocks cannot be told apart from other memory, "
     "nor malloc's blocks from what it keeps free: run offheap as root, or with CAP_SYS_PTRACE"
@@ -48,10 +41,6 @@ _PTRACE = (
 # Address space of ELF files by device and inode: every inspection needs the same few dozen files.
 _image_lengths: dict[tuple[str, int], int] = {}
 _MOST_LENGTHS = 4096
-# HotSpot's threads that answer offheap, with names as the kernel, or JDK 26, cuts them: the signal threads
-# start the listener.  Pages that these threads bring into memory are offheap's cost; the growth of RSS would
-# also include the program's own.
-_ANSWERING = ("Attach Listener", "Signal Dispatch", "Signal ..atcher")
 _TABLES = "the collector's tables are not told from other anonymous memory: --detail asks for some of them"
 _SETTINGS = ("MALLOC_", "GLIBC_TUNABLES")
 _COMPLETE, _IN_PLACE = 0.99, 0.5  # shares of glibc's arenas that were walked
@@ -61,18 +50,6 @@ _OTHER_ALLOCATORS = {
     "tcmalloc": f"tcmalloc has malloc's place: {_KEPT}, nor what it maps from other anonymous memory",
     "mimalloc": "mimalloc has malloc's place: its memory is not told from other anonymous memory",
 }
-
-
-@dataclass
-class _Answers:
-    """The JVM's answers, and the missing ones."""
-
-    places: list[vm_info.Place] = field(default_factory=list)
-    metaspace: vm_info.MetaspaceUsage | None = None
-    report: nmt.Report | None = None
-    tags: list[system_map.TaggedMapping] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
 
 
 def inspect_process(
@@ -99,13 +76,13 @@ def inspect_process(
     if not mappings:
         raise UserError(f"PID {pid} ({process.name}) has no memory of its own", "give the PID of a JVM")
     performance = hsperfdata.read(pid, process.namespace_pid, mappings)
-    faults = threads.faults(pid, _ANSWERING) if attach else 0
-    answers = _ask(process, mappings, detail) if attach else _Answers()
+    faults = threads.faults(pid, ANSWERING_THREADS) if attach else 0
+    answers = ask(process, detail) if attach else Answers()
     if not attach:
         answers.missing.append("the JVM was not asked (--no-attach): metaspace is told on JDK 11 only")
     try:
         accounts = _close(process, answers, began, walk, exact)
-        cost = (threads.faults(pid, _ANSWERING) - faults) * PAGE if attach else 0
+        cost = (threads.faults(pid, ANSWERING_THREADS) - faults) * PAGE if attach else 0
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "reading it") from None
     arguments = status.command_line(pid)
@@ -120,7 +97,7 @@ def inspect_process(
     )
 
 
-def _close(process: Status, answers: _Answers, began: float, walk: bool, exact: bool) -> Accounts:
+def _close(process: Status, answers: Answers, began: float, walk: bool, exact: bool) -> Accounts:
     pid = process.pid
     found = threads.read(pid)
     rows = smaps.read(pid)
@@ -209,7 +186,7 @@ def _direct(pid: int, rows: Sequence[Row]) -> DirectMemory | None:
         return None  # _native_heap reports the missing right
 
 
-def _knows_tables(rows: Sequence[Row], answers: _Answers) -> bool:
+def _knows_tables(rows: Sequence[Row], answers: Answers) -> bool:
     """Whether the collector's tables are known, or this is ZGC, whose heap has none, or no JVM."""
     if answers.tags or (answers.report and answers.report.regions):
         return True
@@ -226,7 +203,7 @@ def _native_heap(
     rows: Sequence[Row],
     heads: Sequence[int],
     chunks: Sequence[tuple[int, int]],
-    answers: _Answers,
+    answers: Answers,
     exact: bool,
     allocator: str,
 ) -> NativeHeap | None:
@@ -275,60 +252,6 @@ def _status(pid: int) -> Status:
     if not process.alive:
         raise NoProcess(pid, f"PID {pid} has ended and only waits for its parent")
     return process
-
-
-def _ask(process: Status, mappings: Sequence[Mapping], detail: bool) -> _Answers:
-    """The JVM's answers; a refusal is only a sentence in `missing`, because /proc alone shows much."""
-    answers = _Answers()
-    try:
-        performance = target.check(process.pid).performance
-    except TargetGone:
-        raise
-    except UserError as error:
-        answers.missing.append(f"the JVM was not asked: {error.what}")
-        return answers
-    version = _feature_version(performance.java_version if performance else "")
-    vm = AttachedVM(process.pid, reply_seconds=_REPLY_SECONDS)
-    commands = [*_CHEAP, *(("VM.info",) if detail or version == 11 else ())]
-    text = ""
-    try:
-        for name in commands:
-            text += f"{_jcmd(vm, name, answers)}\n"
-        answers.report = nmt.parse(_jcmd(vm, _SUMMARY, answers))
-        if answers.report and detail and version < 21:
-            slow = AttachedVM(process.pid, reply_seconds=_DETAIL_SECONDS)
-            # NMT may track only sums.
-            answers.report = nmt.parse(_jcmd(slow, _DETAIL, answers)) or answers.report
-        if answers.report and version >= 21:  # without NMT the JVM tags nothing
-            answers.tags = system_map.parse(_jcmd(vm, "System.map", answers))
-    except TargetGone:
-        raise
-    except UserError as error:  # the JVM's earlier answers count
-        answers.missing.append(f"the JVM did not answer: {error.what}")
-    else:
-        if answers.report is None:
-            answers.sources = [name for name in answers.sources if name != "VM.native_memory"]
-            answers.missing.append(
-                "memory of Unsafe and FFM, and the JVM's own malloc, are not told from other malloc: "
-                "Native Memory Tracking is off (-XX:NativeMemoryTracking=summary at the start)"
-            )
-    answers.places = vm_info.places(text)
-    answers.metaspace = vm_info.metaspace_usage(text)
-    return answers
-
-
-def _jcmd(vm: AttachedVM, name: str, answers: _Answers) -> str:
-    try:
-        text = vm.jcmd(name)
-    except AttachError:
-        return ""  # this JVM does not have the command
-    answers.sources.append(" ".join(name.split()[:1]))
-    return text
-
-
-def _feature_version(java_version: str) -> int:
-    first = java_version.split(".")[0].split("-")[0].split("+")[0]
-    return int(first) if first.isdecimal() else 0
 
 
 def _images(pid: int, rows: Sequence[Row]) -> list[Image]:

@@ -1,1 +1,1 @@
-"""Programs under a profiling jemalloc: the library, its settings, its dumps, a JVM's names beside them."""
+"""Programs under a profiling jemalloc: the library, its settings, its dumps, and a JVM's perf maps."""

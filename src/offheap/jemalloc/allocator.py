@@ -20,15 +20,15 @@ HOW_TO_INSTALL = (
 )
 _PROFILES = re.compile(rb"^\s*opt\.prof: true\b", re.MULTILINE)
 _IS_JEMALLOC = re.compile(rb"jemalloc", re.IGNORECASE)
-_TRIAL_SECONDS = 10.0  # of a program that does nothing; 10 ms are usual
+_TRIAL_SECONDS = 10.0  # of a program that does nothing; it usually takes 10 ms
 _LARGEST_POWER = 62  # of 2 bytes: jemalloc counts in signed 64 bits
 
 
 def find(chosen: Path | None = None) -> str:
-    """What LD_PRELOAD must name; UserError when no jemalloc here profiles, or the chosen one does not.
+    """The library for LD_PRELOAD; UserError if no jemalloc here profiles, or the chosen one does not.
 
-    Each is tried with a program that does nothing: whether it was built with --enable-prof is told by its
-    statistics at the exit, in every version since 3.0.
+    Each library is tried with a program that does nothing: since version 3.0 the statistics at the exit say
+    whether the library was built with --enable-prof.
     """
     if chosen is not None and not chosen.is_file():
         raise UserError(f"{chosen} is not a file", HOW_TO_INSTALL)
@@ -74,7 +74,7 @@ def _statistics(library: str) -> bytes:
 
 
 def settings(folder: Path, interval: int, every: int, before: str = "") -> str:
-    """MALLOC_CONF for dumps in the folder; the last of two equal settings counts, so ours go behind `before`.
+    """MALLOC_CONF for dumps in the folder; the last of two equal settings counts, so these follow `before`.
 
     interval  mean bytes between samples; every: bytes allocated between dumps; both of `power_of_two`
     """
@@ -93,7 +93,7 @@ def settings(folder: Path, interval: int, every: int, before: str = "") -> str:
 
 
 def power_of_two(size: int) -> int:
-    """The nearest power of two by ratio, which is all that jemalloc's settings can say."""
+    """The nearest power of two by ratio: jemalloc's settings accept no other sizes."""
     return 1 << min(max(round(math.log2(max(size, 1))), 0), _LARGEST_POWER)
 
 

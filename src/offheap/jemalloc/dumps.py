@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 _NAME = re.compile(r"jeprof\.(\d{1,9})\.(\d{1,9})\.[a-z]\d*\.heap")
-MOST = 100_000  # names of a folder that are read: a dump each GiB makes fewer in a year of 3 MiB/s
+MOST = 100_000  # names of a folder that are read: with a dump each GiB, 3 MiB/s make fewer in a year
 
 
 def series(folder: Path) -> dict[int, list[Path]]:
-    """By PID, as the process sees itself, the dumps in the order in which they were made."""
+    """The dumps in the order of their creation, by PID as the process sees itself."""
     found: dict[int, list[tuple[int, Path]]] = {}
     with os.scandir(folder) as entries:
         for _, entry in zip(range(MOST), entries, strict=False):

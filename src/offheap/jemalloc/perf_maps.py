@@ -1,7 +1,7 @@
 """The names of a JVM's compiled methods by address: its perf map, by Compiler.perfmap (JDK 17 and later).
 
-A method may be compiled again and its old code freed, so that no later map has it, while old stacks go on
-naming its address.  `merged` therefore keeps what an earlier map had where the newer one has nothing.
+The JVM may compile a method again and free the old code.  No later map has that code, but old stacks still
+have its address.  Therefore `merged` keeps the lines of an earlier map whose addresses the newer map lacks.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NEEDS = "it has no Compiler.perfmap (JDK 17 or later): Java methods have no name
 
 
 def take(pid: int) -> bytes:
-    """The map now; UserError when the JVM gives none."""
+    """The current map; UserError if the JVM writes none."""
     target = status.read(pid)
     vm = AttachedVM(pid, attach_seconds=_ATTACH_SECONDS, reply_seconds=_REPLY_SECONDS)
-    # A name that nobody can guess, which JDK 17 and 21 do not take: they write /tmp/perf-PID.map alone.
+    # A name that nobody can guess.  JDK 17 and 21 accept none: they always write /tmp/perf-PID.map.
     name = f"offheap-{target.namespace_pid}-{secrets.token_hex(8)}.map"
     problem = UserError(f"PID {pid} has no folder for its perf map", "")
     for folder in for_attach(pid):
@@ -60,7 +60,7 @@ def _ask(vm: AttachedVM, command: str) -> str:
 
 
 def _take_away(target: Status, folder: str, name: str, keep: bool = False) -> bytes:
-    """A file that the process has written; removed as its user, who cannot remove anyone else's."""
+    """Reads a file that the process has written, and removes it as the process's user."""
     path = root.our_path(target.pid, f"{folder}/{name}")
     try:
         with opening.regular(path, most=MOST_BYTES, owners={target.uid, 0}, follow=False) as file:
@@ -79,7 +79,7 @@ def remove(target: Status, folder: str, name: str) -> None:
 
 
 def merged(old: bytes, new: bytes) -> bytes:
-    """The new map, and the lines of the old one whose addresses the new one leaves free."""
+    """The new map, with the lines of the old map whose addresses the new map lacks."""
     rows = _rows(new)
     starts = [start for start, _, _ in rows]
     kept = list(rows)

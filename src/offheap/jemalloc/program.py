@@ -1,4 +1,4 @@
-"""Runs a program under a profiling jemalloc, and takes the perf maps of its JVMs beside their dumps."""
+"""Runs a program under a profiling jemalloc, and writes the perf maps of its JVMs beside their dumps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offheap.launch.child import Child
 from offheap.proc import maps, status
 
 _POLL_SECONDS = 0.5  # between two readings of the folder's names
-# Beside the maps with the dumps: the last dump is written at the exit, when no map can be taken any more.
+# Maps also come between dumps: jemalloc writes the last dump at the exit, when the JVM writes no map.
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 
 
@@ -40,13 +40,13 @@ def run(
     """Runs the command to its end; perf maps go into the folder as perf-PID.map; `stdout`: see Child."""
     names = _Names(folder, variables["MALLOC_CONF"])
     ended = threading.Event()
-    # The child blocks the signals that it passes on, and so does the thread that starts within.
+    # The child blocks the signals that it passes on, and so does the thread that starts inside.
     with Child(command, variables, stdout) as child:
         follower = threading.Thread(target=names.follow, args=(ended,), daemon=True)
         follower.start()
         code = child.wait()
         ended.set()
-        # A JVM that has ended answers no more: the thread returns within one request's time limit.
+        # A JVM that has ended does not answer: the thread returns within the time limit of one request.
         follower.join(_POLL_SECONDS * 2)
     return Profiled(code, dumps.series(folder), names.jvms, list(names.problems))
 
@@ -61,7 +61,7 @@ class _Names:
         self._conf = conf
 
     def follow(self, ended: threading.Event) -> None:
-        """Takes maps until the end: after each new dump, and at times that double up to a minute apart."""
+        """Writes maps until the end: after each new dump, and at intervals that double up to a minute."""
         began = time.monotonic()
         after = _FIRST_SECONDS
         known: list[Path] = []

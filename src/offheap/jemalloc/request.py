@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 30  # of a dump: some 200 bytes a stack
 
 
 class Requested(NamedTuple):
-    """`perf_map` is None where the JVM gives none; `why` then says so."""
+    """`perf_map` is None if the JVM writes none; `why` then says why."""
 
     dump: Path
     perf_map: Path | None
@@ -32,8 +32,9 @@ class Requested(NamedTuple):
 def dump(pid: int, folder: Path) -> Requested:
     """Writes jeprof.PID.N.mN.heap and perf-PID.map into the folder.
 
-    The JVM's own user writes the dump where the JVM sees a folder, under a name that nobody can guess; it is
-    copied from there.  UserError when the process is no JVM, has no profiling jemalloc, or a folder refuses.
+    The JVM writes the dump, as its own user, into a folder that it sees, under a name that nobody can guess;
+    offheap copies the dump from there.  UserError if the process is no JVM or has no profiling jemalloc, or
+    if a folder is not writable.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder", "make it, or choose another with -o")

@@ -11,7 +11,7 @@ _EVENT_SEPARATOR, _FIELD_SEPARATOR = "\x1e", "\x1f"
 REQUEST_BYTES = 1000
 _MOST_EVENTS = 32  # EVENTS_AT_ONCE
 _NAME_BYTES = 120  # of names, verdicts and kinds
-_PATH_BYTES = 400  # of a call path: the innermost frames tell most
+_PATH_BYTES = 400  # of a call path: the innermost frames matter most
 _NOT_TEXT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]|[\ud800-\udfff]|[^\x00-\uffff]")
 _MILLION = 1_000_000
 
@@ -81,7 +81,7 @@ Event = NativeMemory | LeakSuspect | ResidentSet
 
 
 def requests(events: Iterable[Event]) -> Iterator[str]:
-    """The texts of requests, each within what every JVM takes."""
+    """The texts of requests, each short enough for every JVM."""
     batch: list[str] = []
     size = 0
     for event in events:
@@ -97,7 +97,7 @@ def requests(events: Iterable[Event]) -> Iterator[str]:
 
 
 def clean(text: str, most: int = _NAME_BYTES) -> str:
-    """The text without what JNI's NewStringUTF must not see, within so many bytes of UTF-8."""
+    """The text without characters that JNI's NewStringUTF does not accept, of bounded length in UTF-8."""
     encoded = _NOT_TEXT.sub("?", text).encode()
     return encoded[:most].decode(errors="ignore") if len(encoded) > most else encoded.decode()
 

@@ -1,4 +1,4 @@
-"""What a recording says of its last moment, as events."""
+"""The state of a recording at its last snapshot, as events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def events(recording: Recording) -> list[Event]:
 
 
 def native_memory(recording: Recording) -> Iterator[NativeMemory]:
-    """By library and kind, what code outside of the JVM holds and has allocated, without the JVM's own."""
+    """By library and kind, memory that code outside the JVM holds and has allocated."""
     latest = latest_rows(recording)
     seen = np.flatnonzero(latest >= 0)
     external = seen[~origins(recording, seen).by_jvm]

@@ -1,4 +1,4 @@
-"""Sends a growing recording's figures into the JVM's own JFR recordings, every so many seconds.
+"""Sends a growing recording's figures into the JVM's own JFR recordings, at intervals.
 
 A thread of the recorder's process reads the recording; each request is one attach to
 the JVM, whose attach listener commits the events.  Nothing in the JVM runs between two requests.
@@ -23,7 +23,7 @@ from offheap.recording.storage import reader
 
 _FIRST_SECONDS = 2.0  # the recorder has read the owners of RSS by then
 _SHARE_OF_CPU = 0.05  # of one CPU, for reading and judging the recording: as much as the recorder has
-_REPLY_SECONDS = 10.0  # a JVM that stands still longer gets no event this time
+_REPLY_SECONDS = 10.0  # a JVM that does not answer for longer gets no event this time
 _FAILURES = 3  # in a row, before this gives up
 _ENDING_SECONDS = 2.0  # a request that meets the end of the recording fails
 _CLOSE_SECONDS = _REPLY_SECONDS + _ENDING_SECONDS
@@ -41,7 +41,7 @@ class JfrSender:
 
     pid        of the JVM that the probe records
     recording  the directory that the recorder writes
-    every      seconds between two times
+    every      seconds between two sets of events
     say        takes one line for the user when no more events follow
     """
 
@@ -102,7 +102,7 @@ class JfrSender:
         if present is None or present.live_file is None:
             raise control.result_error(self._pid, control.NOT_RECORDING)
         vm = AttachedVM(self._pid, reply_seconds=_REPLY_SECONDS)
-        # Judging costs more than asking whether anybody listens.
+        # Judging the recording costs more than asking whether JFR records.
         code = self._ask(vm, present.libraries[0], "jfr")
         if code != control.OK:
             return code

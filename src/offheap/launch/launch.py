@@ -179,7 +179,7 @@ class _Run:
                     beside=self.settings.beside if file.jvm and duration is None else None,
                 )
         except UserError as error:
-            # The program goes on: a full disk of the recording must not stop it.
+            # The program continues: a full disk of the recording must not stop it.
             self.problems.append(error)
             self.settings.say(str(error))
             return None

@@ -27,7 +27,7 @@ _SHARE_OF_LIMIT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ProbeAllowance:
     """Bytes that the probe may take, None: no limit; `why`: the reason for smaller tables."""
 
     bytes: int | None = None
@@ -39,7 +39,7 @@ class Allowance:
         return "" if self.bytes is None else f"room={self.bytes}"
 
 
-def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowance:
+def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> ProbeAllowance:
     """The probe's allowance in a process; UserError when the room is too small.
 
     starting  the process is this one, and starts another one under the probe
@@ -47,7 +47,7 @@ def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowan
     """
     room = cgroup.room(pid)
     if room is None:
-        return Allowance()
+        return ProbeAllowance()
     beside = _growth() if recorder and cgroup.shares(os.getpid(), room) else 0
     left = max(0, room.left - beside - (_PROGRAM_BYTES if starting else 0))
     allowed = left // _SHARE_OF_ROOM
@@ -67,7 +67,7 @@ def admit(pid: int, *, starting: bool = False, recorder: bool = True) -> Allowan
             + (", record from outside of the container" if beside and not starting else "")
             + ", or risk that the kernel kills the program, with --force",
         )
-    return Allowance(allowed, f"{grants}, so its tables are smaller")
+    return ProbeAllowance(allowed, f"{grants}, so its tables are smaller")
 
 
 def _growth() -> int:

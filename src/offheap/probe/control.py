@@ -151,7 +151,7 @@ def start(
         if not passing:
             ask(AttachedVM(pid), present.libraries[0], "keep")
         return _already(pid, present)
-    allowed = admission.Allowance() if "force" in sampling.split(",") else admission.admit(pid)
+    allowed = admission.ProbeAllowance() if "force" in sampling.split(",") else admission.admit(pid)
     recorder = "recorder=" + ".".join(map(str, status.identity())) if passing else ""
     sampling = ",".join(word for word in (sampling, allowed.words, recorder) if word)
     # Two copies would both patch the hooks, so an idle copy in the process is started.

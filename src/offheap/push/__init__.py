@@ -1,1 +1,1 @@
-"""Profiles sent to a server that keeps them: where to, how, and what waits while the server is away."""
+"""Profiles for a profile server: destinations, delivery, and profiles that wait while the server is away."""

@@ -1,4 +1,4 @@
-"""Sends messages: repeated after a pause that doubles, never for ever, never to another server."""
+"""Sends messages, with a bounded number of attempts after pauses that double; follows no redirect."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import IO
 from offheap.errors import UserError
 from offheap.push.destination import Destination, Message, address, rejection
 
-SECONDS = 20.0  # for one request: a server under load takes some
+SECONDS = 20.0  # for one request: a server under load takes seconds
 ATTEMPTS = 5
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between attempts
 _MOST_ANSWER = 4096  # bytes of an answer that are read, for the error's text
 # Request timeout, too many requests: the same request may succeed later.
 _LATER = (408, 429)
-# Bad request, too large, not this type, not this content: another message may well be accepted.
+# Bad request, too large, wrong type, wrong content: the server may still accept another message.
 _THIS_ONE = (400, 413, 415, 422)
 # A piece of an answer that people can read: some answer in protobuf.
 _CHECK = "see what the server says of its limits, and check the URL"
@@ -32,7 +32,7 @@ _READABLE = re.compile(r"[^\x00-\x1f\x7f\ufffd]{3,}")
 
 
 class Away(Exception):
-    """The server does not answer, or asks to come again later; `pause`: seconds until then, if it says so."""
+    """The server does not answer, or asks for a later attempt; `pause`: seconds until then, if stated."""
 
     def __init__(self, why: str, pause: float = 0.0) -> None:
         super().__init__(why)
@@ -40,11 +40,11 @@ class Away(Exception):
 
 
 class Refused(UserError):
-    """The server does not take this message, and will not later; what it says of others is open."""
+    """The server refuses this message for good; it may accept others."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: the headers may be credentials of the first server alone."""
+    """Refuses redirects: the headers may be credentials for the first server only."""
 
     def redirect_request(
         self,
@@ -66,7 +66,7 @@ class Backoff:
 
     def next(self, least: float = 0.0) -> float:
         """Seconds; `least`: what the server asks for."""
-        # At random, so that many senders do not come back at one time.
+        # Random, so that many senders do not return at the same time.
         now = min(max(self._pause * random.uniform(0.5, 1.5), least), LONGEST_PAUSE)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         return now
@@ -81,7 +81,7 @@ class Delivery:
     sleep: Callable[[float], None] = time.sleep
 
     def once(self, message: Message) -> None:
-        """Away when a later attempt may succeed, Refused or another UserError when it cannot."""
+        """Raises Away if a later attempt may succeed, else Refused or another UserError."""
         target = address(self.destination, message.query)
         headers = {**self.destination.headers, "Content-Type": message.content_type}
         request = urllib.request.Request(target, data=message.body, headers=headers, method="POST")
@@ -104,7 +104,7 @@ class Delivery:
             raise Refused(f"{self.destination.base} rejects the profile: {rejected}", _CHECK)
 
     def repeatedly(self, message: Message, attempts: int = ATTEMPTS) -> None:
-        """`once`, up to so many times.  Away after the last one."""
+        """`once`, repeated a bounded number of times; Away after the last attempt."""
         backoff = Backoff()
         for left in reversed(range(attempts)):
             try:

@@ -1,4 +1,4 @@
-"""The servers that take profiles, and the one request that each of them wants.
+"""The profile servers, and the request that each of them accepts.
 
 pyroscope  POST /ingest?format=pprof, the profile as pprof ("Ingest" of Grafana Pyroscope's HTTP API)
 parca      POST /profiles/writeraw, JSON with the profile as gzipped pprof in base64 (the gateway of Parca's
@@ -29,13 +29,13 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # Pyroscope refuses a name with another character (api/model/labelset/validate.go).
 _NO_NAME = re.compile(r"[^A-Za-z0-9_./-]+")
 _SPY = "offheap"  # the label pyroscope_spy: which profiler made the profile
-# What profilers call a profile of memory, and the Go ones of Parca's own scrapes.
+# The name of a memory profile among profilers, and in Parca's own scrapes of Go programs.
 _PARCA_NAME = "memory"
 
 
 @dataclass(frozen=True)
 class Destination:
-    """kind     whose request it is
+    """kind     which server's request
     base     of the URL, without a slash at its end
     headers  of every request, such as Authorization
     """
@@ -47,7 +47,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Message:
-    """One profile of one time as the server wants it; `query` is a part of the URL."""
+    """One profile of one time, in the form for the server; `query` is a part of the URL."""
 
     query: str
     content_type: str
@@ -55,10 +55,10 @@ class Message:
 
 
 def destination(kind: Kind, url: str, headers: Mapping[str, str]) -> Destination:
-    """UserError: no HTTP URL, credentials in it, or headers that would cross a network in the clear."""
+    """UserError: no HTTP URL, credentials in the URL, or headers without encryption across a network."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url} is no URL of a server", f"write --{kind} https://HOST:PORT")
+        raise UserError(f"{url} is not the URL of a server", f"write --{kind} https://HOST:PORT")
     if parts.username is not None or parts.password is not None:
         raise UserError(
             "the URL has credentials, which every user of this machine can see", "put them in --headers FILE"
@@ -76,14 +76,14 @@ def address(destination: Destination, query: str) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """What the server files a profile under."""
+    """The name and labels under which the server stores a profile."""
 
     name: str
     labels: Mapping[str, str]
 
 
 def rejection(kind: Kind, answer: bytes) -> str:
-    """Why a server that answers 200 nevertheless rejects the profile; "" when it took it."""
+    """Why a server that answers 200 nevertheless rejects the profile; "" if it accepted the profile."""
     if kind != "otlp" or not answer:
         return ""
     from google.protobuf.message import DecodeError

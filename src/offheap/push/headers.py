@@ -15,9 +15,9 @@ _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e]*)")
 
 
 def headers(path: Path) -> dict[str, str]:
-    """A header a line, `Name: value`; empty lines and lines with # at their start are left out.
+    """One header a line, `Name: value`; empty lines and lines that start with # do not count.
 
-    UserError: the file cannot be read, others may read it, or a line is no header.
+    UserError: the file cannot be read, others may read it, or a line is not a header.
     """
     try:
         with regular(path, most=MOST_BYTES, owners=(os.geteuid(), 0)) as file:
@@ -33,6 +33,6 @@ def headers(path: Path) -> dict[str, str]:
             continue
         field = _FIELD.fullmatch(line.rstrip())
         if not field:
-            raise UserError(f"{path}, line {number} is no header", "write `Name: value`")
+            raise UserError(f"{path}, line {number} is not a header", "write `Name: value`")
         found[field[1]] = field[2]
     return found

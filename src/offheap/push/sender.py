@@ -1,4 +1,4 @@
-"""One profile, or one every so often while a recording grows; what the server misses waits in the spool."""
+"""Sends one profile, or one at intervals while a recording grows; undelivered profiles wait in the spool."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from offheap.recording.model import Recording
 
 Encode = Callable[[Recording], bytes]
 
-# Seconds without a new snapshot: the recorder takes one each 30 s at least, so it is gone.
+# Seconds without a new snapshot after which the recorder is gone: it takes one at least each 30 s.
 STILL_SECONDS = 180.0
-# Seconds for what still waits when the recording has ended; a server that is away longer gets it next time.
+# Seconds for waiting profiles after the end of the recording; a server that is away longer gets them next
+# time.
 LAST_SECONDS = 8.0
 
 
@@ -24,7 +25,7 @@ LAST_SECONDS = 8.0
 class Sender:
     """encode   the recording in the format that the destination takes
     sent     profiles that have arrived
-    refused  why the server took none of those that are lost, the last reason
+    refused  why the server refused lost profiles, the last reason
     """
 
     delivery: Delivery
@@ -35,16 +36,17 @@ class Sender:
     refused: str = field(default="", init=False)
 
     def once(self, recording: Recording) -> None:
-        """Sends what waits, then the recording as it is now; Away when the server does not take it."""
+        """Sends the waiting profiles, then the recording as it is now; Away if the server does not answer."""
         one = self._message(recording)
         self.send_waiting()
         self.delivery.repeatedly(one)
         self.sent += 1
 
     def or_keep(self, recording: Recording) -> Away | None:
-        """Likewise by one attempt each; what does not arrive waits, and the reason is returned.
+        """The same with one attempt each; a profile that does not arrive waits, and the reason is returned.
 
-        UserError: the server refuses, and nothing has arrived that would speak for the next profile.
+        UserError: the server refuses, and no profile has arrived yet that would make the next attempt
+        worthwhile.
         """
         one = self._message(recording)
         try:
@@ -59,14 +61,14 @@ class Sender:
             self._lose(refused)
             return None
         except UserError:
-            # The credentials may be wrong: whoever mends them and starts again sends this one, too.
+            # The credentials may be wrong: the next run, with the right ones, sends this profile as well.
             self.spool.add(one)
             raise
         self.sent += 1
         return None
 
     def send_waiting(self) -> None:
-        """By one attempt each; what the server refuses for good is lost, so that the next is sent."""
+        """Sends with one attempt each; a profile that the server refuses is lost, and the next is sent."""
         for path, waiting in self.spool.waiting():
             try:
                 self.delivery.once(waiting)
@@ -92,10 +94,10 @@ def follow(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Sends a profile every so many seconds until the recording ends, and one then; no snapshot twice.
+    """Sends a profile at intervals until the recording ends, and one of its end; no snapshot twice.
 
-    read  the recording as it is now, and whether it goes on; a killed recorder cannot say that it does not
-    say   told when the server goes away, when it is back, and when it refuses a profile
+    read  returns the recording as it is now, and whether it continues (as far as known: the recorder may be
+    killed) say   takes a line when the server goes away, when it is back, and when it refuses a profile
     """
     length, still = -1.0, 0.0
     outage = _Outage(sender, say, sleep)
@@ -103,10 +105,10 @@ def follow(
         recording, goes_on = read()
         still += every
         if recording.info.duration_seconds > length:
-            # One instant is sent once: a server adds up what has one time.
+            # One instant is sent once: a server sums profiles of one time.
             length, still = recording.info.duration_seconds, 0.0
             outage.note(sender.or_keep(recording))
-        del recording  # the next one is read without this one in memory
+        del recording  # frees this one before the next one is read
         gone = still > max(STILL_SECONDS, 2 * every)
         if gone:
             say("the recording does not grow any more")
@@ -140,7 +142,7 @@ class _Outage:
             self.say(f"lost: {self.said}")
 
     def wait(self, seconds: float, *, until_back: bool = False) -> None:
-        """Sleeps, and sends what waits after pauses that double with each attempt."""
+        """Sleeps, and sends waiting profiles after pauses that double with each attempt."""
         while seconds > 0 and self.backoff is not None:
             pause = min(self.backoff.next(self.least), seconds)
             self.sleep(pause)

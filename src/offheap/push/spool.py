@@ -1,7 +1,7 @@
-"""Messages that wait on disk while the server is away: the oldest go first, and go lost first.
+"""Messages that wait on disk while the server is away: the oldest are sent first, and are lost first.
 
-A message is one file, NAME.message: a line of JSON (whom it is for, the query and the content type), then
-the body.  Names are numbers in the order of time.  Another user can neither read nor write the folder (mode
+A message is one file, NAME.message: a line of JSON (its server, the query and the content type), then the
+body.  Names are numbers in the order of time.  Another user can neither read nor write the folder (mode
 0700).
 """
 
@@ -28,8 +28,8 @@ _NAME = re.compile(r"\d{20}\.message")
 @dataclass
 class Spool:
     """folder  made when the first message waits
-    limit   bytes of all messages, whoever they are for; the oldest are removed beyond it
-    to      whom our messages are for: a recording may be pushed to two servers at once
+    limit   bytes of all messages, for any server; beyond it the oldest are removed
+    to      the server of these messages: a recording may be pushed to two servers at the same time
     lost    messages removed so far
     """
 
@@ -57,14 +57,14 @@ class Spool:
                     file.write(data)
                 draft.rename(name)
             except BaseException:
-                draft.unlink(missing_ok=True)  # a full disk stays no fuller
+                draft.unlink(missing_ok=True)  # leaves nothing behind on a full disk
                 raise
         except OSError as error:
             why = f"{self.folder} cannot keep what waits for the server: {error.strerror}"
             raise UserError(why, "give another folder with --spool") from None
 
     def waiting(self) -> Iterator[tuple[Path, Message]]:
-        """Our messages, the oldest first; a file that is no message is passed over."""
+        """The messages for `to`, the oldest first; a file that is no message is skipped."""
         for path in self._files():
             try:
                 with regular(path, most=MOST_MESSAGE, owners=(os.geteuid(),), follow=False) as file:

@@ -33,13 +33,13 @@ _probe_memory = 0
 
 
 def bear(probe_memory: int) -> None:
-    """For a command that starts a probe: the user grants it so many bytes, and the same to read it."""
+    """For a command that starts a probe of so many bytes: its reader may take OF_PROBE times as many."""
     global _probe_memory
     _probe_memory = probe_memory
 
 
 def limit() -> int:
-    """Bytes, as OFFHEAP_READ_MEMORY says, or else as `bear` was told; UserError when that is no size."""
+    """Bytes of OFFHEAP_READ_MEMORY, else of `bear`; UserError if the variable is not a size."""
     text = os.environ.get(VARIABLE, "")
     if not text:
         return max(DEFAULT, OF_PROBE * _probe_memory)
@@ -63,7 +63,7 @@ class Allowance:
         return self.taken > min(self._of_size, self._most)
 
     def take(self, count: int, row_bytes: float, what: str) -> None:
-        """UserError when `count` rows of so many bytes each, in memory, are more than is left."""
+        """UserError if `count` rows of so many bytes each exceed the memory that is left."""
         self.taken += round(count * row_bytes)
         if self.taken > self._of_size:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Java objects apart from native memory: both are in the same tables, the kind of a stack tells which.
+"""Separates Java objects from native memory: both share the tables, and the kind of a stack tells which.
 
 Java objects are no part of the process's native memory: they lie in the Java heap, which is one mapping.
 Therefore analysis of native memory has a recording without them, and they have one of their own.

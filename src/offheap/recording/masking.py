@@ -21,7 +21,7 @@ _SECRET_LAST = re.compile(
     r"|bearer|cookie|signature|sig|otp|jwt"
 )
 _SECRET_PART = re.compile(r"password|passwd|passphrase|secret|apikey|accesskey|privatekey|token")
-# What is said about a secret is none: keyStore, tokenUri, password.file.
+# Names about a secret whose value is no secret: keyStore, tokenUri, password.file.
 _HARMLESS_LAST = re.compile(
     r"store|file|path|dir|type|alias|url|uri|location|algorithm|provider|format|size|length|count|timeout|enabled"
     r"|header|name|class|id|ttl|manager|encoder"

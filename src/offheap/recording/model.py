@@ -61,7 +61,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The CPU that sampling was granted, and what came of it."""
+    """The CPU that sampling was granted and spent, and the resulting intervals."""
 
     share: float  # granted, of the process's CPU time
     cpu_seconds: float  # of the process while it was recorded
@@ -145,7 +145,7 @@ class Info:
     java_heap: JavaHeap | None = None  # None: Java objects were not requested
     memory_limit: int = 0  # bytes, of the process's cgroup as recording began; 0: none, or not known
     process_age: float = math.inf  # seconds, as recording began; infinite: not known
-    after_collection: bool = False  # the live set was taken after a garbage collection that we asked for
+    after_collection: bool = False  # the live set was taken after a garbage collection that offheap requested
     application: tuple[str, ...] = ()  # packages that the reader says are the application's
     arguments_kept: bool = (
         False  # command_line, jvm_flags and properties were not masked (offheap.recording.masking)
@@ -157,7 +157,7 @@ class Info:
     weight_error: float = 0.0
 
 
-# Fields of Info that whoever reads a recording gives, or that follow from the others.
+# Fields of Info that the reader of a recording sets, or that follow from the others.
 NOT_STORED = frozenset({"path", "application", "weight_error"})
 
 # One row a live block or live mapping.
@@ -165,7 +165,7 @@ LIVE = np.dtype(
     [
         ("stack", "<u4"),
         ("thread", "<u2"),
-        ("size", "<u8"),  # bytes: asked for, or still mapped
+        ("size", "<u8"),  # bytes: requested, or still mapped
         ("birth", "<f8"),  # seconds since the start of the recording
         ("probability", "<f8"),  # of having been sampled, 1.0 when exact
     ]

@@ -29,11 +29,11 @@ from offheap.rewriting.public_names import (
     public_flags,
 )
 
-# Names that offheap itself gives: no program chooses an owner or such a gauge (docs/recording-format.md).
+# Names that offheap itself chooses, such as owners and gauges (docs/recording-format.md).
 _GAUGE = re.compile(r"[a-z][a-z-]*")
 _OWNER = re.compile(r"[a-z][a-z-]*")
 _THREADS, _MAPPED, _ALLOCATOR = "threads: ", "mapped: ", "allocator: "
-_LAUNCHED = (".jar", ".war", ".java")  # endings of what `java` starts, where it is no class
+_LAUNCHED = (".jar", ".war", ".java")  # suffixes of what `java` starts, if that is no class
 # A word that names a file, in a sentence: a path, a library, an archive.
 _FILE_WORD = (
     r"(?<![^\s(\"'])\.{0,2}/[^\s,;:()\"']+|[^\s,;:()\"']*/[^\s,;:()\"']*\.\w[^\s,;:()\"']*"
@@ -43,17 +43,17 @@ _PROXY = "$Proxy"
 
 
 @dataclass
-class Outcome:
+class HashedNames:
     """Numbers of distinct names; `readable` stay as they are."""
 
     hashed: int = 0
     readable: int = 0
 
 
-def anonymize(content: Content, hashes: Hashes, keep: Sequence[str] = ()) -> Outcome:
+def anonymize(content: Content, hashes: Hashes, keep: Sequence[str] = ()) -> HashedNames:
     """Changes all of `content`.  `keep`: Java packages whose names stay readable."""
     names = _Names(hashes, PublicModules(content.modules), tuple(keep))
-    outcome = Outcome()
+    outcome = HashedNames()
     seen: dict[Frame, Frame] = {}
     for number, chain in content.chains.items():
         changed: Chain = tuple(
@@ -61,7 +61,7 @@ def anonymize(content: Content, hashes: Hashes, keep: Sequence[str] = ()) -> Out
         )
         content.chains[number] = changed
         if changed != chain:
-            # The address would tell the function to whoever has the library.
+            # Anyone who has the library could find the function by its address.
             content.raws[number] = 0
     functions = {(before.name, after.name) for before, after in seen.items()}
     outcome.hashed = sum(before != after for before, after in functions)
@@ -99,7 +99,7 @@ class _Names:
         return frame._replace(name=name, module=library, file=self._hashes.file(frame.file))
 
     def table(self, table: str, columns: Columns) -> Columns:
-        """ValueError: texts in a table that this does not know must not pass."""
+        """ValueError: texts of an unknown table must not pass."""
         changes = _CHANGES.get(table, {})
         for name, kind in {**APPENDED, **REPLACED}[table].items():
             if kind == "VARCHAR" and name not in changes:
@@ -148,7 +148,7 @@ class _Names:
         return name if _OWNER.fullmatch(name) else self._hashes.word(name)
 
     def path(self, path: str) -> str:
-        """A module's: without its folders, which name users and products."""
+        """A module's path without its folders, which name users and products."""
         base = _base(path)
         if not path.startswith("/"):
             return path if not path or self._public.has(path) else self._hashes.library(path)
@@ -185,7 +185,7 @@ class _Names:
         )
 
     def _coverage(self, sentences: Sequence[str]) -> tuple[str, ...]:
-        """Sentences whose files are hashed, and programs, which have no ending."""
+        """Sentences with hashed names of files, and of programs, which have no suffix."""
         named = [base for base in self._public.others if any(base in sentence for sentence in sentences)]
         programs = "".join(rf"|(?<![\w.-]){re.escape(base)}(?![\w-])" for base in named)
         words = re.compile(_FILE_WORD + programs)

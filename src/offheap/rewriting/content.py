@@ -1,4 +1,4 @@
-"""All tables of a recording in memory, read to be written again, whole or not at all."""
+"""All tables of a recording in memory, to change and to write again, whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from offheap.recording.storage.writer import RecordingWriter
 
 Columns = Mapping[str, NDArray[Any]]
 
-# Written from what they mean, not from their columns.
+# Written from their meaning, not from their columns.
 _APART = ("stacks", "frames")
 
 
@@ -56,7 +56,7 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """UserError when it is no recording, damaged, or needs too much memory."""
+    """UserError if the folder is no recording, is damaged, or needs too much memory."""
     info = read_info(path)
     try:
         tables = JournalTables(path) if in_writing(path) else ParquetTables(path)
@@ -106,7 +106,7 @@ def _modules(columns: Columns) -> list[Module]:
 
 
 def _add_unnamed(content: Content, journal: JournalTables) -> None:
-    """The native frames of a recording that was never finished: its recorder names them at the end."""
+    """Names the native frames of a recording whose recorder was killed: a recorder names them at the end."""
     for number, raw in zip(*(journal.read("raws")[name].tolist() for name in ("frame", "raw")), strict=True):
         at = raw >> contract.FRAME_MODULE_SHIFT & 0xFFFFF
         if raw >> contract.FRAME_KIND_SHIFT == FrameKind.NATIVE and at < len(content.modules):
@@ -119,7 +119,7 @@ def _add_unnamed(content: Content, journal: JournalTables) -> None:
 def write(content: Content, output: Path) -> None:
     """Makes the folder `output`, which must not exist: whole, or not at all.
 
-    UserError when there is no memory for it, OSError when the disk refuses.
+    UserError if memory is missing, OSError if the disk refuses.
     """
     folder = output.parent / f".{output.name}.{secrets.token_hex(4)}"
     writer = RecordingWriter(folder)

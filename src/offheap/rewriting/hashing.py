@@ -1,4 +1,4 @@
-"""Names as keyed hashes: the same name gives the same hash under the same key, and without it nothing back.
+"""Names as keyed hashes: equal names have equal hashes under one key, and no hash leads back to its name.
 
 A name of Java is hashed part by part, so that packages and classes stay packages and classes.
 """
@@ -18,7 +18,7 @@ from offheap.rewriting.public_names import PRIMITIVES, numberless
 
 KEY_BYTES = 32
 _LEAST_KEY, _MOST_KEY = 16, 4096  # bytes of a file: shorter ones can be guessed
-# 40 bits: two of 10,000 names are equal once in 20,000 recordings.
+# 40 bits: in one of 20,000 recordings with 10,000 names, two names have one hash.
 _DIGEST_BYTES = 5
 
 # Parts that compilers and HotSpot give to names; digits count what they number.
@@ -80,7 +80,7 @@ class Hashes:
         return f"src_{self.word(base)}{ending if ending in _ENDINGS else ''}" if base else ""
 
     def thread(self, name: str) -> str:
-        """A thread's name; threads that differ in numbers alone share it, with the last number behind."""
+        """A thread's name; names that differ in numbers only share the hash, followed by the last number."""
         number = re.search(r"\d+\D*$|#[^#]*$", name)
         last = re.match(r"\d+|#", number[0]) if number else None
         return f"thread_{self.word(numberless(name))}" + (f"-{last[0]}" if last else "")

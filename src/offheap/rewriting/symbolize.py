@@ -1,6 +1,6 @@
-"""Completes the native frames of a recording: names, files, lines that were missing where it was made.
+"""Completes the native frames of a recording: names, files and lines that the recorded machine lacks.
 
-Only a file with the build-id of the recorded module counts, so a name is right or missing.
+Only a file with the build-id of the recorded module is used, so a name is right or missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_BUILD_ID = "the recording has no build-id of it, so no file can be told to be
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A module with frames that still have no name.  `why`: "" where its symbols lack these addresses."""
+    """A module with frames that still have no name.  `why`: "" if its symbols lack these addresses."""
 
     path: str
     build_id: str
@@ -32,12 +32,12 @@ class Missing:
 
 
 @dataclass
-class Outcome:
+class NamedFrames:
     """Numbers of frames, which are return addresses.
 
-    unnamed  that had no name before
-    named    of these, that have one now
-    located  that had a name, and have file and line now as well
+    unnamed  frames that had no name before
+    named    the part of these that have one now
+    located  frames that had a name, and have file and line now
     missing  modules, by the number of their frames that have no name
     """
 
@@ -47,9 +47,9 @@ class Outcome:
     missing: list[Missing] = field(default_factory=list)
 
 
-def symbolize(content: Content, symbolizer: Symbolizer, generated: GeneratedCode | None) -> Outcome:
+def symbolize(content: Content, symbolizer: Symbolizer, generated: GeneratedCode | None) -> NamedFrames:
     """Changes the chains and the coverage of `content`."""
-    outcome = Outcome()
+    outcome = NamedFrames()
     left: Counter[int] = Counter()
     for number, frames in sorted(_incomplete(content).items()):
         module = content.modules[number]
@@ -96,7 +96,7 @@ def _incomplete(content: Content) -> dict[int, list[int]]:
     return found
 
 
-def _name_generated(content: Content, generated: GeneratedCode, outcome: Outcome) -> None:
+def _name_generated(content: Content, generated: GeneratedCode, outcome: NamedFrames) -> None:
     """Names addresses that are in no module."""
     for frame, chain in content.chains.items():
         raw = content.raws[frame]
@@ -125,7 +125,7 @@ def _why(module: Module, problems: Mapping[str, str]) -> str:
 
 
 def _sentences(coverage: Sequence[str], modules: Sequence[Module], left: Iterable[int]) -> tuple[str, ...]:
-    """The recording's sentences, those about missing names only of modules that still lack some."""
+    """The recording's sentences; those about missing names only for modules that still lack some."""
     bases = {_base(module) for module in modules}
     lacking = {_base(modules[number]) for number in left}
     kept = []

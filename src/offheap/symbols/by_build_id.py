@@ -19,7 +19,7 @@ class ByBuildId:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise UserError(f"{folder} is no folder", "give one with debug files")
+            raise UserError(f"{folder} is not a folder", "give one with debug files")
         self._folder = folder
         self._files: dict[str, list[Path]] | None = None
 

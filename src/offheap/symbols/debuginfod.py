@@ -55,15 +55,15 @@ def _refused(url: str, insecure: bool) -> str:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        return "is no URL"
+        return "is not a URL"
     if parts.scheme not in ("http", "https") or not host:
-        return "is no URL of a server"
+        return "is not the URL of a server"
     if parts.username is not None or parts.password is not None:
         return "has credentials, which every user of this machine can see"
     if parts.query or parts.fragment:
         return "has more than a path"
     if parts.scheme == "http" and not insecure and not _loopback(host):
-        return "is not encrypted: whoever is on the way chooses the names (--insecure allows it)"
+        return "is not encrypted: anyone on the network path can choose the names (--insecure allows it)"
     return ""
 
 

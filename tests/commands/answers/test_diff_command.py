@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as standard_json
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,8 @@ import pytest
 from harness import needs
 from harness.command_line import offheap
 from harness.jvms.zoo import Running, Zoo, programs
+from harness.waiting import wait_until
+from harness.warm_command import warm
 from offheap.errors import UserError
 from offheap.recording import load
 
@@ -39,10 +40,7 @@ def recorded(
             )
             for name, program in (("leak", "inflaters"), ("churn", "churn"))
         }
-        deadline = time.monotonic() + 120
-        while not all(map(_long_enough, running)):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        wait_until(lambda: all(map(_long_enough, running)), seconds=120, pause=0.5)
         for each in running.values():
             assert each.exit() == 0, each.errors
     return folder
@@ -69,14 +67,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def command(recorded: Path) -> Run:
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            offheap("diff", *arguments),
-            cwd=recorded,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return warm("diff", *arguments, cwd=recorded, env={**os.environ, **variables})
 
     return run
 

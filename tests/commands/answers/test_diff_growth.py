@@ -32,6 +32,7 @@ from harness.simulation import (
     native,
     native_stack,
 )
+from harness.warm_command import warm
 from offheap.analysis.diff.diff import diff, diff_in_time
 from offheap.analysis.diff.results import Diff
 from offheap.analysis.leaks.leaks import ranking
@@ -225,13 +226,7 @@ def builds(jres: dict[int, Path], probe_library: Path, tmp_path_factory: pytest.
 
 @pytest.mark.parametrize("options", [(), ("--per", "second")])
 def test_two_builds_of_a_real_program(builds: Path, options: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        offheap("diff", "clean.offheap", "leaking.offheap", "--json", *options),
-        cwd=builds,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = warm("diff", "clean.offheap", "leaking.offheap", "--json", *options, cwd=builds)
     assert done.returncode == 0, done.stderr
     value = standard_json.loads(done.stdout)
     first = value["sites"][0]

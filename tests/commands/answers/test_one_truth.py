@@ -7,7 +7,6 @@ import io
 import json as standard_json
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,6 +24,7 @@ from harness.recordings.replay import Whole
 from harness.screens.driven_app import Driven, drive
 from harness.screens.terminal import Terminal
 from harness.simulation import MALLOC, Churn, Leak, Process, WarmUp, inflater, java, native, native_stack
+from harness.warm_command import warm
 from offheap import recording as recordings_on_disk
 from offheap.analysis.diff.diff import diff, diff_in_time
 from offheap.analysis.gate.gate import Limits, gate
@@ -288,7 +288,7 @@ def test_the_commands_print_these_figures(on_disk: Path) -> None:
     first = ranking(recordings_on_disk.load(path))[0]
 
     def run(*arguments: str | Path) -> str:
-        done = subprocess.run(command_line(*arguments), capture_output=True, text=True, timeout=60)
+        done = warm(*arguments)
         assert done.returncode in (0, 1), done.stderr
         return done.stdout
 
@@ -320,7 +320,7 @@ def test_every_command_that_names_the_application_takes_its_packages(on_disk: Pa
     init = "java.util.zip.Inflater.<init>"
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(command_line(*arguments), capture_output=True, text=True, timeout=60)
+        done = warm(*arguments)
         assert done.returncode in (0, 1), done.stderr
         return " ".join(done.stdout.split())
 
@@ -343,7 +343,7 @@ def test_every_command_that_names_the_application_takes_its_packages(on_disk: Pa
     assert opened.suspects[0].blamed.name == init
     assert offheap.open(path, ["com.acme", "java.util.zip"]).answer == opened.answer
     for misplaced in (("where", str(os.getpid())), ("where", "--all")):
-        done = subprocess.run(command_line(*misplaced, *said), capture_output=True, text=True, timeout=60)
+        done = warm(*misplaced, *said)
         assert done.returncode == 2
         assert "--app" in done.stderr
 

@@ -16,6 +16,7 @@ from harness.evaluation import simulated_verdicts
 from harness.evaluation.excluded_rates import LEAKY, healthy, honest, judged, reported
 from harness.jvms import churn_jvm
 from harness.jvms.zoo import Zoo
+from harness.plugins.rotation import with_slow
 from harness.simulation import (
     INTERVAL,
     Cache,
@@ -44,7 +45,7 @@ from offheap.analysis.verdicts.power import reported as probability
 from offheap.quantities import round_up_seconds
 
 MIB_A_MINUTE = (1 << 20) / 60
-READINGS = [(mode, seconds) for mode in simulated_verdicts.MODES for seconds in (5.0, 25.0, 60.0)]
+SECONDS = with_slow([5.0, 60.0], [25.0])
 RUNS = 30  # of each mode and time
 
 
@@ -56,13 +57,15 @@ def enough(successes: int, runs: int) -> bool:
     return successes >= 0.95 * runs - 3 * math.sqrt(0.95 * 0.05 * runs)
 
 
-@pytest.mark.parametrize(("mode", "seconds"), READINGS)
+@pytest.mark.parametrize("seconds", SECONDS)
+@pytest.mark.parametrize("mode", simulated_verdicts.MODES)
 def test_a_leak_of_what_is_excluded_is_reported(mode: str, seconds: float) -> None:
     """The leak has its own stack, beside all other allocations of a JVM and its program."""
     assert enough(sum(reported(mode, seconds, seed) for seed in range(RUNS)), RUNS)
 
 
-@pytest.mark.parametrize(("mode", "seconds"), READINGS)
+@pytest.mark.parametrize("seconds", SECONDS)
+@pytest.mark.parametrize("mode", simulated_verdicts.MODES)
 def test_no_leak_is_cleared_at_less_than_its_rate(mode: str, seconds: float) -> None:
     """The leak is in a site of the healthy program, which alone would be cleared at that rate."""
     assert enough(sum(honest(mode, seconds, seed) for seed in range(RUNS)), RUNS)

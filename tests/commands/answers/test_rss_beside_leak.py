@@ -17,6 +17,7 @@ from harness.command_line import offheap
 from harness.jvms.zoo import Running
 from harness.paths import JAVA
 from harness.screens.report_pages import LEAK, Open, plain
+from harness.warm_command import warm
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.leaks.rss_beside_leak import rss_beside_leak
 from offheap.analysis.leaks.ticket import ticket
@@ -127,7 +128,7 @@ def test_a_real_leak_beside_an_rss_that_falls(
     path = tmp_path / f"{what}.offheap"
 
     def said(*arguments: str) -> str:
-        done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=60, check=False)
+        done = warm(*arguments)
         assert done.returncode in (0, 1), done.stderr
         return done.stdout
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import needs
+from harness.warm_command import warm
 from offheap import __version__
 from offheap.cli import main as cli
 from offheap.errors import UserError
@@ -22,13 +23,7 @@ READING = ("leaks", "summary", "tree", "stats")
 
 
 def offheap(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "offheap", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "NO_COLOR": "1", **environment},
-    )
+    return warm(*map(str, arguments), env={**os.environ, "NO_COLOR": "1", **environment})
 
 
 def one_line(outcome: subprocess.CompletedProcess[str]) -> str:

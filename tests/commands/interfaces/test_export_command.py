@@ -10,26 +10,20 @@ from pathlib import Path
 import pytest
 
 from harness.command_line import offheap
-from harness.recordings.stored import fill
+from harness.recordings.stored import stored
+from harness.warm_command import warm_bytes
 from offheap.cli.export import _NAMES, _VALUES
 from offheap.formats.exported.content.samples import VALUES
 from offheap.formats.exported.formats import FORMATS
-from offheap.recording.storage.writer import RecordingWriter
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    writer = RecordingWriter(tmp_path / "app.offheap")
-    fill(writer)
-    writer.finish()
-    return tmp_path / "app.offheap"
+    return stored(tmp_path / "app.offheap")
 
 
 def export(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    command = offheap("export", *arguments)
-    return subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
-    )
+    return warm_bytes("export", *arguments, cwd=folder)
 
 
 def refused(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 import pytest
 
 from harness import needs
-from harness.command_line import offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.waiting_jvm import remove_live_files
 from harness.jvms.zoo import Running, Zoo
 from harness.paths import ROOT
 from harness.recordings.imported_profiles import SAMPLES
+from harness.warm_command import warm
 
 DOCUMENT = (ROOT / "docs" / "json.md").read_text()
 ELSEWHERE = "described above"
@@ -79,7 +78,7 @@ class Scene:
 
     def run(self, *arguments: str) -> Any:
         command = [argument.format(pid=self.pid) for argument in arguments]
-        done = subprocess.run(offheap(*command), cwd=self.folder, capture_output=True, text=True, timeout=120)
+        done = warm(*command, cwd=self.folder)
         # 3: within four seconds Java may not have collected, so that the verdict is open.
         assert done.returncode in (0, 1, 3), done.stderr
         return json.loads(done.stdout)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from harness.hostile.left_live_files import left
 from harness.jvms.waiting_jvm import waiting_jvm
+from harness.warm_command import warm
 from offheap.report.text.encoding import never_fail
 from offheap.report.text.width import fold
 
@@ -32,15 +33,21 @@ RECORDINGS = (
 
 
 def printed(*arguments: object, **variables: str) -> str:
-    outcome = subprocess.run(
-        [*OFFHEAP, *map(str, arguments)],
-        capture_output=True,
-        timeout=120,
-        env={**os.environ, "NO_COLOR": "1", **variables},
+    words, environment = tuple(map(str, arguments)), {**os.environ, "NO_COLOR": "1", **variables}
+    if variables.keys() <= {"COLUMNS"}:
+        return checked(warm(*words, env=environment))
+    # The interpreter chooses its encodings when it starts.
+    return checked(
+        subprocess.run(
+            [*OFFHEAP, *words], capture_output=True, timeout=120, env=environment, encoding="utf-8"
+        )
     )
+
+
+def checked(outcome: subprocess.CompletedProcess[str]) -> str:
     assert outcome.returncode in (0, 3), outcome.stderr  # 3: the gate cannot tell
-    assert outcome.stderr == b""
-    return outcome.stdout.decode()
+    assert outcome.stderr == ""
+    return outcome.stdout
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import offheap, run_offheap
 from harness.installs import push_servers
 from harness.jvms.zoo import Running, Zoo, programs
+from harness.peers.certificates import self_signed
 from harness.peers.profile_servers import (
     PARCA,
     PYROSCOPE,
@@ -31,6 +32,7 @@ from harness.peers.profile_servers import (
     pyroscope_totals,
     resource_facts,
 )
+from harness.waiting import wait_until
 
 SECONDS = 60.0
 # Marks, so that without a server no JVM is recorded for it.
@@ -41,13 +43,8 @@ with_parca = needs.unless(shutil.which("parca") is not None, "parca", PARCA)
 with_pyroscope = needs.unless(shutil.which("pyroscope") is not None, "pyroscope", PYROSCOPE)
 
 
-def run(command: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(offheap(command, *arguments), capture_output=True, text=True, timeout=120)
-
-
 def push(recording: Path, *arguments: str | Path) -> None:
-    done = run("push", recording, *arguments)
-    assert (done.returncode, done.stderr) == (0, "offheap: 1 profile sent\n")
+    assert run_offheap("push", recording, *arguments).stderr == "offheap: 1 profile sent\n"
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +64,12 @@ def leaking(jre: Callable[[int], Path], zoo: Zoo, tmp_path_factory: pytest.TempP
 def exported(leaking: Path) -> Totals:
     """What `offheap export` writes, as a reader of ours reads it."""
     path = leaking.with_suffix(".pb.gz")
-    done = run("export", leaking, "--format", "pprof", "-o", path)
-    assert done.returncode == 0, done.stderr
+    run_offheap("export", leaking, "--format", "pprof", "-o", path)
     return +pprof_totals(path.read_bytes())
 
 
 def suspect(recording: Path) -> Any:
-    return json.loads(run("leaks", recording, "--json").stdout)["suspects"][0]
+    return json.loads(run_offheap("leaks", recording, "--json").stdout)["suspects"][0]
 
 
 def agrees(totals: Totals, exported: Totals, leak: Any) -> None:
@@ -97,33 +93,15 @@ def test_a_collector(leaking: Path, exported: Totals, tmp_path: Path) -> None:
 
 
 def awaited(taken: Path, count: int) -> list[Any]:
-    until = time.monotonic() + SECONDS
-    while len(messages := collected(taken)) < count and time.monotonic() < until:
-        time.sleep(0.1)
-    return messages
+    wait_until(lambda: len(collected(taken)) >= count, SECONDS, pause=0.1)
+    return collected(taken)
 
 
 @with_collector
 def test_a_collector_behind_a_certificate_of_ones_own(leaking: Path, tmp_path: Path) -> None:
-    needs.program("openssl", "to make a certificate")
-    key, certificate, port = tmp_path / "key.pem", tmp_path / "certificate.pem", free_port()
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=127.0.0.1",
-    ]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+    (certificate, key), port = self_signed(tmp_path), free_port()
     with collector(tmp_path, port, (certificate, key)) as taken:
-        untrusted = run("push", leaking, "--otlp", f"https://127.0.0.1:{port}")
-        assert untrusted.returncode == 2
+        untrusted = run_offheap("push", leaking, "--otlp", f"https://127.0.0.1:{port}", expect=2)
         assert "give the authority's file with --ca" in untrusted.stderr
         push(leaking, "--otlp", f"https://127.0.0.1:{port}", "--ca", certificate)
         assert len(awaited(taken, 1)) == 1
@@ -140,9 +118,7 @@ def test_a_collector_that_comes_later_gets_every_profile_of_a_program(
         "run", "--interval", "32KiB", "-o", path, "--", *zoo.command(program, jre(17), 200.0, 12.0)
     )
     with Running(command) as running:
-        until = time.monotonic() + SECONDS
-        while not (path / "journal").exists() and time.monotonic() < until:
-            time.sleep(0.1)
+        wait_until((path / "journal").exists, SECONDS)
         pushing = subprocess.Popen(
             offheap("push", path, "--otlp", f"http://127.0.0.1:{port}", "--every", "2s"),
             stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.command_line import offheap
+from harness.warm_command import warm
 
 
 @pytest.mark.usefixtures("jdk", "probe_library")
@@ -27,9 +28,7 @@ def test_demo_names_the_leak_and_writes_the_report(tmp_path: Path) -> None:
     page = (tmp_path / "demo.html").read_text()
     assert page.startswith("<!doctype html>")
 
-    asked = subprocess.run(
-        offheap("leaks", tmp_path / "demo.offheap", "--json"), capture_output=True, text=True, timeout=60
-    )
+    asked = warm("leaks", tmp_path / "demo.offheap", "--json")
     first = json.loads(asked.stdout)["suspects"][0]
     names = [frame["name"] for frame in first["stack"]]
     assert first["verdict"] == "leak"
@@ -58,9 +57,7 @@ def test_interrupted_demo_leaves_a_recording_and_no_process(tmp_path: Path) -> N
     assert "Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
-    asked = subprocess.run(
-        offheap("stats", "shop.offheap"), cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    asked = warm("stats", "shop.offheap", cwd=tmp_path)
     assert asked.returncode == 0, asked.stderr
 
 
@@ -102,9 +99,7 @@ def test_demo_of_the_java_heap_names_both_leaks(tmp_path: Path) -> None:
     assert "com.example.shop.visitors.Visitors.openBasket" in done.stdout
     assert "offheap attach PID --java-heap" in done.stdout
 
-    asked = subprocess.run(
-        offheap("leaks", tmp_path / "demo.offheap", "--json"), capture_output=True, text=True, timeout=60
-    )
+    asked = warm("leaks", tmp_path / "demo.offheap", "--json")
     found = json.loads(asked.stdout)
     native, java = found["suspects"][0], found["java_heap"]["suspects"][0]
     assert native["verdict"] == java["verdict"] == "leak"

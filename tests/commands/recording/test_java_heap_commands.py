@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.command_line import offheap
 from harness.recordings.live_file_writer import LiveFileWriter, hook, java, java_class
+from harness.warm_command import warm
 from offheap.probe import contract
 from offheap.probe.contract import JavaHeap, StackKind
 
@@ -49,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ran(*arguments: str | Path, status: int = 0) -> str:
-    done = subprocess.run(offheap(*arguments), capture_output=True, text=True, timeout=60)
+    done = warm(*arguments)
     assert done.returncode == status, done.stderr
     return done.stdout if not status else done.stdout + done.stderr
 
@@ -92,9 +91,7 @@ def test_stats_report_and_check(recorded: Path, tmp_path: Path) -> None:
     ran("report", recorded, "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert '"java_heap":{"followed":true' in page
-    checked = subprocess.run(
-        offheap("check", recorded, "--max-java-growth", "1GiB/min", "--json"), capture_output=True, text=True
-    )
+    checked = warm("check", recorded, "--max-java-growth", "1GiB/min", "--json")
     (one,) = json.loads(checked.stdout)["recordings"]
     assert [check["name"] for check in one["checks"]] == ["max-java-growth 1.0 GiB/min"]
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ from harness import command_line
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.screens.driven_app import Driven, drive
-from harness.screens.terminal import OFFHEAP, Terminal
+from harness.screens.terminal import Terminal
+from harness.warm_command import warm
 from offheap.analysis.live.view import View
 from offheap.cli.live import owners_of
 from offheap.live.follower import Follower
@@ -142,7 +142,7 @@ def test_attach_watches_and_leaves_the_jvm_clean(
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], said: str) -> None:
-    outcome = subprocess.run([*OFFHEAP, "live", *arguments], capture_output=True, text=True, timeout=60)
+    outcome = warm("live", *arguments)
     assert outcome.returncode == 2
     assert said in outcome.stderr
     assert outcome.stderr.count("\n") == 1

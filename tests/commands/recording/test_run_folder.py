@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness import needs
+from harness.waiting import wait_until
 from offheap.probe.live_files import run_folder, search
 
 pytestmark = pytest.mark.usefixtures("probe_library")
@@ -57,11 +57,9 @@ def test_swept_when_the_program_has_ended(
     assert run.stdin
     run.stdin.write("\n")
     run.stdin.close()
-    deadline = time.monotonic() + 30
-    assert file.pid
-    while not ended(file.pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    pid = file.pid
+    assert pid
+    wait_until(lambda: ended(pid))
     outcome = subprocess.run(
         [sys.executable, "-m", "offheap", "run", "-o", tmp_path / "b.offheap", "--", "true"],
         capture_output=True,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.paths import TESTS
 from harness.plugins.rotation import one_of
 from harness.simulation import Leak, Process, inflater, jvm, native
+from harness.warm_command import warm
 from offheap.analysis.nmt import external as nmt_external
 from offheap.analysis.nmt.results import External, ExternalSite, Tracked
 from offheap.inspect import nmt_report
@@ -200,8 +199,7 @@ def test_a_recording() -> None:
 
 
 def offheap_nmt(*arguments: object, status: int = 0) -> str:
-    command = [sys.executable, "-m", "offheap", "nmt", *map(str, arguments)]
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    outcome = warm("nmt", *map(str, arguments))
     assert outcome.returncode == status, outcome.stderr
     return outcome.stderr if status else outcome.stdout
 

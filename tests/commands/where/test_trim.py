@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness import needs
 from harness.jvms.waiting_jvm import WaitingJVM, read_line
 from harness.paths import JAVA
 from harness.plugins.rotation import one_of
+from harness.warm_command import warm
 
 MIB = 1 << 20
 
@@ -51,9 +51,7 @@ def bursting(java: Path, classes: Path) -> Iterator[WaitingJVM]:
 
 
 def offheap(*arguments: object, status: int = 0) -> str:
-    outcome = subprocess.run(
-        [sys.executable, "-m", "offheap", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+    outcome = warm(*map(str, arguments))
     assert outcome.returncode == status, outcome.stderr
     return outcome.stderr if status else outcome.stdout
 

@@ -21,10 +21,11 @@ from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from harness.native.compiler import compile_c
 from harness.plugins.rotation import one_a_row
+from harness.warm_command import warm
 from offheap.analysis.owners.accounts import Accounts, Holding
 from offheap.errors import UserError
-from offheap.inspect.process import _ANSWERING as ANSWERING
 from offheap.inspect.process import inspect_process
+from offheap.inspect.questions import ANSWERING_THREADS
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.proc import cgroup, threads
 from offheap.proc.pagemap import PAGE
@@ -81,7 +82,7 @@ def test_without_tracking(version: int, collector: str, jre: Callable[[int], Pat
         assert direct == DIRECT or (collector == "z" and not direct)
         assert owners["malloc"].bytes + direct >= DIRECT + 10 * MIB
         # The cost is the memory that the attach listener and its starting thread touch.
-        assert len({thread.name for thread in threads.read(jvm.pid)} & {*ANSWERING}) == 2
+        assert len({thread.name for thread in threads.read(jvm.pid)} & {*ANSWERING_THREADS}) == 2
         assert 16 * PAGE <= accounts.cost_bytes < 2 * MIB
         assert any("Native Memory Tracking is off" in sentence for sentence in accounts.missing)
         AttachedVM(jvm.pid).jcmd("GC.run")
@@ -137,7 +138,7 @@ def test_what_the_jvm_said_before_it_fell_silent(
         return ask(vm, command)
 
     monkeypatch.setattr(AttachedVM, "jcmd", jcmd)
-    monkeypatch.setattr("offheap.inspect.process._DETAIL_SECONDS", 0.5)
+    monkeypatch.setattr("offheap.inspect.questions._DETAIL_SECONDS", 0.5)
     with footprint_jvm(jre(17), classes, "serial", "-XX:NativeMemoryTracking=detail") as jvm:
         accounts = inspect_process(jvm.pid, detail=True)
         check_books(accounts)
@@ -226,12 +227,8 @@ def test_a_jdk_with_cds(jdk: Path, classes: Path) -> None:
 
 
 def where(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "offheap", "where", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment},
+    return warm(
+        "where", *map(str, arguments), env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80", **environment}
     )
 
 

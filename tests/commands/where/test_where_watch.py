@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from harness.command_line import offheap
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.jvms.zoo import Running, Zoo, programs
+from harness.waiting import wait_until
+from harness.warm_command import warm
 from offheap.jvm.counters import gauges, hsperfdata
 from offheap.jvm.listener import class_loaders
 from offheap.jvm.listener.class_loaders import Loaders
@@ -67,10 +68,7 @@ def test_every_jdk_answers(version: int, jre: Callable[[int], Path], waiting_cla
 
 def wait_until_asked(pid: int) -> None:
     """The first reading has begun: the JVM has created its attach socket."""
-    deadline = time.monotonic() + 60
-    while not Path(f"/tmp/.java_pid{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(Path(f"/tmp/.java_pid{pid}").exists)
 
 
 def test_a_watch_that_is_ended_early(jre: Callable[[int], Path], waiting_classes: Path) -> None:
@@ -115,9 +113,7 @@ def test_a_process_that_ends(jre: Callable[[int], Path], waiting_classes: Path) 
 def test_all_jvms_are_asked(jre: Callable[[int], Path], waiting_classes: Path) -> None:
     """This test is here because tests of a file run one by one: it makes the next test's JVM listen, too."""
     with waiting_jvm(jre(21), waiting_classes) as jvm:
-        asked = subprocess.run(
-            offheap("where", "--all", "--json"), capture_output=True, text=True, timeout=120
-        )
+        asked = warm("where", "--all", "--json")
         assert asked.returncode == 0, asked.stderr
         (found,) = [one for one in json.loads(asked.stdout)["jvms"] if one["pid"] == jvm.pid]
         assert "metaspace" in {owner["owner"] for owner in found["owners"]}
@@ -150,15 +146,15 @@ def test_a_recording_keeps_the_owners(
     assert ("metaspace" in last) == (way == "attach")
     assert last["unattributed"] < (0.15 if way == "run" else 0.03) * over.rss[-1]
     assert over.gauges["classes"][-1] > 300
-    asked = subprocess.run(offheap("where", output, "--json"), capture_output=True, text=True, timeout=60)
+    asked = warm("where", output, "--json")
     assert asked.returncode == 0, asked.stderr
     document = json.loads(asked.stdout)
     assert document["schema"] == "offheap.where/1"
     assert document["rss_bytes"] == document["watch"]["rss_bytes"][-1]
     assert document["watch"]["looks"] == len(over.times)
-    text = subprocess.run(offheap("where", output), capture_output=True, text=True, timeout=60)
+    text = warm("where", output)
     # Six seconds of pages tell nothing; `where` reports a leak of blocks that is certain by then.
-    blocks = subprocess.run(offheap("leaks", output, "--json"), capture_output=True, text=True, timeout=60)
+    blocks = warm("leaks", output, "--json")
     leaks = json.loads(blocks.stdout)["power"]["conclusion"] == "leak"
     kind = "native-malloc" if leaks else "cannot tell yet"
     assert document["verdict"]["kind"] == kind
@@ -176,8 +172,6 @@ def test_a_recording_keeps_the_owners(
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], word: str) -> None:
-    outcome = subprocess.run(
-        [sys.executable, "-m", "offheap", "where", *arguments], capture_output=True, text=True, timeout=60
-    )
+    outcome = warm("where", *arguments)
     assert (outcome.returncode, outcome.stdout) == (2, "")
     assert word in outcome.stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.recordings.java_beside_native import shop
-from offheap.formats.exported.content.blocks_over_time import blocks_over_time
+from offheap.formats.exported.content.births_and_frees import births_and_frees
 from offheap.formats.exported.content.samples import VALUES, samples
 from offheap.formats.exported.formats import FORMATS
 from offheap.recording.model import Recording
@@ -85,7 +85,7 @@ def test_heaptrack_has_the_recordings_time_line(recording: Recording) -> None:
     """Live blocks at a snapshot are the recording's; beyond the limit of events the bytes still are."""
     of = samples(recording)
     for most in (_ALL, 5000):
-        moments = blocks_over_time(of, most)
+        moments = births_and_frees(of, most)
         number, size, levels = 0, 0, dict[float, int]()
         events = born = 0
         for moment in moments:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from harness import needs
-from harness.command_line import offheap
+from harness.command_line import run_offheap
 from harness.jvms import zoo as zoo_programs
 from harness.jvms.zoo import Running, Zoo
 from harness.recordings.imported_profiles import SAMPLES, last
+from harness.warm_command import warm
 from offheap.cli.import_ import _NAMES
 from offheap.errors import UserError
 from offheap.formats.imported.formats import READERS
@@ -127,23 +128,19 @@ def test_a_fault_has_its_line(text: str, said: str, tmp_path: Path) -> None:
 
 def imported(folder: Path, *arguments: str | Path) -> tuple[Path, str]:
     output = folder / "imported.offheap"
-    done = subprocess.run(
-        offheap("import", *arguments, "-o", output), capture_output=True, text=True, timeout=120
-    )
+    done = warm("import", *arguments, "-o", output)
     assert done.returncode == 0, done.stderr
     return output, done.stderr
 
 
 def leaks(recording: Path) -> Any:
-    command = offheap("leaks", recording, "--all", "--json")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_offheap("leaks", recording, "--all", "--json").stdout)
 
 
 def test_a_single_file_gives_no_verdict(tmp_path: Path) -> None:
     recording, said = imported(tmp_path, SAMPLES / "jemalloc.heap")
     assert "imported 1 file of jemalloc" in said
-    text = subprocess.run(offheap("leaks", recording), capture_output=True, text=True, timeout=60, check=True)
+    text = run_offheap("leaks", recording)
     words = " ".join(text.stdout.split())
     assert "Cannot tell yet: one imported file shows no course of time. Import a series of files" in words
     assert {one["verdict"] for one in leaks(recording)["suspects"]} <= {"cannot tell yet", "freed"}
@@ -157,7 +154,7 @@ def test_every_sample_is_recognised_and_every_report_reads_it(sample: str, tmp_p
     # One sample has every report: what differs between formats is in the tables.
     commands = ("leaks", "summary", "tree", "stats") if sample == "jemalloc.heap" else ("leaks",)
     for command in commands:
-        done = subprocess.run(offheap(command, recording), capture_output=True, text=True, timeout=60)
+        done = warm(command, recording)
         assert done.returncode == 0, done.stderr
         assert done.stdout
 
@@ -168,9 +165,7 @@ def test_the_command_names_every_format() -> None:
 
 def test_files_of_two_formats_are_no_series(tmp_path: Path) -> None:
     files = [SAMPLES / "jemalloc.heap", SAMPLES / "mtrace.log"]
-    done = subprocess.run(
-        offheap("import", *files, "-o", tmp_path / "a.offheap"), capture_output=True, text=True, timeout=60
-    )
+    done = warm("import", *files, "-o", tmp_path / "a.offheap")
     assert done.returncode == 2
     assert "import one series at a time" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,19 +12,13 @@ import pytest
 
 from harness.command_line import offheap, run_offheap
 from harness.jvms.waiting_jvm import waiting_jvm
+from harness.waiting import wait_until
 from offheap import recording
 from offheap.errors import UserError
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 
 pytestmark = pytest.mark.usefixtures("probe_library")
-
-
-def wait_until(what: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "the condition does not come true"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from harness import needs
+from harness.command_line import offheap
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import NOBODY, waiting_jvm
 from harness.paths import AGENTS
+from harness.warm_command import warm
 from offheap.errors import UserError
 from offheap.jvm.listener import target
 from offheap.jvm.listener.attach import AttachedVM
@@ -38,9 +40,11 @@ def refusal(tmp_path: Path, who: str | int, *wrapper: str, command: Sequence[str
         str(who),
         *(("-o", str(output), "--duration", "1s") if command == ("attach",) else ()),
     ]
-    outcome = subprocess.run(
-        [*wrapper, sys.executable, "-m", "offheap", *arguments], capture_output=True, text=True, timeout=120
-    )
+    if wrapper:
+        as_user = [*wrapper, *offheap(*arguments)]
+        outcome = subprocess.run(as_user, capture_output=True, text=True, timeout=120)
+    else:
+        outcome = warm(*arguments)
     assert outcome.returncode == 2, outcome.stderr + outcome.stdout
     assert outcome.stdout == ""
     assert outcome.stderr.startswith("offheap: ")

@@ -22,8 +22,8 @@ def programs(jdk: Path, tmp_path_factory: pytest.TempPathFactory) -> reattach.Pr
 @pytest.mark.parametrize(
     ("version", "cycles", "kind"),
     [
-        (17, 20, "sampled"),
-        (25, 20, "exact"),
+        (17, 10, "sampled"),
+        (25, 10, "exact"),
         *(pytest.param(version, 1000, "exact", marks=pytest.mark.slow) for version in (11, 17, 21, 25)),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -77,6 +78,13 @@ class Program:
         assert self.process.stdout
         assert self.process.stdout.readline() == line + "\n"
 
+    def keep(self) -> None:
+        """Returns once the library has allocated some more blocks."""
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.expect("kept")
+
     def end(self) -> int:
         assert self.process.stdin
         self.process.stdin.close()
@@ -101,34 +109,39 @@ def held(pid: int) -> list[str]:
     return [link for link in links if "extracted" in link or "offheap-image" in link]
 
 
+def await_held(pid: int) -> None:
+    """On a busy machine the recorder needs some seconds to open the library."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        # The recorder opens and closes other files at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if held(pid):
+                break
+        time.sleep(0.05)
+
+
 def test_run(jre: Jre, folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "a.offheap"
     with Program(
         [*OFFHEAP, "run", "--exact", "-o", str(output), "--", *command(jre(17), folder, "stripped")]
     ) as it:
         it.load()
-        # On a busy machine the recorder needs some seconds to open the library.
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            # The recorder opens and closes other files at the same time.
-            with contextlib.suppress(FileNotFoundError):
-                if held(it.process.pid):
-                    break
-            time.sleep(0.05)
+        await_held(it.process.pid)
         assert it.end() == 0
     check(output, hold=False)
 
 
 @contextlib.contextmanager
 def attached(pid: int, output: Path, *wrapper: str) -> Iterator[None]:
-    """Attaches for two seconds; yields once the recorder runs."""
-    words = ["attach", str(pid), "--exact", "--duration", "2s", "-o", str(output)]
+    """Yields once the recorder runs, and interrupts the recorder at the end of the block."""
+    words = ["attach", str(pid), "--exact", "-o", str(output)]
     with subprocess.Popen(
         [*wrapper, *OFFHEAP, *words], cwd=output.parent, stderr=subprocess.PIPE, text=True
     ) as it:
         while it.poll() is None and not (output / "meta.json").exists():
             time.sleep(0.02)
         yield
+        it.send_signal(signal.SIGINT)
         _, said = it.communicate(timeout=60)
         assert it.returncode == 0, said
 
@@ -138,7 +151,7 @@ def test_attach_after_it_was_deleted(version: int, jre: Jre, folder: Path, tmp_p
     with Program(command(jre(version), folder, "whole")) as it:
         it.load()
         with attached(it.process.pid, tmp_path / "a.offheap"):
-            pass
+            it.keep()
         assert not held(it.process.pid)
         # The kernel lets root open the mapped file itself.
         check(tmp_path / "a.offheap", hold=os.geteuid() == 0)
@@ -148,6 +161,7 @@ def test_attach_before_it_is_loaded(jre: Jre, folder: Path, tmp_path: Path) -> N
     with Program(command(jre(21), folder, "whole")) as it:
         with attached(it.process.pid, tmp_path / "a.offheap"):
             it.load()
+            await_held(it.process.pid)
             assert len(held(it.process.pid)) == 1
         check(tmp_path / "a.offheap", hold=True)
         assert not held(it.process.pid)
@@ -218,7 +232,7 @@ def test_attach_to_another_mount_namespace(jdk: Path, folder: Path, tmp_path: Pa
     with Program([*wrapper, *command(jdk / "bin" / "java", folder, "whole")]) as it:
         it.load()
         with attached(it.process.pid, tmp_path / "a.offheap"):
-            pass
+            it.keep()
         check(tmp_path / "a.offheap", hold=True)
 
 
@@ -237,23 +251,39 @@ PUBLISHED = {
 PROGRAM = """
 public final class Published {{
     static final java.util.List<Object> KEPT = new java.util.ArrayList<>();
+    static volatile int done;
     public static void main(String[] args) throws Exception {{
         System.out.println("waiting");
         System.in.read(); // for the end of a line
         Thread thread = new Thread(Published::allocate);
         thread.setDaemon(true);
         thread.start();
-        while (System.in.read() >= 0) {{}}
+        while (System.in.read() >= 0) {{
+            for (int goal = done + 50; done < goal; Thread.sleep(1)) {{}}
+            System.out.println("kept");
+        }}
     }}
     static void allocate() {{
-        for (int i = 0; ; i++) {{
+        for (;;) {{
             {};
-            if (i == 50) System.out.println("loaded");
+            if (++done == 50) System.out.println("loaded");
             try {{ Thread.sleep(1); }} catch (InterruptedException end) {{ return; }}
         }}
     }}
 }}
 """
+
+
+def await_opened(folder: Path, output: Path) -> None:
+    """Until the recorder has opened the library in `folder`, which is deleted when the JVM ends."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):
+                file = link.readlink()
+                if file.is_relative_to(folder) and not file.is_relative_to(output):
+                    return
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("artifact", PUBLISHED)
@@ -274,10 +304,11 @@ def test_published_libraries(artifact: str, jdk: Path, jre: Jre, tmp_path: Path)
         under = [*OFFHEAP, "run", "--exact", "-o", str(output), "--"] if way == "run" else []
         with Program([*under, *program]) as it:
             it.load()
-            time.sleep(1)
             if way == "attach":
                 with attached(it.process.pid, output):
-                    pass
+                    it.keep()
+            else:
+                await_opened(tmp_path, output)
             assert it.end() == 0
         assert function in {frame.name for frame in load(output).frames}, way
     assert not list(tmp_path.glob("*.so"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from harness.command_line import offheap
 from harness.jvms.zoo import Program, Running, Zoo
 from harness.plugins.rotation import one_of
 from harness.simulation import MALLOC, Churn, Leak, Process, compiler, java, jvm, native, native_stack
+from harness.warm_command import warm
 from offheap.analysis.leaks.answer import answer
 from offheap.analysis.leaks.leaks import ranking
 from offheap.analysis.stacks import jvm_structures
@@ -110,7 +110,7 @@ def test_a_real_library_that_never_deletes_its_references(
     command = zoo.command(HANDLES, jre(version), 650, 25)
     with Running(offheap("run", "--exact", "-o", path, "--", *command)) as running:
         assert running.process.wait(90) == 0, running.errors
-    done = subprocess.run(offheap("leaks", path, "--json"), capture_output=True, text=True, timeout=60)
+    done = warm("leaks", path, "--json")
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
     (suspect,) = [

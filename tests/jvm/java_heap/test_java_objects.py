@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from harness.jvms.objects_on_demand import (
     swept,
 )
 from harness.plugins.rotation import one_a_row
+from harness.waiting import wait_until
 from offheap.jvm.listener.attach import AttachedVM
 from offheap.probe import control
 from offheap.probe.contract import JavaHeap
@@ -34,10 +34,8 @@ FAR = 4.0
 def attach(program: ObjectsOnDemand, words: str) -> Path:
     started = control.start(program.pid, words)
     assert started.live_file
-    deadline = time.monotonic() + 20
-    while state(started.live_file) in (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    undecided = (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED)
+    wait_until(lambda: state(started.live_file) not in undecided)
     # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
     program.do("churn 16")
     return started.live_file

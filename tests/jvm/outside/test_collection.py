@@ -14,6 +14,7 @@ import pytest
 
 from harness.command_line import offheap
 from harness.paths import JAVA
+from harness.warm_command import warm
 from offheap.analysis.live.view import Row
 from offheap.inspect.over_time import jvm_counters
 from offheap.jvm.listener.collection import collect
@@ -150,7 +151,7 @@ def _dropped(watch: Follower) -> list[Row]:
 
 
 def test_gc_of_a_finished_recording_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run(offheap("leaks", tmp_path, "--gc"), capture_output=True, text=True, timeout=60)
+    done = warm("leaks", tmp_path, "--gc")
     assert done.returncode == 2
     assert "attach --gc" in done.stderr
     assert len(done.stderr.splitlines()) == 1

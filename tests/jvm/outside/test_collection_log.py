@@ -18,6 +18,7 @@ from harness import needs
 from harness.command_line import offheap
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.paths import DATA, JAVA
+from harness.warm_command import warm
 from offheap.jvm.counters import hsperfdata
 from offheap.jvm.counters.collection_log import CollectionLog, kind_of
 from offheap.jvm.listener.collection import collect
@@ -146,9 +147,7 @@ def judged(
             offheap("attach", str(pid), *options), capture_output=True, text=True, timeout=seconds + 60
         )
         assert done.returncode == 0, done.stderr
-    asked = subprocess.run(
-        offheap("leaks", output, "--all", "--json"), capture_output=True, text=True, timeout=60
-    )
+    asked = warm("leaks", output, "--all", "--json")
     found = [
         suspect
         for suspect in json.loads(asked.stdout)["suspects"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from harness.jvms.footprint import DIRECT, HEAP, compile_footprint, footprint_jv
 from harness.jvms.java_homes import JRE_VERSIONS
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.plugins.rotation import one_of
+from harness.warm_command import warm
 from offheap.analysis.owners.heap_growth import heap_growth
 from offheap.jvm.listener import histogram
 from offheap.jvm.listener.histogram import ClassCount, Histogram
@@ -86,12 +85,12 @@ def test_a_jvm_whose_objects_hold_native_memory(
     version: int, jre: Callable[[int], Path], waiting_classes: Path
 ) -> None:
     with waiting_jvm(jre(version), waiting_classes, main="Holding") as jvm:
-        command = [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--histogram", "0.1s"]
-        found = json.loads(subprocess.run([*command, "--json"], capture_output=True, timeout=120).stdout)
+        command = ("where", str(jvm.pid), "--histogram", "0.1s")
+        found = json.loads(warm(*command, "--json").stdout)
         assert found["histogram"]["heap_dump_next"] is True
         (holder,) = [one for one in found["histogram"]["native_holders"] if one["name"].endswith("Deflater")]
         assert 100 <= holder["instances"] < 110
-        text = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        text = warm(*command).stdout
         assert f"jcmd {jvm.pid} GC.heap_dump" in text
 
 
@@ -99,8 +98,7 @@ def test_a_jvm_whose_objects_hold_native_memory(
 def test_every_jdk(version: int, jre: Callable[[int], Path], jdk: Path) -> None:
     options = ("-XX:NativeMemoryTracking=summary",)
     with footprint_jvm(jre(version), compile_footprint(jdk), "serial", *options) as jvm:
-        command = [sys.executable, "-m", "offheap", "where", str(jvm.pid), "--histogram", "0.1s", "--json"]
-        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        outcome = warm("where", str(jvm.pid), "--histogram", "0.1s", "--json")
         assert outcome.returncode == 0, outcome.stderr
         found = json.loads(outcome.stdout)["histogram"]
         assert HEAP < found["live_bytes"] < HEAP + 16 * MIB

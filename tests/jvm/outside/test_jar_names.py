@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 
 from harness.jvms.waiting_jvm import waiting_jvm
 from harness.plugins.rotation import one_of
+from harness.warm_command import warm
 from offheap.errors import UserError
 from offheap.inspect import discovery
 from offheap.jvm.command_line import jar_manifest
@@ -125,9 +124,7 @@ def test_a_program_of_a_jar_is_found_by_its_class(
         assert (found.main, found.main_class) == ("app.jar", "com.example.JarNamed")
         for name in ("JarNamed", "com.example.JarNamed", "example.jarnamed", str(jvm.pid)):
             assert discovery.resolve(name) == jvm.pid
-        outcome = subprocess.run(
-            [sys.executable, "-m", "offheap", "ps", "--json"], capture_output=True, text=True, timeout=60
-        )
+        outcome = warm("ps", "--json")
         (row,) = [row for row in json.loads(outcome.stdout)["jvms"] if row["pid"] == jvm.pid]
         assert (row["main"], row["main_class"]) == ("app.jar", "com.example.JarNamed")
 
@@ -141,12 +138,7 @@ def test_a_program_of_a_jar_is_found_by_its_class(
         assert discovery.resolve_or_path(str(jvm.pid)) == (jvm.pid, "")
         assert discovery.resolve_or_path("./JarNamed") == (Path("JarNamed"), "")
         assert discovery.resolve_or_path("JarNamed.offheap") == (Path("JarNamed.offheap"), "")
-        told = subprocess.run(
-            [sys.executable, "-m", "offheap", "where", "JarNamed", "--no-attach"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        told = warm("where", "JarNamed", "--no-attach")
         assert told.returncode == 0, told.stderr
         assert re.search(rf"JarNamed is PID {jvm.pid}, app\.jar \(com\.example\.JarNamed\)", told.stderr)
         assert f"(pid {jvm.pid}" in told.stdout

@@ -160,7 +160,7 @@ def test_the_jvm_is_killed(start: Start, tmp_path: Path, version: int, round: in
 
 
 def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
-    """kill -9 at 20 random moments: every reported snapshot is in the recording, whole."""
+    """kill -9 at 10 random moments: every reported snapshot is in the recording, whole."""
     moments = random.Random(20)
     with start(options="exact"):
         file = live_file(tmp_path)
@@ -179,7 +179,7 @@ def test_the_recorder_is_killed(start: Start, tmp_path: Path) -> None:
         assert server.stdout
         snapshots = 0
         try:
-            for number in range(20):
+            for number in range(10):
                 began = time.monotonic()
                 server.stdin.write(f"{number}.offheap\n")
                 server.stdin.flush()
@@ -334,10 +334,10 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 512 KiB."""
+    """A file system of 256 KiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    needs.mounted(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder])
+    needs.mounted(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder])
     try:
         yield folder
     finally:

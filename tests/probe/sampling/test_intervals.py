@@ -12,6 +12,7 @@ import pytest
 
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
+from harness.plugins.rotation import with_slow
 from offheap import recording
 from offheap.analysis.sites.results import Site
 from offheap.analysis.sites.sites import sites
@@ -48,7 +49,7 @@ def site_of(program: Path, library: Path, folder: Path, blocks: int, seed: int) 
     return leaking[0], len(known), int(truth[1]), int(truth[2])
 
 
-@pytest.mark.parametrize("blocks", [800, 8000])
+@pytest.mark.parametrize("blocks", with_slow([8000], [800]))
 def test_the_interval_covers_the_truth_as_often_as_it_says(
     blocks: int, known_leak: Path, probe_library: Path, tmp_path: Path
 ) -> None:

@@ -119,17 +119,26 @@ def test_a_reader_meanwhile_misses_nothing_that_stays(
     assert seen[-1] >= count
 
 
-def test_it_grows_from_small_tables(many_blocks: Path, probe_library: Path, folder: Path) -> None:
-    """Like near a memory limit: 4,096 or 8,192 blocks at first, then as many as the room allows."""
+@pytest.mark.parametrize(("threads", "lost"), [(1, 0), (2, 40)])
+def test_it_grows_from_small_tables(
+    threads: int, lost: int, many_blocks: Path, probe_library: Path, folder: Path
+) -> None:
+    """Like near a memory limit: 4,096 or 8,192 blocks at first, then as many as the room allows.
+
+    A thread waits half a millisecond at most for another that makes room, and the scheduler may stop that
+    one for longer: two threads lose some blocks on a busy machine, one thread never does.
+    """
     count = 400_000
-    with holding(many_blocks, probe_library, folder, "exact,room=2300k", count, 2) as process:
+    with holding(many_blocks, probe_library, folder, "exact,room=2300k", count, threads) as process:
         assert said(process).startswith(f"held {count}")
         (path,) = folder.iterdir()
         with LiveFile(path) as live_file:
             assert int(live_file.header.sections[Section.KEYS]["capacity"]) < 1 << 16
             assert len(live_file.header.segments) >= 2
-            assert "lost_blocks" not in live_file.header.losses
-            assert len(small(live_file)) >= count
+            losses = live_file.header.losses
+            assert losses.pop("lost_blocks", 0) <= lost
+            assert not losses, "small tables leave room for stacks, threads and modules"
+            assert len(small(live_file)) >= count - lost
 
 
 @pytest.mark.parametrize("options", ["exact,memory=8m", "interval=1,memory=8m", "exact,blocks=65536"])

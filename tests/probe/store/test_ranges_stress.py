@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from harness.native.changed_sources import changed_source
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
@@ -56,17 +58,15 @@ MISTAKES = {
 }
 
 
-def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subprocess.CompletedProcess[str]:
-    source = (PROBE / "store/ranges.c").read_text()
-    for right, wrong in changes:
-        assert source.count(right) == 1, "the set has changed: so must the mistake"
-        source = source.replace(right, wrong)
-    changed = folder / "ranges.c"
-    changed.write_text(source)
+def stress(
+    folder: Path, sanitizer: str, *changes: tuple[str, str], flags: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    changed = changed_source("store/ranges.c", folder, *changes)
     program = compile_c(
         [PROBE / "tests" / "ranges_stress.c", changed, PROBE / "platform/system.c"],
         folder / "stress",
         sanitizer=sanitizer,
+        flags=flags,
         libraries=["pthread"],
     )
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
@@ -75,7 +75,7 @@ def stress(folder: Path, sanitizer: str, *changes: tuple[str, str]) -> subproces
 
 
 def test_a_writer_that_is_interrupted_in_a_row_does_no_harm(tmp_path: Path) -> None:
-    outcome = stress(tmp_path, "", PAUSE)
+    outcome = stress(tmp_path, "", PAUSE, flags=["-DSTRESS_ROUNDS=20000"])
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.native.changed_sources import changed_source
 from harness.native.compiler import compile_c
 from harness.paths import PROBE
 
@@ -96,10 +97,6 @@ def test_no_order_of_steps_breaks_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_noticed(mistake: str, tmp_path: Path) -> None:
     right, wrong, words = MISTAKES[mistake]
-    source = (PROBE / "store/table.c").read_text()
-    assert source.count(right) == 1, "the table has changed: so must the mistake"
-    changed = tmp_path / "table.c"
-    changed.write_text(source.replace(right, wrong))
-    outcome = model(tmp_path, changed)
+    outcome = model(tmp_path, changed_source("store/table.c", tmp_path, (right, wrong)))
     assert outcome.returncode == 1, outcome.stdout + outcome.stderr
     assert re.search(words, outcome.stdout), outcome.stdout

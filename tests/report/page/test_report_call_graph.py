@@ -11,6 +11,7 @@ from harness.command_line import offheap
 from harness.paths import ROOT
 from harness.recordings.imported_profiles import SAMPLES
 from harness.screens.report_pages import LEAK, Open, plain
+from harness.warm_command import warm
 from offheap.recording.model import Recording
 from offheap.report.callgraph import svg
 
@@ -75,9 +76,7 @@ def test_report_writes_the_picture(tmp_path: Path) -> None:
     recording, output = tmp_path / "a.offheap", tmp_path / "calls.svg"
     imported = offheap("import", SAMPLES / "jemalloc.heap", "-o", recording)
     assert subprocess.run(imported, capture_output=True, timeout=60).returncode == 0
-    done = subprocess.run(
-        offheap("report", recording, "-o", output), capture_output=True, text=True, timeout=60
-    )
+    done = warm("report", recording, "-o", output)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"wrote {output}")
     assert ET.parse(output).getroot().get("class") == "call-graph"

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from harness import needs
 from harness.paths import WEB
 from harness.screens.report_pages import LEAK, with_info
+from harness.warm_command import warm
 from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.page.recording_page import recording_page
 from offheap.analysis.statistics.estimate import Estimate
@@ -117,12 +117,7 @@ def test_the_command_refuses_what_is_no_recording(tmp_path: Path) -> None:
     foreign = tmp_path / "notes.txt"
     foreign.write_text("no recording")
     for path in (foreign, tmp_path / "missing"):
-        done = subprocess.run(
-            [sys.executable, "-m", "offheap", "report", str(path)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-        )
+        done = warm("report", str(path), cwd=tmp_path)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == ["notes.txt"]

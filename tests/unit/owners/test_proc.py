@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import needs
+from harness.waiting import wait_until
 from offheap.proc import cgroup, maps, root, smaps, status, threads
 from offheap.proc.images import executable
 
@@ -54,10 +55,7 @@ def test_threads_are_counted() -> None:
 
 def test_a_zombie_is_not_alive_and_a_reaped_process_is_none() -> None:
     process = subprocess.Popen(["true"])
-    deadline = time.monotonic() + 20
-    while status.read(process.pid).alive:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not status.read(process.pid).alive)
     assert maps.read(process.pid) == []
     assert status.command_line(process.pid) == ()
     process.wait()
@@ -104,10 +102,8 @@ def test_a_name_does_not_state_another_user(end: str) -> None:
 def test_environment_is_the_one_of_the_start() -> None:
     process = subprocess.Popen(["sleep", "60"], env={"A": "1=2", "TMPDIR": "/x"})
     try:
-        deadline = time.monotonic() + 20
-        while status.environment(process.pid).get("A") != "1=2":  # before exec it equals ours
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        # Before exec the environment equals that of this process.
+        wait_until(lambda: status.environment(process.pid).get("A") == "1=2")
         assert status.environment(process.pid) == {"A": "1=2", "TMPDIR": "/x"}
     finally:
         process.kill()
@@ -184,10 +180,7 @@ def test_other_mount_namespace_and_chroot_are_seen_through(tmp_path: Path) -> No
     script = f"mount -t tmpfs none {mine} && echo inside > {mine}/file && exec sleep 60"
     process = subprocess.Popen(["unshare", "-m", "sh", "-c", script])
     try:
-        deadline = time.monotonic() + 20
-        while status.read(process.pid).name != "sleep":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: status.read(process.pid).name == "sleep")
         assert not root.is_ours(process.pid, mine / "file")
         assert root.our_path(process.pid, mine / "file").read_text() == "inside\n"
         assert root.is_ours(process.pid, "/bin/sh")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.command_line import offheap
 from harness.recordings.live_file_writer import LiveFileWriter, hook, java
+from harness.warm_command import warm
 from offheap.probe.contract import Loss, Mode, State
 
 TICKS = 3000  # of 10 ms: half a minute
@@ -70,7 +69,7 @@ def test_a_leak_without_a_stack_is_reported(report: str, live_file: Path, tmp_pa
     places = {"FILE": str(live_file), "OUT": str(tmp_path)}
     words = [word.replace("OUT", places["OUT"]) if word != "FILE" else places["FILE"] for word in arguments]
     environment = {**os.environ, "COLUMNS": "100"}
-    outcome = subprocess.run(offheap(*words), capture_output=True, text=True, timeout=120, env=environment)
+    outcome = warm(*words, env=environment)
     assert (outcome.returncode, outcome.stderr) == (status, ""), outcome.stderr
     written = "".join(path.read_text() for path in tmp_path.iterdir())
     assert outcome.stdout + written

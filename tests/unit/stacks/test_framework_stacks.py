@@ -17,7 +17,7 @@ from offheap.analysis.stacks.packages import Application
 from offheap.report.json import schemas as json_report
 from offheap.report.text.site_lines import site_lines
 from offheap.report.ticket import suspects as ticket_report
-from offheap.report.tui.live_text import stack_lines
+from offheap.report.tui.site_export import stack_lines
 
 MOST_LINES = 20  # a suspect with its figures fits a screen
 
@@ -124,4 +124,4 @@ def test_the_reader_says_whose_code_is_the_applications(
     )
     assert headline("--app", "org.other", "--app", "com.example.audit.*") == TRUTH["netty"][0]
     assert command(["leaks", "x.offheap", "--app", "not a package"]) == 2
-    assert "is no Java package, such as com.acme" in capsys.readouterr().err
+    assert "is not a Java package, such as com.acme" in capsys.readouterr().err

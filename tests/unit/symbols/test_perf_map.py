@@ -54,7 +54,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="line 2 is none of a perf map"):
+    with pytest.raises(UserError, match="line 2 is not a line of a perf map"):
         of(b"10 10 a\nhello world\n", tmp_path)
 
 

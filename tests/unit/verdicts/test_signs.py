@@ -85,7 +85,7 @@ def test_survivors_beneath_churn_are_the_growth() -> None:
         b,
         live=sites.live_bytes,
         allocated=sites.allocated_bytes,
-        unasked=np.zeros(2, np.bool_),
+        on_jvm_threads=np.zeros(2, np.bool_),
         age=1e6,
     )
     # The blocks in use hide the net growth; the layer is known ten times better, and is the truth.

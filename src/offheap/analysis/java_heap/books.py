@@ -1,12 +1,12 @@
 """Whether the books close: the survivors of the last collection beside the heap in use after it.
 
 The JVM counts the heap in use after each collection (the table `heap`, docs/recording-format.md).
-Two estimates of one quantity, by unrelated ways: where they disagree, one of them is wrong.
+These are two independent estimates of one quantity: if they disagree, one of them is wrong.
 
-The estimate may be less.  A recording of a process that ran before knows no older object.  The heap in use
-also has what no sample finds: objects younger than the collection's begin that it left alone, the rest of
-regions and buffers that HotSpot fills with dummy arrays, archived objects, mirrors and interned strings that
-HotSpot makes itself, garbage in regions that G1 did not choose.
+The estimate may be lower.  A recording does not know objects from before its start.  The heap in use also has
+memory that no sample finds: objects that are younger than the start of the collection, the rest of regions
+and buffers that HotSpot fills with dummy arrays, archived objects, mirrors and interned strings that HotSpot
+itself makes, garbage in regions that G1 did not choose.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOURCE = "hsperfdata"
 _OF_THE_JVM = 8 << 20
 # Share of the heap in use that is no object of the program: dummy arrays and the rest of regions.
 _FILLERS = 0.1
-# The other way round: bytes that an estimate may exceed the heap by.  Alignment and headers count alike in
+# Bytes by which an estimate may exceed the heap in use.  Alignment and headers count alike in
 # both; the JVM counts some regions as a whole (G1: 1 to 4 MiB each in most heaps).
 _ROUNDING = 4 << 20
 # Seconds of a process's life: a recording that begins then knows nearly all its objects.

@@ -1,11 +1,11 @@
-"""What a recording says of its Java heap as a whole, and which of native memory and the Java heap leaks."""
+"""The conclusion on the Java heap as a whole, and which of native memory and the Java heap leaks."""
 
 from __future__ import annotations
 
 from offheap.analysis.java_heap.results import JavaHeapReport
 from offheap.analysis.leaks.conclusion import Kind, conclude
 
-# By the conclusions on native memory and on the Java heap; where neither leaks nothing is said.
+# By the conclusions on native memory and on the Java heap; no sentence if neither leaks.
 _COMPARED: dict[tuple[Kind, Kind], str] = {
     ("leak", "leak"): "Native memory leaks, and so does the Java heap.",
     ("leak", "growing"): "Native memory leaks; the Java heap grows, and is not shown to leak.",
@@ -18,7 +18,7 @@ _COMPARED: dict[tuple[Kind, Kind], str] = {
 
 
 def java_conclusion(report: JavaHeapReport) -> Kind:
-    """A leak is a leak; where no verdict is possible there is no other conclusion."""
+    """A leak counts in any case; without a possible verdict there is no other conclusion."""
     found = conclude(report.suspects).kind
     return "cannot tell yet" if report.undecided and found != "leak" else found
 

@@ -1,9 +1,9 @@
 """Who keeps Java objects: the ranking of their sites, by what survived collections.
 
-The mathematics is that of native memory (docs/verdicts.md), over the objects that survived the last
-collection: the ones that nobody uses are gone.  Garbage in the old generation is not: it waits for a
-collection of the whole heap, and comes at one rate like a leak.  So a site leaks only where it also leaks by
-what survived the last collection of the whole heap.
+The mathematics is that of native memory (docs/verdicts.md), applied to the objects that survived the last
+collection, which freed unused objects.  Garbage in the old generation stays: it waits for a collection of the
+whole heap, and accumulates at one rate like a leak.  So a site leaks only if the survivors of the last
+collection of the whole heap also say so.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def without_objects(recording: Recording) -> Recording:
 def _by_whole_heap(java: Recording, grouping: Grouping, known: Ran) -> tuple[Bools, Floats]:
     """By site, whether it leaks by what survived collections of the whole heap, and how sure that is.
 
-    Where the last collection was of the whole heap, its survivors tell: nothing has to be confirmed.  Where
-    kinds are not known, a leak may be garbage that waits.
+    If the last collection was of the whole heap, its survivors decide alone.  If kinds are unknown, a leak
+    may be garbage that waits.
     """
     count, last = len(grouping.members), known.last_whole
     if last is None:
@@ -120,7 +120,7 @@ def _examined(found: Judgements, history: Histories) -> Judgements:
             if level.high < found.growth.low[number]:
                 reason[number], confidence[number] = Reason.OLD_DIE, _NO_LEAK
             elif level.low <= 0 or level.low > found.growth.high[number]:
-                # Survivors of a leak show in the level, and nothing else does for long.
+                # The survivors of a leak raise the level; nothing else raises it for long.
                 reason[number], confidence[number] = Reason.MAY_END, _NO_LEAK
             continue
         same = levels_and_shares.one_share(history, number)
@@ -132,7 +132,7 @@ def _examined(found: Judgements, history: Histories) -> Judgements:
 
 
 def _undecided(sites: SiteTable) -> JavaRanking:
-    """No collection ran: of no object it is known whether it is live."""
+    """No collection ran: no object is known to be live."""
     count = len(sites)
     history = histories(sites.recording, sites.grouping)
     none = np.zeros(count, np.bool_)

@@ -1,14 +1,14 @@
 """Two more questions about a site of Java objects that looks like a leak.
 
-The rules of native memory ask them of frees, which have times of their own there.  Java objects die at
-collections, many at once.
+For native memory the rules ask them of frees, each of which has its time.  Java objects die at collections,
+many at once.
 
 level   Do live bytes after collections rise as survivors' births say?  Garbage does not disturb their trend.
         A cache that replaces entries has a level, while its oldest entries look like a slow leak.
-shares  Where hardly a collection ran before the last one: did the same share of objects of every age
-        survive it?  A leak beside garbage keeps one share.  Of a full cache, and of sessions, ever less is
-        left of what is older: by one hazard, or by any law that falls with age.  Then the rate of survivors
-        falls as well, unlike that of a program that made more garbage at first.
+shares  If hardly a collection ran before the last one: did the same share of objects of every age
+        survive it?  A leak beside garbage keeps one share.  A full cache, and sessions, keep fewer of the
+        older objects: by one hazard, or by any law that falls with age.  Then the rate of survivors falls
+        as well, unlike that of a program that makes more garbage at first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from offheap.analysis.verdicts.site_history import Histories
 
 _PARTS = 6  # of the time: enough to show how the share of survivors depends on age
 _IN_USE = 0.94  # of the time: younger objects may be merely in use (`survivor_layer`)
-_HAZARDS = np.geomspace(0.1, 60.0, 60)  # deaths per object in the site's time; a lower one looks like none
+_HAZARDS = np.geomspace(0.1, 60.0, 60)  # deaths per object in the site's time; lower rates resemble 0
 
 
 def level(history: Histories, number: int) -> Estimate | None:

@@ -32,7 +32,7 @@ def after_collections(
     if len(begun):
         (live, variance), _ = live_after(java, together, snapshots, begun, ("bytes", "bytes_variance"))
         ones = np.ones(len(begun))
-        # The variance of the sums is what is known of the samples: no part counts as surely seen.
+        # Only the variance of the sums is known, so no part counts as certain.
         many = estimates.of_many_sums(0 * ones, live[0], variance[0], ones)
         found = [(float(time), many.at(place)) for place, time in enumerate(begun.tolist())]
     found.append((known.last, survivors))

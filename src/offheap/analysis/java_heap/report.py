@@ -22,7 +22,7 @@ _STATES = {
 
 
 def report(recording: Recording) -> JavaHeapReport | None:
-    """None: the recording was not to follow Java objects."""
+    """None: the recording does not follow Java objects."""
     heap = recording.info.java_heap
     if heap is None:
         return None

@@ -20,7 +20,7 @@ class Books:
     """The survivors beside the heap in use after the last collection, as the JVM itself counts it.
 
     heap_bytes   in use after the collection
-    heap_source  who says so: `hsperfdata`
+    heap_source  of this figure: `hsperfdata`
     seconds      since the start of the recording: the reading of `heap_bytes`
     estimate     bytes of the survivors
     explained    share of the heap: 1 is all of it
@@ -51,7 +51,7 @@ class ClassTotal:
 class AfterCollection:
     """A collection, or the last of several between two snapshots.
 
-    seconds     since the start of the recording: its begin
+    seconds     since the start of the recording: the start of the collection
     live_bytes  of the objects that survived it
     heap_bytes  in use after it, by the JVM; None where that is not known
     """
@@ -74,7 +74,7 @@ class JavaHeapReport:
     after_collections  by time
     coverage           sentences: what the figures leave out, and why
     undecided          why no verdict is possible, and what makes one possible; "" if there are verdicts
-    scaled             what live bytes were multiplied with to be the heap in use; None: they are estimates
+    scaled             the factor by which live bytes were multiplied; None: they are estimates
     """
 
     state: JavaHeapState

@@ -1,7 +1,7 @@
 """Figures scaled to the heap in use: each keeps its share of the estimate.
 
-The heap in use has the older objects and the JVM's own as well.  Scaling says how the heap would be made up
-if what is not known were like what is.  Growth stays as estimated: what is older did not grow meanwhile.
+The heap in use also has older objects and the JVM's own.  Scaling shows the contents of the heap if the
+unknown objects resemble the known ones.  Growth stays as estimated: older objects do not grow in number.
 """
 
 from __future__ import annotations

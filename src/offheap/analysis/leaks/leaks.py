@@ -91,7 +91,7 @@ def ranking(
     asked = recording.info.after_collection
     survived = None if asked else survival(recording, sites.grouping.of_stack, len(sites))
     seen = collected(recording, sites, history, survived, below=wanted.below, owned=wanted.owned)
-    judgements = judge(sites, history, wanted.by_jvm, wanted.unasked, seen, age=age)
+    judgements = judge(sites, history, wanted.by_jvm, wanted.on_jvm_threads, seen, age=age)
     if not recording.info.births:
         judgements = without_births(judgements)
     if settle:

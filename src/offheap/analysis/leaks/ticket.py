@@ -28,10 +28,8 @@ from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 
 MOST_SUSPECTS, MOST_HELD = 10, 5
-_LOOK, _LONGEST_LOOK = (
-    600.0,
-    3600.0,
-)  # seconds: of the next recording, where it is not known how long it takes
+# Of the next recording: where its length is unknown, and the longest that the ticket asks for.
+_NEXT_SECONDS, _LONGEST_SECONDS = 600.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def _steps(info: Info, counts: Counter[Verdict], found: Conclusion) -> tuple[Ste
     if counts["leak"]:
         steps.append(Step(f"offheap check {path} --max-growth 1MiB/min", "a gate for CI, once it is mended"))
     if found.kind in ("growing", "cannot tell yet"):
-        seconds = min(found.seconds or _LOOK, _LONGEST_LOOK)
+        seconds = min(found.seconds or _NEXT_SECONDS, _LONGEST_SECONDS)
         again = f"offheap attach {info.pid} --duration {round(seconds)}s"
         still = info.ended in ("recording", "detached")
         steps.append(

@@ -21,8 +21,8 @@ WARM_UP = 300.0
 # line: RocksDB's cache of 24 MB looks like a leak in 42 % of runs of half a minute, in 25 % of runs of a
 # minute, and in no run of two minutes.
 FILLS = 120.0
-# Seconds between the first and the last reading, on a machine so busy that one reading takes 10 s.
-_LOOKS_APART = FILLS - 20.0
+# The same between the first and the last reading, on a machine so busy that one reading takes 10 s.
+_LEAST_SPAN = FILLS - 20.0
 FILLED: tuple[Kind, ...] = ("native-malloc", "direct-buffers")
 # malloc's gain with metaspace and the code cache, over the gain of these: arenas, symbols, tables, the
 # compilers' data of each method.
@@ -48,7 +48,7 @@ def is_young(over: OwnersOverTime) -> bool:
 
 def may_fill(over: OwnersOverTime) -> bool:
     """Whether caches and pools of the process may still fill, which the readings are too short to exclude."""
-    return is_young(over) and float(over.times[-1] - over.times[0]) < _LOOKS_APART
+    return is_young(over) and float(over.times[-1] - over.times[0]) < _LEAST_SPAN
 
 
 def warms(

@@ -31,25 +31,25 @@ from offheap.analysis.totals.stack_totals import StackTotals, ThreadShares, stac
 from offheap.quantities import PER_MINUTE, RateUnit, rate_unit
 from offheap.recording.model import MMAP, Recording
 
-# Sites after these are left out of the table, not of the flame graph; the page says how many there are.
+# The table leaves out sites after these, the flame graph does not; the page says how many there are.
 # A site takes 250 to 600 bytes of the page: 1.2 MB at most, in a file that a mail can carry.
 MOST_SUSPECTS = 2000
 # Snapshots in the chart of the process: more than a screen has columns.
 MOST_SNAPSHOTS = 2000
-# A stack that more threads share is filed under those that hold most of it.
+# A stack of more threads counts for the threads that hold most of it.
 MOST_THREADS = 4
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class SiteTable:
+class PageSites:
     """The sites in a table of the page, the worst first.
 
-    suspects   those that the table has, at most MOST_SUSPECTS
+    suspects   the sites in the table, at most MOST_SUSPECTS
     count      of all suspects, shown or not
-    over_time  a row a suspect shown
-    namesakes  the marks of each suspect shown, that distinguish it from others of its name
+    over_time  one row for each suspect shown
+    namesakes  for each suspect shown the marks that distinguish it from others of its name
     """
 
     suspects: tuple[Suspect, ...]
@@ -69,7 +69,7 @@ class JavaHeapOnPage:
     report: JavaHeapReport
     kind: Kind
     compared: str
-    table: SiteTable
+    table: PageSites
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class RecordingPage:
     """Everything that the page shows.
 
     everything  the recording, with the Java objects that the last collection left
-    also        what grows beside the sites that leak or grow, as sentences; "" if nothing
+    also        what else grows, as sentences; "" if nothing does
     used        the stacks of `everything` that hold or ever allocated something
     totals, series, threads  of all stacks of `everything`
     limit_bytes, seconds_to_limit  of memory, None where none is known, and when all leaks together reach it
@@ -116,7 +116,7 @@ class RecordingPage:
     totals: StackTotals
     series: DownsampledSeries
     threads: ThreadShares
-    table: SiteTable
+    table: PageSites
     process: ProcessOverTime
     java: JavaHeapOnPage | None
     call_graph: CallGraph | None
@@ -174,10 +174,10 @@ def spread(count: int, most: int) -> Integers:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def _table(everything: Recording, suspects: Sequence[Suspect]) -> SiteTable:
+def _table(everything: Recording, suspects: Sequence[Suspect]) -> PageSites:
     shown = tuple(suspects[:MOST_SUSPECTS])
     sites = [suspect.site for suspect in shown]
-    return SiteTable(
+    return PageSites(
         suspects=shown,
         count=len(suspects),
         over_time=downsampled_site_series(everything, sites),

@@ -178,11 +178,6 @@ def asked_by_agent(stack: Sequence[Frame], index: int) -> bool:
     return calls and _JVMTI_FUNCTION.match(stack[outer].name) is not None
 
 
-def unasked(stack: Sequence[Frame]) -> bool:
-    """Whether one of HotSpot's own threads wanted the memory without a request of a Java method."""
-    return boundary(stack) is None and by_jvm(stack)
-
-
 def is_runtime(frame: Frame) -> bool:
     """Whether the function belongs to the C and C++ run times, or allocates for its caller."""
     return frame.kind == "native" and _of_run_time(frame.name, frame.module, frame.file)

@@ -23,13 +23,13 @@ class Origins:
     """By stack, in the order of the request.
 
     by_jvm   HotSpot wanted the memory for itself: no handle of the application (`jvm_structures`)
-    unasked  as `by_jvm`, without a request of a Java method
+    on_jvm_threads  as `by_jvm`, without a request of a Java method
     owned    a Java object of the JDK owns the memory
     below    a Java object may own the memory
     """
 
     by_jvm: Bools
-    unasked: Bools
+    on_jvm_threads: Bools
     owned: Bools
     below: Bools
 
@@ -56,7 +56,7 @@ def origins(recording: Recording, stacks: NDArray[np.int64]) -> Origins:
     by_jvm = hotspot & ~ask(jvm_structures.is_handle, hotspot)
     return Origins(
         by_jvm=by_jvm,
-        unasked=by_jvm & ~has_java,
+        on_jvm_threads=by_jvm & ~has_java,
         owned=(owned := ask(frames.owned_by_object, has.any(owner) & ~by_jvm)),
         below=owned | (~hotspot & (has_java | has.any(named_java))),
     )

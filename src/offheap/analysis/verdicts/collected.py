@@ -143,7 +143,7 @@ def collected(
     )
 
 
-def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> Kept:
+def kept(history: Histories, seen: Collected, on_jvm_threads: Bools, *, age: float) -> Kept:
     """The survivors of collections, for the sites that free at collections."""
     count = len(seen.batches)
     none, nothing = np.zeros(count, np.bool_), np.zeros(count)
@@ -164,8 +164,8 @@ def kept(history: Histories, seen: Collected, unasked: Bools, *, age: float) -> 
         populated &= history.sampled(start, stop) > 0
     stays = evidence.stays(history, half, until)
     even = np.maximum(
-        evidence.even(history, a, until, unasked, age=age),
-        evidence.even(history, history.first, until, unasked, age=age),
+        evidence.even(history, a, until, on_jvm_threads, age=age),
+        evidence.even(history, history.first, until, on_jvm_threads, age=age),
     )
     goes_on = np.minimum(stays, even)
     survivors = history.sampled(history.first, b)

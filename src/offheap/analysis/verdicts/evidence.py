@@ -56,18 +56,18 @@ def even(
     history: Histories,
     start: Boundaries,
     end: Boundaries | int,
-    unasked: NDArray[np.bool_],
+    on_jvm_threads: NDArray[np.bool_],
     *,
     age: float,
 ) -> Floats:
     """Probability that survivors keep coming at one rate, by site, in a process that is `age` seconds old.
 
-    unasked: the sites of HotSpot's own threads.
+    on_jvm_threads: the sites of HotSpot's own threads.
     """
     likelihoods = _changing(history, start, end, _CHANGES)
     falling = likelihoods[:, _CHANGES > 0].mean(axis=1)
-    likelihood = np.where(unasked | (history.live is None), likelihoods.mean(axis=1), falling)
-    youth = np.where(unasked, _COMPILING, _YOUTH)
+    likelihood = np.where(on_jvm_threads | (history.live is None), likelihoods.mean(axis=1), falling)
+    youth = np.where(on_jvm_threads, _COMPILING, _YOUTH)
     prior = 2 * np.minimum(1.0, age / youth) ** 3 * math.sqrt(max(1.0, age / _GROWN))
     probability: Floats = prior / (prior + likelihood)
     return probability

@@ -43,21 +43,21 @@ _START_UP, _OTHERWISE = 0.8, 0.9
 
 
 def judge(
-    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, seen: Collected, *, age: float
+    sites: SiteTable, history: Histories, by_jvm: Bools, on_jvm_threads: Bools, seen: Collected, *, age: float
 ) -> Judgements:
     """Every site.
 
     by_jvm       whether HotSpot itself wanted the memory
-    unasked      whether HotSpot wanted it on its own thread, without a request of a Java method
+    on_jvm_threads      whether HotSpot wanted it on its own thread, without a request of a Java method
     seen         the evidence of collections
     age          of the process, in seconds
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _judge(sites, history, by_jvm, unasked, seen, age)
+        return _judge(sites, history, by_jvm, on_jvm_threads, seen, age)
 
 
 def _judge(
-    sites: SiteTable, history: Histories, by_jvm: Bools, unasked: Bools, seen: Collected, age: float
+    sites: SiteTable, history: Histories, by_jvm: Bools, on_jvm_threads: Bools, seen: Collected, age: float
 ) -> Judgements:
     a, b, late, end = history.at(1 / 3), history.at(2 / 3), history.at(IN_USE), history.end
     live = sites.live_bytes
@@ -68,11 +68,11 @@ def _judge(
         b,
         live=live,
         allocated=sites.allocated_bytes,
-        unasked=unasked,
+        on_jvm_threads=on_jvm_threads,
         age=age,
     )
-    kept = collected.kept(history, seen, unasked, age=age)
-    asked = Question(sites, history, by_jvm, unasked, seen, kept, course, a, b, age)
+    kept = collected.kept(history, seen, on_jvm_threads, age=age)
+    asked = Question(sites, history, by_jvm, on_jvm_threads, seen, kept, course, a, b, age)
     found = growing(asked)
     flat = signs.flat(course.rates.growth, live, asked.seconds)
     reason = reasons(asked, found, flat)

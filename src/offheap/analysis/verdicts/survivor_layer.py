@@ -54,7 +54,7 @@ def course(
     *,
     live: Estimates,
     allocated: Estimates,
-    unasked: Bools,
+    on_jvm_threads: Bools,
     age: float,
 ) -> Course:
     """The most precise rates of each site.
@@ -62,12 +62,12 @@ def course(
     net              as `site_rates` has them
     a, b             the ends of the first and the middle third of each site's time
     live, allocated  bytes: live at the end, and allocated in total
-    unasked, age     as of `site_verdicts.judge`
+    on_jvm_threads, age     as of `site_verdicts.judge`
     """
     bends = _bends(net.first.estimate, net.middle.estimate, net.last.estimate)
     if history.live is None:
         # Only survivors are known: their rates are the growth already.
-        goes_on = evidence.even(history, history.first, history.at(IN_USE), unasked, age=age)
+        goes_on = evidence.even(history, history.first, history.at(IN_USE), on_jvm_threads, age=age)
         no = np.zeros(len(goes_on), np.bool_)
         return Course(net, goes_on, no, no, np.zeros(len(goes_on)), bends)
     end, growth = history.end, net.growth
@@ -80,9 +80,9 @@ def course(
     stays = evidence.stays(history, a, b)
     until = np.where(drowned, used, end)
     even = np.maximum(
-        evidence.even(history, a, until, unasked, age=age),
+        evidence.even(history, a, until, on_jvm_threads, age=age),
         # A start-up allocates more at first than it leaks; for all others this is a third more samples.
-        evidence.even(history, history.first, until, unasked, age=age),
+        evidence.even(history, history.first, until, on_jvm_threads, age=age),
     )
     goes_on = np.minimum(stays, even)
     # The last third is half of the time that growth covers: its error by chance is sqrt(2) times as large.

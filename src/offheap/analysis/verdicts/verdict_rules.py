@@ -55,14 +55,14 @@ class Question:
     """The facts about all sites before a verdict; arrays are by site number.
 
     a, b       the ends of the first and the middle third of each site's time
-    by_jvm, unasked, seen, age  as in `site_verdicts.judge`
+    by_jvm, on_jvm_threads, seen, age  as in `site_verdicts.judge`
     kept       for sites that free at collections
     """
 
     sites: SiteTable
     history: Histories
     by_jvm: Bools
-    unasked: Bools
+    on_jvm_threads: Bools
     seen: Collected
     kept: Kept
     course: Course
@@ -152,11 +152,11 @@ def reasons(of: Question, found: Growing, flat: Floats) -> NDArray[np.int64]:
     # Chance explains the growth: there is none, or there are too few data.
     wide = (growth.high * of.seconds > _WIDE * np.maximum(live.estimate, 1.0)) & (of.samples < _FEW)
     # Compilation in bursts sometimes looks like a straight line in every test of births.
-    beyond_code = ~of.unasked | (live.estimate >= _COMPILED)
+    beyond_code = ~of.on_jvm_threads | (live.estimate >= _COMPILED)
     # HotSpot's blocks for a Java method are start-up only if growth slows down beyond chance.
     thirds = of.course.rates
     starts = (
-        of.unasked
+        of.on_jvm_threads
         | fades(thirds.first, thirds.middle, STRAIGHT)
         | fades(thirds.middle, thirds.last, STRAIGHT)
     )

@@ -7,7 +7,7 @@ from offheap.report.text.printable import printable
 
 
 def collapsed(samples: Samples, value: Value) -> bytes:
-    """Stacks that read alike are one line; frames without a name of their own read as in every report."""
+    """Stacks with equal names are one line; frames without a name read as in every report."""
     totals: dict[str, int] = {}
     numbers = samples.values[value].tolist()
     for place, number in enumerate(numbers):

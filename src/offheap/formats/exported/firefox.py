@@ -20,7 +20,7 @@ from offheap.recording.model import Recording
 _VERSION = 61  # of November 2025: the first whose source files have an `id`
 _GECKO_VERSION = 32  # of that time; no more than a label in a processed profile
 _MILLI = 1000.0
-_INTERVAL = 1  # ms between samples: all have one time, and some width is needed to draw them
+_INTERVAL = 1  # ms between samples: all have one time, and the profiler draws nothing without a width
 _WEIGHTS = {"bytes": "bytes", "count": "samples"}
 
 
@@ -131,7 +131,7 @@ def _counters(recording: Recording) -> list[dict[str, Any]]:
             "mainThreadIndex": 0,
             "samples": {
                 "time": [time * _MILLI for time in times.tolist()],
-                # Each is what was added since the one before.
+                # Each is the change since the one before.
                 "count": [b - a for a, b in zip([0, *levels], levels, strict=False)],
                 "length": len(levels),
             },

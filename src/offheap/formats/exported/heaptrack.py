@@ -16,14 +16,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from offheap.formats.exported.content.blocks_over_time import Blocks, blocks_over_time
+from offheap.formats.exported.content.births_and_frees import Blocks, births_and_frees
 from offheap.formats.exported.content.call_tree import CallTree
 from offheap.formats.exported.content.samples import LEVEL, Samples, at_most_64_bits, text
 from offheap.report.text.printable import printable
 
 _VERSION, _FORMAT = 0x10200, 2  # the first that read inlined functions
 _PAGE = 4096  # bytes
-_FIRST, _STEP = 0x1000, 0x10  # addresses are made up, one for each call
+_FIRST, _STEP = 0x1000, 0x10  # addresses are invented, one for each call
 
 
 def heaptrack(samples: Samples) -> bytes:
@@ -37,7 +37,7 @@ def _lines(samples: Samples) -> Iterator[str]:
     yield f"I {_PAGE:x} {at_most_64_bits(info.memory_limit) // _PAGE:x}"
     tree = CallTree(samples)
     yield from _calls(tree)
-    over_time = blocks_over_time(samples)
+    over_time = births_and_frees(samples)
     numbers: dict[tuple[int, int], int] = {}
 
     def event(sign: str, place: int, blocks: Blocks) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _lines(samples: Samples) -> Iterator[str]:
         yield f"c {round(max(moment.time, 0.0) * 1000):x}"
         while rss and rss[0][0] <= moment.time:
             yield f"R {rss.pop(0)[1]:x}"
-        # What is freed goes first, so that no sum is above the snapshots.
+        # Frees come first, so that no sum exceeds the snapshots.
         for place, blocks in moment.freed:
             yield from event("- {:x}", place, blocks)
         for place, blocks in moment.passing:

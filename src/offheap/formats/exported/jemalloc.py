@@ -11,7 +11,7 @@
       t*: LIVE: BYTES [ALLOCATED: BYTES]
 
 The interval of 0 bytes says that the figures are totals: jeprof scales nothing.  With 1 it would multiply
-blocks of one byte by 1.58 and fail at a stack of blocks without a byte.  Addresses are made up, one for
+blocks of one byte by 1.58 and fail at a stack of blocks without a byte.  Addresses are invented, one for
 each frame.
 """
 

@@ -1,4 +1,4 @@
-"""What mtrace(1) and awk make of a log of MALLOC_TRACE: blocks that were not freed, by the caller of malloc.
+"""Unfreed blocks by the caller of malloc: the table that mtrace(1) and awk make of a log of MALLOC_TRACE.
 
 mtrace(1) has the caller's address alone; here the caller has its function, its place in the library's file
 (as objdump -d prints it, behind the call), and the Java methods that called it.
@@ -25,7 +25,7 @@ class _Caller(NamedTuple):
 
 
 def mtrace_summary(samples: Samples) -> bytes:
-    """A table for people, the most bytes first; it is Java objects' as well, where the recording has them."""
+    """A table for people, most bytes first; Java objects are in it if the recording has them."""
     totals: dict[_Caller, tuple[int, int]] = {}
     counts, sizes = samples.values["inuse_objects"].tolist(), samples.values["inuse_space"].tolist()
     for place, (count, size) in enumerate(zip(counts, sizes, strict=True)):

@@ -61,7 +61,7 @@ def otlp(samples: Samples, span: Span | None = None, resource: Mapping[str, str]
         profile.sample_type.unit_strindex = tables.string(VALUES[value])
         profile.period_type.type_strindex = tables.string("space")
         profile.period_type.unit_strindex = tables.string("bytes")
-        # Equal recordings give equal files, and one recording's four profiles are told apart.
+        # Equal recordings give equal files, and the four profiles of one recording have different ids.
         identity = f"{info.start} {info.pid} {info.duration_seconds} {value}"
         profile.profile_id = hashlib.blake2b(identity.encode(), digest_size=16).digest()
         for (stack, attributes), values in merged.items():

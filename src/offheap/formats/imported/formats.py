@@ -40,7 +40,7 @@ MOST_FILES = 4096
 
 
 def read(files: Sequence[Path], name: str | None, maps: Path | None, perf_map: Path | None) -> Profile:
-    """By the reader of that name, or by the one that recognises all files; UserError when there is none.
+    """Uses the reader of that name, or the one that recognises all files; UserError if there is none.
 
     `maps`, `perf_map`: as heap_text.read has them, `maps` for mtrace too; the other formats have names.
     """
@@ -73,7 +73,7 @@ def _recognised(files: Sequence[Path]) -> Reader:
         one = next((reader for reader in READERS if reader.recognises(head)), None)
         if one is None:
             names = ", ".join(reader.FORMAT for reader in READERS)
-            raise UserError(f"{path} is of no format that is known", f"say which with --format: {names}")
+            raise UserError(f"{path} has an unknown format", f"say which with --format: {names}")
         if first and one is not first:
             raise UserError(
                 f"{files[0]} is of {first.FORMAT} and {path} of {one.FORMAT}", "import one series at a time"

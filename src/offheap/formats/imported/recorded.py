@@ -1,8 +1,8 @@
 """A profile as a recording: its tables, written like the recorder's.
 
-Most formats have no births.  What a file has more of a stack than the one before was born between the two,
-and what it has less was the youngest.  So the trend of live bytes is that of the files, and no verdict takes
-survival for granted (`Info.births`).
+Most formats have no births.  If a file has more blocks of a stack than the file before, the additional blocks
+were born between the two; if it has fewer, the youngest are gone.  So the trend of live bytes is that of the
+files, and no verdict relies on survival (`Info.births`).
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def _births(profile: Profile) -> NDArray[np.float64]:
     rows = profile.series[by_stack]
     firsts = np.searchsorted(rows["stack"], stacks, "left")
     ends = np.searchsorted(rows["stack"], stacks, "right")
-    # Most stacks do not change after they came: all their blocks came then.
+    # Most stacks do not change after their first file: all their blocks were born there.
     never = ends - firsts == 1
     births[order] = np.repeat(rows["time"][np.minimum(firsts, max(len(rows) - 1, 0))], counts)
     places = zip(*(column[~never].tolist() for column in (starts, counts, firsts, ends)), strict=True)
     for start, count, first, end in places:
         its = rows[first:end]
-        # What is live now has been since the last time that the level was below it.
+        # A block that is live now was born when the level last rose above it.
         lowest = np.minimum.accumulate(its["live_blocks"][::-1])[::-1]
         place = (np.arange(count) + 0.5) / count * max(float(lowest[-1]), 1e-9)
         births[order[start : start + count]] = its["time"][

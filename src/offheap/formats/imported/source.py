@@ -1,6 +1,7 @@
 """Opens the files of other tools: regular ones alone, plain or compressed, within limits.
 
-gzip (RFC 1952) and Zstandard (RFC 8878) are told by their first bytes and decompressed as they are read.
+The first bytes identify gzip (RFC 1952) and Zstandard (RFC 8878); such files are decompressed as they are
+read.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from offheap.quantities import format_size
 from offheap.recording import allowance
 
 HEAD = 64 << 10  # bytes by which a format is recognised
-# A text that is read whole takes so many times its size of memory, with its lines and what is made of them:
-# 128 MiB of it at the default limit.  A Memcheck log of a large JVM has 50 MB.
+# A text that is read whole takes this many times its size of memory, with its lines and their contents: a
+# text has at most 128 MiB at the default limit.  A Memcheck log of a large JVM has 50 MB.
 TIMES_TEXT = 8
 # A binary file that is decompressed into memory, and read in parts from there.
 _TIMES_BINARY = 2
@@ -54,7 +55,7 @@ class Part:
 
 
 def fault(path: Path, place: str, what: str, mend: str = "is the file complete?  Copy it again") -> UserError:
-    """For a file that is not what its format says; `place` is "line 7" or "byte 0x40"."""
+    """For a file that contradicts its format; `place` is "line 7" or "byte 0x40"."""
     return UserError(f"{path}, {place}: {what}", mend)
 
 
@@ -73,7 +74,7 @@ def plain(head: bytes) -> bytes:
     try:
         decompressor = _Gunzip() if head.startswith(_GZIP) else _zstd(Path("the file"))
         return decompressor.decompress(head, HEAD)
-    except Exception:  # whatever the decompressor says: no format is recognised
+    except Exception:  # with any error of the decompressor no format is recognised
         return b""
 
 
@@ -137,7 +138,7 @@ class RandomAccess:
 
 
 def parts(path: Path) -> Iterator[Part]:
-    """All lines of a file, about PART bytes at a time.  UserError for a line that is too long to be one."""
+    """All lines of a file, about PART bytes at a time.  UserError for a line above LONGEST_LINE."""
     line, rest, total = 1, b"", 0
     with _Reader(path) as reader:
         while piece := reader.read(PART):

@@ -15,7 +15,7 @@ from offheap.errors import UserError
 from offheap.formats.imported.profile import Profile
 from offheap.recording.model import LIVE, MALLOC, PROCESS, SERIES, Frame, Module
 
-# Rows of LIVE: 240 MB.  Blocks beyond are counted in groups, a row a group.
+# Rows of LIVE: 240 MB.  With more blocks, one row stands for a group of blocks.
 MOST_ROWS = 8_000_000
 # Limits of one profile: ten times what a large server's profiles have.  Each costs some 200 bytes and more.
 MOST_STACKS = 2_000_000
@@ -131,9 +131,9 @@ def profile(
 def times_of(given: Sequence[float]) -> tuple[list[float], float, str]:
     """(seconds since the first, the first since the epoch, what is lacking) of the times of a series' files.
 
-    Two files of one instant, or two that were written at once and end in the other order, are no fault: the
-    later one gets the least time behind the other.  Files that were copied all have the time of the copy:
-    then the order stands for the time.
+    Two files of one instant are no fault, nor are two that were written at the same time and end in reverse
+    order: the later file gets the least time after the other.  Copied files all have the time of the copy;
+    there the order of the files stands for the time.
     """
     lags = [earlier - later for earlier, later in pairwise(given)]
     if not lags or (max(lags) <= _AT_ONCE and given[-1] - given[0] > _COPIED):
@@ -165,7 +165,7 @@ def blocks(totals: dict[int, Total], first: dict[int, float]) -> tuple[NDArray[n
     live["stack"] = np.repeat(np.array(numbers, np.uint32), rows)
     live["birth"] = np.repeat(np.array([first[number] for number in numbers], np.float64), rows)
     live["probability"] = 1.0
-    # What does not divide goes to the first blocks, a byte each, so that the sum is the total.
+    # The remainder goes to the first blocks, a byte each, so that the sum is the total.
     whole = np.floor(sizes).astype(np.uint64)
     base, over = np.divmod(whole, np.maximum(rows, 1).astype(np.uint64))
     place = np.arange(len(live), dtype=np.int64) - np.repeat(np.cumsum(rows) - rows, rows)

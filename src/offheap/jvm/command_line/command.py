@@ -1,4 +1,4 @@
-"""The main class, module or jar of a java command line."""
+"""The flags and the main class, module or jar of a java command line."""
 
 from __future__ import annotations
 
@@ -28,24 +28,35 @@ _WITH_VALUE = frozenset(
 )
 
 
-def main_of(arguments: Sequence[str]) -> str:
-    """The main class, `module/class`, jar or source file of `java ...`; "" when unknown.
+def flags_and_main(arguments: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The JVM's flags, and the main class, `module/class`, jar or source file, of `java ...`.
 
-    `arguments` starts with argv[0].
+    `arguments` starts with argv[0]. The main class is "" when unknown, as after a file of arguments
+    (`@FILE`), which may contain it.
     """
+    flags: list[str] = []
+    main, after_file = "", False
     words = iter(arguments[1:])
     for word in words:
         if word in ("-jar", "-m", "--module"):
-            return next(words, "")
+            main = next(words, "")
+            break
         if word.startswith("--module="):
-            return word.partition("=")[2]
+            main = word.partition("=")[2]
+            break
+        if not word.startswith(("-", "@")):
+            main = word
+            break
+        after_file |= word.startswith("@")
+        flags.append(word)
         if word in _WITH_VALUE:
-            next(words, "")
-        elif word.startswith("@"):
-            return ""  # a file of arguments: the main class may be inside it
-        elif not word.startswith("-"):
-            return word
-    return ""
+            flags.append(next(words, ""))
+    return tuple(flags), "" if after_file else main
+
+
+def main_of(arguments: Sequence[str]) -> str:
+    """The second part of `flags_and_main`."""
+    return flags_and_main(arguments)[1]
 
 
 def main_of_command(java_command: str) -> str:

@@ -31,7 +31,7 @@ def read(path: Path) -> Executable:
     with opening.own_link(str(path)) as file:
         head = file.read_at(0, 64)
         if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
-            raise ValueError(f"{path} is no ELF file")
+            raise ValueError(f"{path} is not an ELF file")
         wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
         if wide and len(head) < 64:
             raise ValueError(f"{path} is a cut ELF file")

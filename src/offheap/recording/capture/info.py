@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from offheap.jvm.command_line.command import flags_and_main
 from offheap.probe.contract import Coverage, Entry, Mode, State
 from offheap.probe.live_files.header import Header
 from offheap.recording.masking import masked
@@ -37,26 +38,6 @@ NOT_FOLLOWED: dict[JavaHeapState, str] = {
 }
 
 _SEPARATOR = "\x1f"  # between the arguments, probe/jvm/properties.c
-
-# Options of the java launcher whose value is the next argument.
-_TAKES_VALUE = {
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-p",
-    "--module-path",
-    "--upgrade-module-path",
-    "--add-modules",
-    "--add-reads",
-    "--add-exports",
-    "--add-opens",
-    "--patch-module",
-    "--limit-modules",
-    "--enable-native-access",
-    "--source",
-    "-d",
-    "--describe-module",
-}
 
 
 def ended(header: Header, alive: bool) -> Ended:
@@ -102,7 +83,7 @@ def describe(
     # The probe notes it too, cut when it is very long.
     noted = properties.get("cmdline", "")
     command_line = tuple(command_line) or (tuple(noted.split(_SEPARATOR)) if noted else ())
-    flags, main = _launch(command_line)
+    flags, main = flags_and_main(command_line)
     command = properties.get("sun.java.command", "")
     java = properties.get("java.version") or properties.get("java.vm.version") or ""
     described = Info(
@@ -153,18 +134,3 @@ _ENTRIES: dict[Entry, Literal["preload", "agentpath", "attach"]] = {
     Entry.AGENTPATH: "agentpath",
     Entry.ATTACH: "attach",
 }
-
-
-def _launch(command_line: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The JVM's flags, and its main class, module or jar, of a java launcher's arguments."""
-    flags: list[str] = []
-    arguments = iter(command_line[1:])
-    for argument in arguments:
-        if argument in ("-jar", "-m", "--module"):
-            return tuple(flags), next(arguments, "")
-        if not argument.startswith(("-", "@")):
-            return tuple(flags), argument
-        flags.append(argument)
-        if argument in _TAKES_VALUE:
-            flags.append(next(arguments, ""))
-    return tuple(flags), ""

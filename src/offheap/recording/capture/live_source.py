@@ -29,7 +29,7 @@ from offheap.recording.storage.layout import META
 _SHARE_OF_CPU = 0.01
 _MOST_COUNTS = 1000  # kept; beyond that every other one goes, but for the first and the last
 
-# PID -> gauges by name, as docs/recording-format.md has them; nothing where they cannot be told.
+# PID -> gauges by name, as in docs/recording-format.md; empty where they are not known.
 Gauges = Callable[[int], Mapping[str, float]]
 
 
@@ -133,7 +133,7 @@ class FollowedLiveFile:
 
 
 class FollowedDirectory:
-    """A recording's directory, finished or being written.  UserError when it is none, or damaged."""
+    """A recording's directory, finished or growing.  UserError if it is no recording, or damaged."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

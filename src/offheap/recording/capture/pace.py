@@ -17,12 +17,12 @@ from offheap.recording.model import Budget
 # frames.
 _SNAPSHOTS = 0.05
 _SNAPSHOTS_WHEN_ASKED = 0.5  # `every` is the user's choice of the cost
-_LOOKS = 0.02  # at who holds the RSS: each walks the whole address space
+_READINGS = 0.02  # of the owners of RSS: each walks the whole address space
 
 SETTLED_SECONDS = 10.0  # a budget bounds the recorder from this age on
 # Parts of what the budget leaves.  Snapshots have the larger one: they tell between which two of them a block
 # was freed, and so whether a collection freed it.
-_PART_OF_SNAPSHOTS, _PART_OF_LOOKS = 0.6, 0.4
+_PART_OF_SNAPSHOTS, _PART_OF_READINGS = 0.6, 0.4
 # The part of the share to aim at, since the next snapshot may cost more than the last.
 _AIM = 0.95
 
@@ -44,7 +44,7 @@ class Pace:
     _settled: tuple[float, float] | None = None  # age and CPU seconds of the process, once it has settled
 
     def pay(self, seconds: float) -> None:
-        """A snapshot or a reading took so many seconds of CPU, naming included."""
+        """Takes the CPU seconds of a snapshot or a reading, naming included."""
         self._paid += seconds
 
     def settle(self, age: float, used: float) -> None:
@@ -61,7 +61,9 @@ class Pace:
 
     def until_reading(self, cost: float, left: float | None, age: float, used: float) -> float:
         return max(
-            _READING_SECONDS, _cadence(age), self._seconds(cost, _LOOKS, _PART_OF_LOOKS, left, age, used)
+            _READING_SECONDS,
+            _cadence(age),
+            self._seconds(cost, _READINGS, _PART_OF_READINGS, left, age, used),
         )
 
     def _seconds(

@@ -29,7 +29,7 @@ from offheap.recording.storage.writer import RecordingWriter, writer
 # takes 0.2 ms: ten a second are a fifth of what 1 % leaves to the recorder.
 _POLL_SECONDS, _SETTLED_POLL_SECONDS = 0.05, 0.2
 
-# PID -> (bytes by owner, gauges by name), as docs/recording-format.md has them; None when it cannot be told.
+# PID -> (bytes by owner, gauges by name), as in docs/recording-format.md; None if they are not known.
 OwnersReading = Callable[[int], tuple[Mapping[str, float], Mapping[str, float]] | None]
 
 
@@ -201,12 +201,13 @@ class _Recorder:
             if time.monotonic() >= reading_at:
                 reading_at = float("inf")
                 due = self._owners_due = time.monotonic()
+            # Before stop(), which stops the probe: it holds files that are deleted.
+            self._meet_modules()
             # Asked before the file is read, so that what the process wrote before it ended is read below.
             over = life.over or self._source.ended() or time.monotonic() >= deadline or stop()
             if over and self._companion:
                 self._companion.close()
             if not over and time.monotonic() < due:
-                self._meet_modules()
                 now = time.monotonic()
                 poll = _POLL_SECONDS if self._age() < SETTLED_SECONDS else _SETTLED_POLL_SECONDS
                 life.over_within(max(0.0, min(poll, due - now, deadline - now, reading_at - now)))
@@ -229,7 +230,7 @@ class _Recorder:
         return time.monotonic() - self._began
 
     def _means(self) -> tuple[float | None, float, float]:
-        """What Pace is told of the CPU: what sampling leaves, the recorder's age, and what it has used."""
+        """The CPU figures for Pace: what sampling leaves, the recorder's age, and the recorder's use."""
         return left(self._source.header.budget, self._time), self._age(), time.process_time()
 
     def _meet_modules(self) -> None:

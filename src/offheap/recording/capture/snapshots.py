@@ -25,7 +25,7 @@ Rows = NDArray[Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One reading.  `new` and `chains` are the frames that came and that were named since the last one."""
+    """One reading.  `new`: the frames since the last reading; `chains`: those that were named since then."""
 
     time: float  # seconds since the start of the recording
     live: Rows  # model.LIVE, all of it
@@ -69,7 +69,7 @@ class Snapshots:
         stacks = self._new_stacks(final)
         kinds = self._kinds(live)
         if len(kinds) > self.stack_count:
-            # Without its stack an object is told from a block by nothing: the next snapshot has both.
+            # Without its stack an object cannot be distinguished from a block: the next snapshot has both.
             live = live[~of_java(live, kinds) | (live["stack"] < self.stack_count)]
         series = self._changed(time, live, kinds)
         raws = dict(self._unnamed)

@@ -53,7 +53,7 @@ class Symbolizer(Protocol):
         """Opens a module's image while it can be had."""
 
     def close(self) -> None:
-        """Closes the images that were never asked for."""
+        """Closes the images that nothing has used."""
 
     def resolve(self, path: str, build_id: str, addresses: Any) -> list[Any]:
         """For each address its Symbols (name, file, line, inlined), innermost first; () when unknown."""

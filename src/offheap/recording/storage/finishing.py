@@ -70,7 +70,7 @@ def write_tables(recording: Path) -> None:
 
 
 def _parts(journal: JournalTables, table: str) -> Iterator[Columns]:
-    """The table's rows, so many at a time that they fit into little memory."""
+    """The table's rows, in parts that fit into little memory."""
     held: list[Columns] = []
     rows = 0
     for block in journal.blocks(table):

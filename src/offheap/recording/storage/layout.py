@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SCHEMA = "offheap.recording/1"
 META = "meta.json"
-COUNTED = "counted"  # the kind of a row of `collections` that is none: they are counted from then on
+COUNTED = "counted"  # the kind of a row of `collections` that is no collection: the count starts at its time
 
 # table -> column -> DuckDB type.  Tables that grow; a journal has `heads` and `members` for `stacks`.
 APPENDED: dict[str, dict[str, str]] = {

@@ -46,7 +46,7 @@ def try_output(output: Path) -> None:
     except OSError as error:
         raise _cannot_create(output, error) from None
     try:
-        # Not a name of a recording's: whoever waits for one must not take this for it.
+        # Not the name of a recording, so that a reader that waits for one does not mistake it.
         (output / ".trial").write_bytes(bytes(4096))
     except OSError as error:
         raise _cannot_create(output, error) from None

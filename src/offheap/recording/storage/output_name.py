@@ -54,7 +54,7 @@ _FORMATS = frozenset(
 
 
 def refuse_other_format(output: Path, own: Collection[str], mend: str) -> None:
-    """UserError when the name ends like a format that is none of `own`, the endings of what is written."""
+    """UserError if the name has the suffix of a known format that is not in `own`, those of the command."""
     ending = output.suffix.lower()
     if ending in _FORMATS and ending not in own:
         raise UserError(f"{output} ends in {ending}, which this command does not write", mend)

@@ -1,4 +1,4 @@
-"""What stands in a box of the call graph, and on a call: lines of text that have room there."""
+"""The text in a box of the call graph and on a call: lines that fit there."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def box_text(box: Box) -> BoxText:
     names = box.functions
     inward = names[::-1]
     lines = [Line(_cut(frame), frame.kind) for frame in inward]
-    # As stacks are shortened everywhere: the application's methods stay.
+    # Shortened like stacks in other reports: the application's methods stay.
     for fold in reversed(folds(inward, blamed(inward))):
         lines[fold.start : fold.stop] = [Line(fold.text)]
     lines.reverse()

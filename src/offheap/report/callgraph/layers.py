@@ -18,7 +18,7 @@ class Layers:
     """rank    of each node: first the boxes, in their order, then points of calls
     rows    nodes of each layer, from left to right
     chains  of each call the nodes from the upper box to the lower one
-    turned  which calls lead upwards: those that close a circle
+    turned  which calls lead upwards: those that close a cycle
     """
 
     rank: list[int]
@@ -68,7 +68,7 @@ def _closing(count: int, calls: Sequence[tuple[int, int]]) -> list[bool]:
         called[callee] = True
     closing = [False] * len(calls)
     state = [0] * count  # 1: on the path, 2: left
-    # Whoever nobody calls first; then what lies on circles alone.
+    # First the boxes without a caller; then boxes that lie on cycles only.
     for start in sorted(range(count), key=lambda box: called[box]):
         pending = [(start, 0)] if state[start] == 0 else []
         while pending:
@@ -87,7 +87,7 @@ def _closing(count: int, calls: Sequence[tuple[int, int]]) -> list[bool]:
 
 
 def _ranks(count: int, downward: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest way from a box that nobody calls: those are at the top."""
+    """The longest path from a box without a caller; such boxes are at the top."""
     callees: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for upper, lower in downward:

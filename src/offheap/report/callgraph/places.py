@@ -12,10 +12,10 @@ LABEL_HEIGHT = 16.0
 _GAP = 18.0  # between neighbours of a layer
 _LINE_GAP = 12.0  # where one of the two is a line that passes
 _LEAST_STEP, _MOST_STEP = 26.0, 72.0  # between two layers
-# A line that runs so many times as far sideways as down is hard to follow: the layers move apart.
+# A line is hard to follow if it runs so many times as far sideways as down: the layers move apart.
 _SLOPE = 6.0
 _SWEEPS = 24  # the places move by less than a pixel after some 15
-_LEAST_ROW = 1200.0  # pixels: boxes without any call stand in rows so wide, or as wide as the rest
+_LEAST_ROW = 1200.0  # pixels: the width of rows of boxes without a call, or the width of the rest
 _STRAIGHT = 4.0  # weight of the points of lines: a bend in a line costs more than a box beside its mean
 
 Point = tuple[float, float]
@@ -98,7 +98,7 @@ def _linked(
 
 
 def _middles(graph: Layers, widths: Sequence[float], boxes: int) -> list[float]:
-    """Puts each node as near to the mean of its neighbours as the width of the others allows."""
+    """Puts each node as near to the mean of its neighbours as the widths of the other nodes allow."""
     above, below = graph.above, graph.below
     steps = [_steps(row, widths, boxes) for row in graph.rows]
     weights = [1.0 if node < boxes else _STRAIGHT for node in range(len(widths))]
@@ -157,7 +157,7 @@ def _apart(wanted: Sequence[float], steps: Sequence[float], weights: Sequence[fl
 def _bands(
     graph: Layers, middles: Sequence[float], boxes: Sequence[tuple[float, float]]
 ) -> tuple[list[float], list[float]]:
-    """Top and bottom of each layer: a step between two is as high as the lines there run sideways."""
+    """Top and bottom of each layer: two layers are as far apart as lines between them run sideways."""
     aside = [0.0] * len(graph.rows)
     for chain in graph.chains:
         for upper, lower in itertools.pairwise(chain):

@@ -21,12 +21,12 @@ MARK = '<svg xmlns="http://www.w3.org/2000/svg" class="call-graph"'  # a picture
 _MARGIN = 16.0  # pixels around the graph
 _BASELINE = 12.5  # of a line's text, from its top
 _HEAD_LINE = 20.0  # of the words above the graph
-_LEAST_COLUMNS = 84  # for these words, though the graph may be narrower
+_LEAST_COLUMNS = 84  # for these words, even if the graph is narrower
 _THICKEST = 7.0  # pixels of a call through which all memory was allocated
 _ARROW = 4.0  # half its width
 _BAR = 4.0  # height of the bar at the bottom of a box: the share that it allocated itself
 
-# By day and by night, as web/src/style/theme.css has them: the same names there are the report's own.
+# For light and dark themes, equal to web/src/style/theme.css: the report uses the same names.
 _DAY = (
     "--surface:#fff;--text:#1b1f24;--muted:#59626e;--line:#aab2bc;--bad:#b3261e;--live:#c2571a;--on-fill:#15181c;"
     "--java:hsl(146 42% 66%);--native:hsl(35 82% 68%);--jvm:hsl(214 66% 75%);--kernel:hsl(276 48% 78%);"
@@ -141,7 +141,7 @@ def _words(head: list[str], graph: CallGraph) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, kind: str = "", middle: bool = False) -> str:
-    """Its length is stated, so that it has the room that was reckoned whatever the font is."""
+    """The text's length is stated, so that it has the computed width in any font."""
     length = cell_len(text) * CHARACTER
     x = x - length / 2 if middle else x
     name = f' class="{kind}"' if kind else ""

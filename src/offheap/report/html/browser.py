@@ -18,7 +18,7 @@ def show(page: Path) -> str:
         # Python would start a browser for the terminal, such as w3m, in the middle of ours.
         return "there is no display and no BROWSER"
     # In a process of its own: webbrowser waits for a BROWSER that is a plain command, which may run for as
-    # long as the user reads, and would hold open the pipe that we write to.
+    # long as the user reads, and would keep the pipe of standard output open.
     nowhere = subprocess.DEVNULL
     command = [sys.executable, "-c", _PROGRAM, page.resolve().as_uri()]
     process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)

@@ -1,4 +1,4 @@
-"""The HTML report: one file that holds its data, its script and its style, and asks nothing of the network.
+"""The HTML report: one file that holds its data, its script and its style, and needs no network.
 
 The template is built from web/ by web/build.py; here only the data goes into it.
 """

@@ -16,7 +16,7 @@ from offheap import __version__
 from offheap.analysis.leaks.answer import triggered
 from offheap.analysis.leaks.conclusion import advice, without_suspect
 from offheap.analysis.owners.accounts import TITLES
-from offheap.analysis.page.recording_page import ProcessOverTime, RecordingPage, SiteTable, spread
+from offheap.analysis.page.recording_page import PageSites, ProcessOverTime, RecordingPage, spread
 from offheap.analysis.stacks.blame import short
 from offheap.analysis.stacks.callbacks import callback
 from offheap.analysis.stacks.folding import folds
@@ -156,7 +156,7 @@ def _threads(page: RecordingPage, place: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def _suspects(table: SiteTable, frames: Frames, place: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _suspects(table: PageSites, frames: Frames, place: NDArray[np.int64]) -> list[dict[str, Any]]:
     over_time = table.over_time
     result = []
     for number, suspect in enumerate(table.suspects):

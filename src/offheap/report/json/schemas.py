@@ -190,7 +190,7 @@ def stats(result: Stats, java_heap: Value | None = None) -> Value:
 
 
 def power(found: Conclusion) -> Value:
-    """The object under "power": what the recording can exclude, and how long one that tells would be."""
+    """The object under "power": what the recording can exclude, and the length of a recording that tells."""
     return {
         "conclusion": found.kind,
         "bytes_per_second": _number(found.power.bytes_per_second, 3),
@@ -213,7 +213,7 @@ def power(found: Conclusion) -> Value:
 
 
 def verdicts(counts: Mapping[Verdict, int]) -> Value:
-    """How many sites got each verdict, those of none included."""
+    """How many sites got each verdict; a verdict without sites has 0."""
     return {verdict: counts.get(verdict, 0) for verdict in get_args(Verdict)}
 
 

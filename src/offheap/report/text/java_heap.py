@@ -1,4 +1,4 @@
-"""What every report in words says of the Java heap: its books, its classes, how it was recorded."""
+"""The words on the Java heap that every report shares: its books, its classes, how it was recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def live(report: JavaHeapReport) -> str:
 
 
 def books(report: JavaHeapReport) -> str:
-    """Why the survivors are not the whole heap, or that both disagree; "" where there is nothing to say."""
+    """Why the survivors are not the whole heap, or that both disagree; "" if they agree."""
     found = report.books
     if found is None or not found.why:
         return ""
@@ -41,7 +41,7 @@ def books(report: JavaHeapReport) -> str:
 
 
 def uncollected(report: JavaHeapReport) -> str:
-    """What is younger than the last collection, so that nobody knows whether it is live; "" if nothing is."""
+    """Objects younger than the last collection, which may be live or not; "" without such objects."""
     if not report.uncollected.bytes.high:
         return ""
     return f"{_totals(report.uncollected)} not yet collected: not known to be live"

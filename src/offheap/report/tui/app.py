@@ -1,4 +1,4 @@
-"""The live view: a terminal UI over analysis.watching."""
+"""The live view: a terminal UI over `live.follower`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offheap.errors import UserError
 from offheap.live.follower import Follower
 from offheap.report.text.output import private
 from offheap.report.text.printable import printable
-from offheap.report.tui import live_text
+from offheap.report.tui import live_text, site_export
 from offheap.report.tui.java_heap_screen import JavaHeapScreen
 from offheap.report.tui.owners_screen import Owners, OwnersScreen
 from offheap.report.tui.screens import HelpScreen, SiteScreen
@@ -61,13 +61,13 @@ class LiveScreen(Screen[None]):
         Binding("q", "quit", show=False),
     ]
 
-    def __init__(self, watch: Follower, view: View, folder: Path, owners: Owners | None) -> None:
+    def __init__(self, follower: Follower, view: View, folder: Path, owners: Owners | None) -> None:
         super().__init__()
         self._owners = owners
         self.seen = asyncio.Event()  # not set while the owners cover the table
         self.seen.set()
-        self._over = asyncio.Event()  # nothing more comes
-        self._watch = watch
+        self._over = asyncio.Event()  # the recording has ended
+        self._follower = follower
         self._newest = view  # what was read last
         self._shown = view  # the same, unless paused
         self._folder = folder
@@ -203,7 +203,7 @@ class LiveScreen(Screen[None]):
 
     def action_owners(self) -> None:
         if self._owners is None:
-            self.say("the process has ended, and nobody read who held its RSS")
+            self.say("the process has ended, and nobody read the owners of its RSS")
         else:
             self.seen.clear()
             self.app.push_screen(OwnersScreen(self._owners, self._over), lambda _: self.seen.set())
@@ -212,17 +212,17 @@ class LiveScreen(Screen[None]):
         if self._shown.info.java_heap is None:
             self.say("Java objects are not followed: record with --java-heap")
         else:
-            self.app.push_screen(JavaHeapScreen(self._watch.java_heap))
+            self.app.push_screen(JavaHeapScreen(self._follower.java_heap))
 
     def action_baseline(self) -> None:
         if self._newest.over:
-            self.say("nothing more comes: a baseline needs a recording that goes on")
+            self.say("the recording has ended: a baseline needs one that grows")
             return
-        self._watch.mark(self._newest)
+        self._follower.mark(self._newest)
         self.say("baseline marked: growth counts from now on (B removes it)")
 
     def action_no_baseline(self) -> None:
-        self._watch.mark(None)
+        self._follower.mark(None)
         self.say("no baseline: growth as the verdict has it")
 
     def action_pause(self) -> None:
@@ -242,12 +242,12 @@ class LiveScreen(Screen[None]):
 
     def action_export(self) -> None:
         view, table = self._shown, self.query_one(SiteTable)
-        self.say(self._export("csv", live_text.table_csv(view, table.order)))
+        self.say(self._export("csv", site_export.table_csv(view, table.order)))
 
     def export_site(self, key: int) -> str:
         """Writes a site's stack; what to tell of it."""
         site = self._shown.find(key)
-        return self._export("txt", live_text.stack_text(self._shown, site)) if site is not None else ""
+        return self._export("txt", site_export.stack_text(self._shown, site)) if site is not None else ""
 
     def _export(self, suffix: str, text: str) -> str:
         stamp = time.strftime("%H%M%S")
@@ -265,7 +265,7 @@ class LiveScreen(Screen[None]):
 
 
 class LiveApp(App[None]):
-    """Shows a Watch that has advanced once, `every` so many seconds, until a key or `stop` ends it."""
+    """Shows a Follower that has advanced once, `every` so many seconds, until a key or `stop` ends it."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "offheap live"
@@ -283,7 +283,7 @@ class LiveApp(App[None]):
 
     def __init__(
         self,
-        watch: Follower,
+        follower: Follower,
         view: View,
         *,
         every: float = 1.0,
@@ -292,10 +292,10 @@ class LiveApp(App[None]):
         owners: Owners | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
-        self._watch = watch
+        self._follower = follower
         self._every = every
         self._stop = stop
-        self.main = LiveScreen(watch, view, folder or Path(os.curdir), owners)
+        self.main = LiveScreen(follower, view, folder or Path(os.curdir), owners)
         self._over = view.over
 
     def on_mount(self) -> None:
@@ -305,14 +305,14 @@ class LiveApp(App[None]):
         self.run_worker(self._follow())
 
     async def _follow(self) -> None:
-        # In a thread: the first look at a new library reads its symbols, and keys must not wait for that.
+        # In a thread: the first use of a new library reads its symbols, and keys must not wait for that.
         while not self._over:
             await asyncio.sleep(self._every)
             # The owners cover all of it, and their readings need the CPU that both may take.
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.main.seen.wait(), _COVERED_SECONDS)
             try:
-                view = await asyncio.to_thread(self._watch.advance)
+                view = await asyncio.to_thread(self._follower.advance)
             except (UserError, OSError) as error:
                 # What was read stays on the screen.
                 self.main.problem = f"cannot be read any more: {printable(str(error))}"

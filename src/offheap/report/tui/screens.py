@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from offheap.analysis.live.view import View
 from offheap.report.text.printable import printable
-from offheap.report.tui import live_text
+from offheap.report.tui import live_text, site_export
 from offheap.report.tui.widgets import BOLD, DIM, PLAIN, Line, Lines, Pager, fitting
 
 HELP = """keys
@@ -118,10 +118,10 @@ class SiteScreen(Overlay):
         head = live_text.site_lines(row, view, site)
         lines: list[Line] = [(live_text.heading(row), BOLD), *((line, PLAIN) for line in head)]
         lines.append(("", PLAIN))
-        stack = live_text.stack_lines(row.suspect, self._full)
+        stack = site_export.stack_lines(row.suspect, self._full)
         lines += [(line, BOLD if line[:1] == ">" else PLAIN) for line in stack]
         self.query_one(Pager).show(lines)
-        folded = f"  {'f fold' if self._full else 'f full'}" if live_text.folds(row.suspect) else ""
+        folded = f"  {'f fold' if self._full else 'f full'}" if site_export.folds(row.suspect) else ""
         if self.keys != _SITE_KEYS + folded:  # else what `say` told stays
             self.keys = _SITE_KEYS + folded
             self.paint_keys()

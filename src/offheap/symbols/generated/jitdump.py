@@ -30,7 +30,7 @@ def rows(path: Path, content: bytes) -> list[tuple[int, int, str]]:
         offset = struct.unpack_from(order + _HEADER, content)[2]
     except struct.error:
         raise _fault(path, 0, "the file ends within its header") from None
-    # The program may still be writing: the file may end within a record, which is passed over.
+    # The program may still write: the file may end inside a record, which is skipped.
     while offset + head.size <= len(content):
         kind, size, _ = head.unpack_from(content, offset)
         end = offset + size

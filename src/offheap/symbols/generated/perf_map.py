@@ -17,9 +17,9 @@ _LINE = re.compile(r"(?:0x)?([0-9a-f]{1,16}) +(?:0x)?([0-9a-f]{1,16}) +(\S.*)")
 
 
 def rows(path: Path, content: bytes) -> Iterator[tuple[int, int, str]]:
-    """(start, size, name) of each line.  UserError for a line that is none."""
+    """(start, size, name) of each line.  UserError for an invalid line."""
     lines = content.split(b"\n")
-    # A JVM that is killed while it writes leaves half a line.
+    # A JVM that is killed while it writes leaves an incomplete line.
     for number, line in enumerate(lines[:-1] if len(lines) > 1 else lines, 1):
         text = line[:_MOST_LINE].decode("utf-8", "replace").strip()
         if not text:
@@ -27,7 +27,7 @@ def rows(path: Path, content: bytes) -> Iterator[tuple[int, int, str]]:
         match = _LINE.fullmatch(text)
         if not match:
             raise UserError(
-                f"{path}, line {number} is none of a perf map",
+                f"{path}, line {number} is not a line of a perf map",
                 "give what `jcmd PID Compiler.perfmap` wrote",
             )
         yield int(match[1], 16), int(match[2], 16), match[3]

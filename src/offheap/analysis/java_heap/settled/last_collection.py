@@ -1,8 +1,8 @@
 """Which Java objects are known to be live: those that the last collection did not free.
 
-An object that was born before a collection and is followed after it survived the collection.  Of younger
-objects nothing is known.  A young collection frees no object of the old generation, so what survived young
-collections alone may be garbage that waits for a collection of the whole heap.
+An object that is older than a collection and is followed after it survived that collection.  Nothing is known
+of younger objects.  A young collection frees no object of the old generation, so an object that survived
+young collections only may be garbage that waits for a collection of the whole heap.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from offheap.recording.model import CollectionKind, Collections, Info, JavaHeap,
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The collections whose dead objects the recording has lost, by time.
+    """The collections whose dead objects the recording no longer has, by time.
 
-    until  seconds since the start: objects born before it met the collection
+    until  seconds since the start: objects that were born before this time met the collection
     ended  of the collection
     kinds  empty where they are not known
     """
@@ -51,7 +51,7 @@ def ran(recording: Recording) -> Ran:
     if known is not None and _keeps_young_garbage(recording.info):
         known = _without_young(known)
     if known is not None:
-        # A concurrent cycle finds what was dead at its begin, or what `passed` knows of that.
+        # A concurrent cycle finds the objects that were dead at its start, or at a time that `passed` knows.
         until = np.minimum(passed(known, np.inf), heap.swept)
         swept = (known.ended <= heap.swept + CLOCK_SECONDS) & (until > 0)
         if swept.any():

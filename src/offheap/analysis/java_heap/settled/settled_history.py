@@ -1,16 +1,16 @@
 """The history of sites of Java objects, without the garbage that waited for a collection at each snapshot.
 
-A snapshot counts all objects that no collection has freed yet.  What was live at a collection follows from
-the first snapshot after it: nothing that was born since the collection has been freed, so
+A snapshot counts all objects that no collection has freed yet.  The first snapshot after a collection shows
+what was live at the collection: no object that was born since has been freed, so
 
     live at the collection = counted at the snapshot - allocated between the two
 
-Between two collections what was live is interpolated, from 0 at the begin of the recording, which knows no
+Between two collections, live bytes are interpolated, from 0 at the start of the recording, which knows no
 older object.  Survivors of the last collection were live all the time since their birth.  With few
-collections, or none for long, only births and survivors are known.
+collections, or a long time without one, only births and survivors are known.
 
-Followed objects may be thinned at random, and the sampling interval moves.  So births are counted as if
-they had been sampled as finely as the survivors of their era.
+Followed objects may be thinned at random, and the sampling interval moves.  So births count as if they were
+sampled as finely as the survivors of their era.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _births(survivors: Recording, grouping: Grouping, raw: Histories, era: NDArr
 
 
 def first_after(survivors: Recording, ran: Ran, end: float) -> tuple[Floats, Floats]:
-    """Snapshots that are the first after a collection whose dead are gone, and `until` of that collection."""
+    """The first snapshots after a collection that lack its dead objects, and `until` of that collection."""
     order = np.argsort(ran.ended, kind="stable")
     until = np.maximum.accumulate(ran.until[order])
     snapshots = np.unique(survivors.process["time"])
@@ -113,7 +113,7 @@ def first_after(survivors: Recording, ran: Ran, end: float) -> tuple[Floats, Flo
 
 
 def _around(begun: Floats, times: Floats) -> NDArray[np.int64]:
-    """The collections before and after each boundary: more of them change nothing there."""
+    """The collections before and after each boundary; further collections have no effect there."""
     after = np.searchsorted(begun, times, "right")
     chosen = np.unique(np.concatenate((after - 1, after)))
     around: NDArray[np.int64] = chosen[(chosen >= 0) & (chosen < len(begun))]

@@ -1,6 +1,6 @@
 """The Java objects as a recording that ended with the last collection and took a snapshot at collections.
 
-Its counts have no object that was garbage or too young, so it compares with another like native memory does.
+Its counts contain no garbage and no too young object, so it can be compared with another like native memory.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def with_java_objects(recording: Recording) -> Recording:
 def _rows(
     time: float, place: int, live: list[Floats], allocated: list[Floats], samples: Floats
 ) -> NDArray[np.void]:
-    """The stacks that have allocated by then.  `samples`: of the whole recording; their part counts."""
+    """The stacks that have allocated by that time.  `samples` of the whole recording: in proportion."""
     blocks, every = allocated[0][:, place], np.maximum(allocated[0][:, -1], 1e-9)
     stacks = np.flatnonzero(blocks > 0)
     rows = np.zeros(len(stacks), SERIES)

@@ -37,15 +37,15 @@ Integers = NDArray[np.int64]
 LEVEL = 6  # of gzip: 9, the default of Python, takes four times as long for 1 % less
 # Readers add values up in signed 64-bit integers; no process has so many bytes or blocks.
 _MOST = 1 << 61
-# Stacks times threads: each is a sample in pprof, which go tool pprof and servers read in a second.  Beyond
-# it the largest have their thread, and whoever holds most of a stack.
+# Pairs of stack and thread: each is a sample in pprof, and go tool pprof and servers read so many in a
+# second. Of more pairs the largest have their thread, and the thread that holds most of a stack.
 _MOST_NAMED = 50_000
 
 
 class Part(NamedTuple):
-    """What one thread holds of a stack, in the order of VALUES; "": what no living thread is known for.
+    """What one thread holds of a stack, in the order of VALUES; "": memory without a known thread.
 
-    Allocated memory is known by thread as far as it is live: what was freed has no thread.
+    Live memory has a thread; freed memory has none.
     """
 
     thread: str
@@ -149,10 +149,10 @@ def samples(recording: Recording, side: Side = "both") -> Samples:
     totals = stack_totals(everything)
     of_java = everything.stack_kinds == JAVA
     wanted = of_java if side == "java" else ~of_java if side == "native" else np.ones(len(of_java), np.bool_)
-    # What a stack allocated is never less than what it holds.
+    # A stack never holds more than it allocated.
     chosen = np.flatnonzero(((totals.allocated_bytes > 0) | (totals.allocated_blocks > 0)) & wanted)
     space, objects = _whole(totals.live_bytes[chosen]), _whole(totals.live_blocks[chosen])
-    # Rounded apart, a stack could have allocated one byte less than it holds.
+    # Rounded separately, a stack could have allocated one byte less than it holds.
     freed_bytes = totals.allocated_bytes[chosen] - totals.live_bytes[chosen]
     freed_blocks = totals.allocated_blocks[chosen] - totals.live_blocks[chosen]
     values: dict[Value, Integers] = {

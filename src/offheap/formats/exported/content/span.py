@@ -32,7 +32,8 @@ def whole(info: Info) -> Span:
 def instant(info: Info) -> Span:
     """What is live at the end alone.
 
-    Servers draw a profile at its start, and add up what has a duration: each of several profiles of one
-    recording needs a time of its own, and what was allocated since its start would count again with each.
+    Servers draw a profile at its start, and sum profiles that have a duration.  So each profile of a
+    recording needs a time of its own; allocations since the recording's start would count again with each
+    profile.
     """
     return Span(("inuse_space", "inuse_objects"), info.start + info.duration_seconds, 0.0)

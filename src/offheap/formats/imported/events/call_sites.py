@@ -1,8 +1,8 @@
 """The callers in mtrace's logs as frames, named by the ELF files where these are the ones that were mapped.
 
-dladdr(3), which mtrace asks, knows exported functions alone: a call in a static function stands there as one
-in the exported function before it, or without a name.  From glibc 2.34 on the log has the address relative to
-the object, by which the object's own file names it, with line and inlined functions.
+mtrace calls dladdr(3), which knows exported functions only: for a call in a static function the log has the
+exported function before it, or no name.  From glibc 2.34 on the log has the address relative to the object;
+by this address the object's file names function, line and inlined functions.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _parsed(caller: bytes) -> _Site:
 
 
 def _frames(site: _Site, chain: Sequence[Symbol], mappings: Sequence[Mapping]) -> Iterator[Frame]:
-    """The function that called malloc, and the call in it as a gap: its callers are not in the log."""
+    """The function that called malloc, and a gap in place of its callers, which are not in the log."""
     if not site.address:
         yield Frame("caller not in mtrace's log", "unknown")
         return

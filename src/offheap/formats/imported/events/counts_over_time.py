@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# Twice as many as the least that is kept of a long recording.  The trend of a site needs some twenty; the
+# A long recording keeps at least half of these.  The trend of a site needs some twenty; the
 # report's charts have 120 points.
 MOST_SNAPSHOTS = 240
 _MOST_ENTRIES = 2_000_000  # changes of a kind of allocation in a snapshot: 250 MB with the rows made of them
@@ -55,7 +55,7 @@ class CountsOverTime:
             self._clock[-1] = (place, time, self._rss)
 
     def void(self, place: int) -> None:
-        """What was counted before this place is void."""
+        """Drops the counts before this place."""
         self._void = place
         self._changes.clear()
         self._of_bucket.clear()

@@ -11,15 +11,15 @@ from offheap.errors import UserError
 from offheap.recording import allowance
 
 _ROW = 20 + 40  # bytes of a live block while a batch is added: its columns, and the sorted copies of them
-# Events that are kept before they are sorted into the live blocks: 44 MB.  With more live blocks it is as
-# many as these, so that each event is sorted a few times at most.
+# Events that wait before they are sorted into the live blocks: 44 MB.  With more live blocks, as many events
+# wait as there are live blocks, so that each event is sorted a few times at most.
 _BATCH = 2_000_000
 
 _Events = tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]
 
 
 class LiveBlocks:
-    """Events in, live blocks and totals of their sites out; in memory of live blocks and one batch.
+    """Turns events into live blocks and totals of their sites, in memory for the live blocks and one batch.
 
     The figures are true after `finish`.
 
@@ -56,7 +56,7 @@ class LiveBlocks:
             self.finish()
 
     def finish(self) -> None:
-        """Takes the waiting events in."""
+        """Sorts the waiting events into the live blocks."""
         if not self._waiting:
             return
         births, pointers, sizes, sites = map(np.concatenate, zip(*self._waiting, strict=True))

@@ -60,7 +60,7 @@ def recognises(head: bytes) -> bool:
 
 
 def read(files: Sequence[Path], mappings: Sequence[Mapping] = ()) -> Profile:
-    """The blocks that are not freed at the end of a log, by caller; several files are one log's copies.
+    """The blocks that are not freed at the end of a log, by caller; several files are copies of one log.
 
     mappings  of the process (/proc/PID/maps), which name addresses of glibc before 2.34
     """
@@ -71,7 +71,7 @@ def read(files: Sequence[Path], mappings: Sequence[Mapping] = ()) -> Profile:
     for path in files:
         blocks, cut = _replay(path, sites)
         lacks += _doubts(path, blocks, cut)
-        # The blocks themselves are needed of the last file alone.
+        # Only the blocks of the last file are needed one by one.
         replayed.append((np.bincount(blocks.sites), np.bincount(blocks.sites, blocks.sizes), blocks))
         if len(replayed) > 1:
             replayed[-2][2].forget()

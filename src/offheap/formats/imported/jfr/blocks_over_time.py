@@ -1,9 +1,9 @@
 """Live blocks and totals of stacks over time, of allocations and frees with their times.
 
-async-profiler with an interval (nativemem=512k) adds up the bytes of all allocations and takes the one with
-which the sum passes a multiple of it (engine.h, updateCounter): a block of s bytes is taken with the
-probability min(1, s/interval), if its size has nothing to do with what was allocated before.  So a sample
-stands for 1/probability blocks; the variance of a sum of samples is that of independent ones.
+async-profiler with an interval (nativemem=512k) sums the bytes of all allocations and samples the allocation
+with which the sum exceeds a multiple of the interval (engine.h, updateCounter).  So a block of s bytes is
+sampled with the probability min(1, s/interval), if its size does not depend on the allocations before it.  A
+sample stands for 1/probability blocks; the variance of a sum is that of independent samples.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Blocks:
 
 @dataclass
 class Counted:
-    """unknown: frees of what nobody saw allocated; replaced: allocations at an address that was live."""
+    """unknown: frees without an allocation in the file; replaced: allocations at an address that was live."""
 
     allocations: int = 0
     frees: int = 0
@@ -102,7 +102,7 @@ class BlocksOverTime:
         self.counted = Counted()
 
     def add(self, events: Blocks, stacks: int) -> None:
-        """Events by time, not before those that came; numbers of stacks are below `stacks`."""
+        """Events by time, none before the earlier events; numbers of stacks are below `stacks`."""
         more = stacks - len(self._now)
         if more > 0:
             self._now = np.pad(self._now, ((0, more), (0, 0)))
@@ -179,7 +179,7 @@ class BlocksOverTime:
     def _tell(self, time: float) -> None:
         changed = np.flatnonzero(self._changed)
         self._changed[:] = False
-        # Rounding leaves a little less than nothing of what is gone.
+        # Rounding may leave a small negative rest of a stack that holds nothing.
         live = self._now[:, :_LIVE_COLUMNS]
         np.maximum(live, 0.0, out=live)
         rows = np.zeros(len(changed), SERIES)
@@ -194,7 +194,7 @@ class BlocksOverTime:
             self._halve()
 
     def _halve(self) -> None:
-        """Makes one snapshot of two: the later one with what only the earlier one has."""
+        """Makes one snapshot of two: the later one, with the rows that only the earlier one has."""
         series, process = [], []
         for place in range(len(self._series) % 2, len(self._series), 2):
             earlier, later = self._series[place : place + 2]

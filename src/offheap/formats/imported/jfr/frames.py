@@ -42,12 +42,12 @@ _PRIMITIVES = dict(
 def numbers(
     constants: Constants, keys: NDArray[np.uint64], stacks: Stacks, kind: int = MALLOC
 ) -> NDArray[np.uint32]:
-    """The numbers of the stacks with these keys; of a key that is not there that of an empty stack."""
+    """The numbers of the stacks with these keys; an unknown key has the number of an empty stack."""
     return np.array([stacks.stack(its, kind) for its in places(constants, keys, stacks)], np.uint32)
 
 
 def places(constants: Constants, keys: NDArray[np.uint64], stacks: Stacks) -> list[list[int]]:
-    """The places of the frames of the stacks with these keys; of an unknown key that of an unknown method."""
+    """The places of the frames of the stacks with these keys; an unknown key has one unknown method."""
     rows = [constants.stacks.frames.get(key) for key in keys.tolist()]
     found = [row for row in rows if row is not None]
     none = np.zeros((0, 3), np.uint64)
@@ -106,7 +106,7 @@ class _Names:
         owner, name = self.class_name(whole(row[0])), self._symbol(whole(row[1]))
         kind = self._types.get(frame_type, "")
         if kind in self._native:
-            # A kernel's function ends in the annotation by which `names` knows it.
+            # `names` recognises a function of the kernel by the annotation at its end.
             return names.frame(f"{name}_[k]" if kind == "Kernel" else name, owner.rpartition("/")[2])
         full = f"{owner}.{name}" if owner and name else owner or name
         return names.frame(f"{full}_[j]", line=line, inlined=kind == "Inlined") if full else _UNKNOWN

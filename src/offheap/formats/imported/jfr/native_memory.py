@@ -20,7 +20,7 @@ from offheap.formats.imported.jfr.file.chunks import Chunk
 from offheap.formats.imported.jfr.file.constants import Constants
 from offheap.formats.imported.jfr.file.event_places import Events
 from offheap.formats.imported.jfr.file.metadata import Types
-from offheap.formats.imported.jfr.order import ascending
+from offheap.formats.imported.jfr.order import ascending, in_order_of_places
 from offheap.formats.imported.jfr.thread_names import ThreadNames
 from offheap.formats.imported.stack_tables import Stacks
 from offheap.recording import allowance
@@ -31,13 +31,15 @@ _FIELDS = {
     MALLOC: ("startTime", "eventThread", "stackTrace", "address", "size"),
     FREE: ("startTime", "address"),
 }
-_ROW = 48  # bytes of an event of a chunk: it, its place in the order of time, and a share of what is sorted
+_ROW = 56  # bytes of an event of a chunk: it, its places by time and in the file, a share of what is sorted
 _SLICE = 500_000  # events that are paired at one time
 _MOST_BYTES = np.uint64(1 << 56)  # of one block
 _MOST_INTERVAL = 1 << 40  # bytes
 _MOST_TABLE = 1 << 24
 # What is kept of an event; keys of stacks and threads are counters, or numbers of threads of the kernel.
+_PLACE = "place"  # among the chunk's events, in the order of the file
 _KINDS: dict[str, Any] = {
+    _PLACE: np.uint32,
     "startTime": np.uint64,
     "address": np.uint64,
     "size": np.uint64,
@@ -56,6 +58,7 @@ class NativeMemory:
         self._stacks, self._start, self._duration, self._threads = stacks, start, duration, threads
         self._blocks: BlocksOverTime | None = None
         self._waiting = _Waiting()
+        self._place = 0  # of the next event of the chunk
         self.interval = 0
 
     @property
@@ -68,7 +71,7 @@ class NativeMemory:
         """The events in a window."""
         for name, value in few_events.rows(chunk, types, of, "jdk.ActiveSetting", ("name", "value")):
             if name == "nativemem" and str(value).isascii() and str(value).isdigit():
-                # A profiler that is started anew with another interval: the sampling of most is unknown.
+                # The profiler was restarted with another interval: the interval of most samples is unknown.
                 self.interval = max(self.interval, min(int(value), _MOST_INTERVAL))
         if self.interval == 1:  # as 0
             self.interval = 0
@@ -76,9 +79,10 @@ class NativeMemory:
             number = types.number(name)
             chosen = of.types == number
             if number >= 0 and chosen.any():
-                self._waiting.add(
-                    chunk, of, event_columns.columns(chunk, of, chosen, types.atoms(number), fields)
-                )
+                found = event_columns.columns(chunk, of, chosen, types.atoms(number), fields)
+                places = np.flatnonzero(chosen).astype(np.uint64) + np.uint64(self._place)
+                self._waiting.add(chunk, of, {**found, _PLACE: places})
+        self._place += len(of.types)
 
     def keys(self) -> NDArray[np.uint64]:
         """The stacks of the chunk's allocations, ascending, as its constants name them."""
@@ -91,6 +95,9 @@ class NativeMemory:
         threads = _Numbers(raw, self._threads.numbers(raw, constants))
         ticks = self._waiting.taken("startTime")
         order = ascending(ticks)
+        # A thread may free an address and get it again within a tick: then the file has the order.
+        in_order_of_places(order, ticks, self._waiting.taken(_PLACE))
+        self._place = 0
         addresses, sizes = self._waiting.taken("address"), self._waiting.taken("size")
         keys_of, threads_of = self._waiting.taken("stackTrace"), self._waiting.taken("eventThread")
         self._waiting = _Waiting()
@@ -117,7 +124,7 @@ class _Waiting:
             values = found.get(name, np.zeros(1, np.uint64))
             if kind != np.uint64 and (values > np.iinfo(kind).max).any():
                 raise event_places.fault(
-                    chunk, of.base, "an allocation whose stack or thread has no such number"
+                    chunk, of.base, "an event whose stack, thread or place has no such number"
                 )
             column = np.broadcast_to(values.astype(kind), count)
             if name == "size" and name in found:

@@ -1,6 +1,6 @@
 """The order of millions of numbers, with equal ones as they are.
 
-A plain sort of numbers that have value and place in one takes a tenth of the time of a sort of places.
+One number holds value and place: a plain sort of such numbers takes a tenth of the time of a sort of places.
 """
 
 from __future__ import annotations
@@ -24,6 +24,17 @@ def ascending(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     return _packed(values - low, place_bits)
 
 
+def in_order_of_places(
+    order: NDArray[np.int64], values: NDArray[np.uint64], places: NDArray[np.uint32]
+) -> None:
+    """Sorts what `order`, made by ascending(values), has for equal values; few are equal."""
+    tied = np.flatnonzero(np.diff(values[order]) == 0)
+    if len(tied):
+        members = np.union1d(tied, tied + 1)
+        its = order[members]
+        order[members] = its[np.lexsort((places[its], values[its]))]
+
+
 def before(addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For each event the place of the one before it at the same address, -1 without one."""
     order = _by_address(addresses)
@@ -35,7 +46,7 @@ def before(addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _by_address(addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Addresses lie in a few regions: the number of a region takes less bits than its address."""
+    """Addresses lie in a few regions: the number of a region takes fewer bits than its address."""
     high = (addresses >> np.uint64(_HIGH_BITS)).astype(np.int64)
     if not len(high) or not 0 <= int(high.min()) <= int(high.max()) < _MOST_HIGH:
         return np.argsort(addresses, kind="stable")

@@ -1,4 +1,4 @@
-"""Blocks that a leak checker reports, grouped by stack; what a healthy JVM leaves behind is counted apart."""
+"""Blocks that a leak checker reports, by stack; those of every healthy JVM are counted separately."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class _Snapshot:
 
 
 def _snapshots(path: Path, lines: list[str]) -> Iterator[_Snapshot]:
-    """By time; UserError for a line that is none of massif's, and for a tree that is not whole."""
+    """By time; UserError for a line that massif does not write, and for an incomplete tree."""
     snapshot: _Snapshot | None = None
     before = 0
     for number, line in enumerate(lines[3:], 4):
@@ -128,7 +128,7 @@ def _whole(path: Path, snapshot: _Snapshot) -> _Snapshot:
 
 def _totals(path: Path, snapshot: _Snapshot, stacks: Stacks) -> dict[int, Total]:
     totals: dict[int, Total] = {}
-    # The way from the root: [frames' places, bytes that no child has taken, children still to come].
+    # The path from the root: [places of frames, bytes that belong to no child, children that follow].
     way: list[tuple[tuple[int, ...], list[int]]] = []
 
     def close(depth: int) -> None:

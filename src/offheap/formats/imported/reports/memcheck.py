@@ -77,7 +77,7 @@ def read(files: Sequence[Path]) -> Profile:
         records = LossRecords(path, stacks)
         indirect = any(loss.kind == "indirectly lost" for loss in reading.losses)
         for loss in reading.losses:
-            # Without records of their own the blocks that a lost block points to count with it.
+            # Blocks that a lost block points to count with that block, unless they have records of their own.
             size = loss.direct if indirect and loss.direct else loss.bytes
             records.add(loss.kind, loss.frames, size, loss.blocks, loss.place)
         if not any(loss.kind == "still reachable" for loss in reading.losses):

@@ -101,7 +101,7 @@ def read(files: Sequence[Path]) -> Profile:
 
 
 def _reports(text: str) -> Iterator[tuple[str, str]]:
-    """(what stands before the heading, the report) of each report of a text."""
+    """(the text before the heading, the report) of each report of a text."""
     pieces = text.split(_HEADING)
     for before, report in pairwise(pieces):
         yield before[-_TAIL:], report

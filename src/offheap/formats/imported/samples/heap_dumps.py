@@ -63,7 +63,7 @@ class Dump:
 
 
 def parse(path: Path) -> Dump:
-    """UserError with the line of a fault; a dump that ends early, behind its first stack, is read so far."""
+    """UserError with the line of a fault; a dump that ends after its first stack is read to its end."""
     symbols, text, above = split(path, source.text(path))
     head = text.partition("\n")[0]
     whole = _whole(path, text, head)
@@ -82,7 +82,7 @@ def parse(path: Path) -> Dump:
         _Records(dump).read_legacy(numbered)
     else:
         raise source.fault(path, f"line {above}", "neither heap_v2/INTERVAL nor `heap profile:`")
-    # The last line of all maps, so an end within it is not seen; whoever cut the file before is.
+    # The last line of all maps: a cut within it is not noticed, an earlier cut is.
     dump.maps += [line for _, line in numbered]
     dump.cut = head.startswith("heap profile") and not dump.maps and len(text) >= _CUT_BYTES
     if not len(dump.stacks.depths) and not dump.maps:

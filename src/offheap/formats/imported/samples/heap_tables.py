@@ -64,7 +64,7 @@ class HeapTables:
         samples = self._sampled[held, 0]
         share = min(1.0, MOST_ROWS / max(float(samples.sum()), 1.0))
         repeats = np.maximum(np.rint(samples * share), 1.0)
-        # A size is a whole number: its rounding is in the weight, so that the rows sum to the total.
+        # A size is a whole number; the weight makes up for its rounding, so that the rows sum to the total.
         mean = np.maximum(np.floor(sizes / counts), 1.0)
         times = repeats.astype(np.int64)
         live = np.zeros(int(times.sum()), LIVE)

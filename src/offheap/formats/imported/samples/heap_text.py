@@ -111,11 +111,13 @@ class _NamedStacks:
     def numbers(self, dump: Dump) -> NDArray[np.int64]:
         """The number of each of the dump's stacks."""
         if dump.symbols:
-            # The same address is another function in another file, if offheap made it up.
+            # offheap invents addresses: in another file the same address is another function.
             self._names, self._places = ListedNames(dump.symbols), {}
         addresses, which, depths = dump.stacks
         self._meet([address for address in addresses.tolist() if address not in self._places])
-        keep = bool(dump.symbols) and not dump.interval  # written by offheap: no profiler's frames are in it
+        keep = (
+            bool(dump.symbols) and not dump.interval
+        )  # offheap wrote the file: it has no frames of a profiler
         places = [self._places[address] for address in addresses.tolist()]
         lengths = np.array(list(map(len, places)), np.int64)
         # The frames of all stacks one behind the other, several for an address where the compiler inlined.

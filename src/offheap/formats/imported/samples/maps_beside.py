@@ -10,9 +10,9 @@ from offheap.proc import opening
 
 
 def beside(files: list[Path], pid: int) -> Path | None:
-    """The file that lies with the files of a process: perf-PID.map or jit-PID.dump; else what /tmp has of it.
+    """The map beside the dumps of a process: perf-PID.map or jit-PID.dump; else /tmp/perf-PID.map.
 
-    In /tmp only this user's or root's counts, and only if it was written after the first file: a PID returns.
+    The file in /tmp must belong to this user or root, and be newer than the first dump: PIDs are reused.
     """
     if not pid:
         return None

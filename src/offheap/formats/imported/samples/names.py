@@ -23,7 +23,7 @@ _KINDS: dict[str, Kind] = {"0": "java", "i": "java", "j": "java", "1": "java", "
 
 
 def frame(name: str, module: str = "", file: str = "", line: int = 0, inlined: bool = False) -> Frame:
-    """A frame; its kind is told by the form of the name where nothing else tells it."""
+    """A frame; the form of the name tells its kind if nothing else does."""
     name = name.strip() or "unknown function"
     annotation = _ANNOTATION.search(name)
     kind: Kind = "native"

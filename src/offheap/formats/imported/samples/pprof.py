@@ -56,7 +56,7 @@ _UNITS = {
 }
 _MOST = 1 << 56  # bytes or blocks of one stack: no address space holds more
 _NANO = 1e-9
-# A decoded message takes so many times the bytes of the file, after decompression.
+# A decoded message takes this many times the bytes of the decompressed file.
 _TIMES_MESSAGE = 16
 _KEYS = frozenset(range(1, 16))  # field numbers of the message Profile
 
@@ -113,7 +113,7 @@ def _message(path: Path) -> Any:
     message = pprof_schema.profile_class()()
     try:
         message.ParseFromString(data)
-    except Exception as error:  # DecodeError of whichever protobuf is there
+    except Exception as error:  # DecodeError of the installed protobuf
         raise source.fault(path, f"within {len(data)} bytes", f"not a pprof profile ({error})") from None
     if not message.string_table or message.string_table[0]:
         raise source.fault(path, "string_table", "does not begin with the empty string, as pprof's does")

@@ -6,7 +6,7 @@ Format: the JDK's jdk.jfr.internal.consumer.ChunkHeader and async-profiler's fli
     24 of metadata   32 start, ns since 1970    40 duration, ns     48 start, ticks
     56 ticks a second                           64 features: 1 when integers are compressed
 
-A recorder writes size and offsets when it ends the chunk; until then the offsets are 0.
+A recorder writes size and offsets when it completes the chunk; before that the offsets are 0.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Chunk:
         return self.file.read_at(self.at + offset, max(min(size, self.size - offset), 0))
 
     def event(self, offset: int, what: str) -> bytes:
-        """All of the event at an offset; UserError when it leads out of the chunk."""
+        """The whole event at an offset; UserError if it exceeds the chunk."""
         head = self.read(offset, 9)
         size = shift = 0
         for byte in head[:5]:
@@ -80,7 +80,7 @@ class Chunk:
 
 
 def chunks(files: Sequence[source.RandomAccess]) -> tuple[list[Chunk], list[str]]:
-    """(whole chunks by time, sentences about those that are not).  UserError when there is no whole one."""
+    """(complete chunks by time, sentences about the incomplete ones).  UserError without a complete chunk."""
     found: list[Chunk] = []
     doubts = []
     for file in files:
@@ -91,7 +91,7 @@ def chunks(files: Sequence[source.RandomAccess]) -> tuple[list[Chunk], list[str]
             raise source.fault(
                 file.path,
                 "byte 0x0",
-                "no chunk of the file is whole",
+                "the file has no complete chunk",
                 "stop the recording first; copy it whole",
             )
     return sorted(found, key=lambda chunk: chunk.start), doubts
@@ -116,7 +116,7 @@ def _of_file(file: source.RandomAccess) -> tuple[list[Chunk], list[str]]:
 
 
 def _chunk(file: source.RandomAccess, at: int, head: bytes) -> Chunk | None:
-    """None: the recorder did not end it, or the file ends inside it."""
+    """None: the recorder did not complete the chunk, or the file ends inside it."""
     _, major, minor, size, constants, metadata, start, duration, ticks, per_second, features = _FORM.unpack(
         head
     )

@@ -86,7 +86,7 @@ def read(
             _table(cursor, window, types, columns, constants)
         if distance == 0:
             return constants
-        # Each lies before the one that leads to it: no circle.
+        # Each checkpoint lies before the one that leads to it, so that there is no cycle.
         if distance > 0:
             raise cursor.fault("constants that lead forward")
         offset += distance
@@ -130,7 +130,7 @@ def _table(
 
 
 def values_of(cursor: Cursor, atoms: Sequence[Atom]) -> list[int | float | str]:
-    """The values of an event or constant; arrays are passed over and read as 0."""
+    """The values of an event or constant; an array is skipped and reads 0."""
     found: list[int | float | str] = []
     for atom in atoms:
         if atom.form == INTEGER:

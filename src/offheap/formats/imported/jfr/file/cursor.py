@@ -1,4 +1,4 @@
-"""Values of JFR one after the other: for metadata, strings and whatever comes a few times only."""
+"""Values of JFR one after the other: for metadata, strings and other values that are few."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Cursor:
         return float(struct.unpack_from(form, self.data, self.at - size)[0])
 
     def string(self) -> str | int:
-        """The text, "" for null; the key of a constant, where a constant stands for it."""
+        """The text, "" for null; the key, if the string is a constant."""
         encoding = self.byte()
         if encoding in (_NULL, _EMPTY):
             return ""

@@ -1,8 +1,9 @@
 """Where the events of a chunk begin: each begins with its size, so that one leads to the next.
 
-A loop over millions of events is slow.  So a window is cut into lanes, which are followed side by side, each
-from where events seem to begin.  A lane counts only if the one before ends exactly at its begin; what lies
-between is followed event by event.  So the result is the same as that of the loop.
+A loop over millions of events is slow.  So the reader cuts a window into lanes and follows all lanes at the
+same time, each from a place where an event seems to begin.  A lane counts only if the lane before it ends
+exactly at its beginning; otherwise the reader follows the bytes between event by event.  The result is that
+of the loop.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _starts(chunk: Chunk, base: int, data: bytes, window: Window, types: NDArray
         while lane < len(lanes) and lanes[lane] < at:
             lane += 1
         if lane < len(lanes) and lanes[lane] == at and ends[lane] > at:
-            # As many lanes as join: the first breach is where one does not end at the next one's begin.
+            # The lanes that join: the first gap is where a lane does not end at the beginning of the next.
             joined = ends[lane:-1] == lanes[lane + 1 :]
             until = lane + 1 + (len(joined) if joined.all() else int(np.argmin(joined)))
             for one in range(lane, until):
@@ -123,7 +124,7 @@ def _one_by_one(chunk: Chunk, base: int, data: bytes, at: int, until: int) -> tu
 def _lanes(window: Window, types: NDArray[np.bool_]) -> Places:
     """The first place of the window, and of each lane one at which an event seems to begin."""
     firsts = np.arange(_LANE, window.length - _LANE, _LANE, dtype=np.int64)
-    # An event that is found so has a byte each for size and type, as most of async-profiler's.
+    # Such an event has one byte for its size and one for its type, as most events of async-profiler have.
     at = (firsts[:, None] + np.arange(_SOUGHT)).reshape(-1)
     alive = np.arange(len(at))
     place = at
@@ -138,13 +139,13 @@ def _lanes(window: Window, types: NDArray[np.bool_]) -> Places:
 def _follow(window: Window, lanes: Places) -> tuple[NDArray[np.int32], Places, Places]:
     """(begins of events [step, lane], how many of them are the lane's, where it ends).
 
-    A lane ends at the begin of the next one or behind it; at its own begin where it leads nowhere.
+    A lane ends at the beginning of the next lane or behind it; at its own beginning if it leads nowhere.
     """
     limits = np.append(lanes[1:], window.length).astype(np.int32)
     place = lanes.astype(np.int32)
     steps = [place.copy()]
     while len(steps) < _MOST_STEPS and (place < limits).any():
-        # Behind the window there are zeros: lanes that are there stay.
+        # Behind the window there are zeros: a lane that reaches them stays there.
         size = window.bytes.take(place, mode="clip").astype(np.int32)
         long = np.flatnonzero(size >= 0x80)
         if len(long):
@@ -158,6 +159,6 @@ def _follow(window: Window, lanes: Places) -> tuple[NDArray[np.int32], Places, P
     columns = np.arange(len(lanes))
     lost = lengths == len(steps)
     ends = every[np.where(lost, 0, lengths), columns].astype(np.int64)
-    # Events without a size would count again and again.
+    # An event without a size would count without end.
     stuck = (every[np.maximum(lengths - 1, 0), columns] == ends) | lost
     return every, lengths, np.where(stuck, lanes, ends)

@@ -1,4 +1,4 @@
-"""Fields of events that come rarely: settings, the JVM's description, readings of RSS."""
+"""Fields of events that are few: settings, the JVM's description, readings of RSS."""
 
 from __future__ import annotations
 

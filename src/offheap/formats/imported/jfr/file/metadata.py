@@ -87,7 +87,7 @@ class Types:
     def atoms(self, number: int) -> tuple[Atom, ...]:
         """The values of an event or constant of a type in their order; structures are opened.
 
-        UserError for a type that is not there, or is in itself.
+        UserError for a type that does not exist, or contains itself.
         """
         found = self._atoms.get(number)
         if found is None:
@@ -100,7 +100,7 @@ class Types:
 
     def _open(self, number: int, prefix: str, depth: int) -> list[Atom]:
         one = self.by_number.get(number)
-        # Structures without a field cost time alone.
+        # Structures without a field have no value and cost time.
         self._opened += 1
         if one is None:
             raise self._fault(number, "there is no such type")

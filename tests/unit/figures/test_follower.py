@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.recordings.live_file_writer import LiveFileWriter, hook, native
-from harness.recordings.replay import Replay, Sampled, leaky, site, until, watched
+from harness.recordings.replay import Replay, Sampled, followed, leaky, site, until
 from harness.simulation import Blocks, Churn, Leak, Process, inflater, native_stack
 from offheap import recording
 from offheap.analysis.leaks.leaks import ranking
@@ -27,7 +27,7 @@ from offheap.report.tui import live_text
 
 def test_figures_of_an_exact_recording_are_exact() -> None:
     process, leak = leaky()
-    watch, view = watched(process, [float(t) for t in range(1, 31)])
+    watch, view = followed(process, [float(t) for t in range(1, 31)])
     row = view.row(site(view, "com.example.Foo.leak"))
     assert (row.live_blocks, row.live_bytes) == process.truth(leak)
     assert view.now.live_bytes == pytest.approx(sum(process.truth(n)[1] for n in range(1, 4)))
@@ -105,7 +105,7 @@ def test_a_long_watch_keeps_few_moments_evenly_and_the_last_is_now() -> None:
     process, leak = leaky(600.0)
     process.blocks = [Blocks(b.births[::50], b.deaths[::50], b.sizes[::50]) for b in process.blocks]
     times = [float(t) for t in range(1, 601, 2)]
-    _, view = watched(process, times)
+    _, view = followed(process, times)
     taken = [snapshot.time for snapshot in view.snapshots]
     assert taken[0] == 1.0
     assert taken[-1] == times[-1]
@@ -117,7 +117,7 @@ def test_a_long_watch_keeps_few_moments_evenly_and_the_last_is_now() -> None:
 
 def test_order_and_filter() -> None:
     process, _ = leaky()
-    _, view = watched(process, [10.0, 20.0, 30.0])
+    _, view = followed(process, [10.0, 20.0, 30.0])
 
     def names(order: list[int]) -> list[str]:
         return [view.names.suspects[n].blamed.name for n in order]

@@ -1,8 +1,8 @@
 """Totals of stacks as blocks that are born and freed at snapshots, for formats that have events alone.
 
-The blocks of a stack that are live at the end have its live bytes between them, the others what it freed.
-A block is born at the first snapshot that has it, and one that does not stay is freed at the first that lacks
-it.  So each snapshot's number of live blocks is the recording's; which blocks those are is not known.
+The blocks of a stack that are live at the end share its live bytes, the other blocks its freed bytes.  A
+block is born at the first snapshot that has it, and freed at the first snapshot that lacks it.  So each
+snapshot has as many live blocks as in the recording; which blocks are live is not known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
 
 
 @dataclass
-class Moment:
+class SnapshotChanges:
     """What happened until a snapshot, by place of the stack in `Samples.stacks`.
 
     time     seconds since the start
@@ -43,13 +43,13 @@ class Moment:
     born: list[tuple[int, Blocks]] = field(default_factory=list)
 
 
-def blocks_over_time(samples: Samples, most: int = MOST_EVENTS) -> list[Moment]:
-    """Moments by time; the last is the end of the recording."""
+def births_and_frees(samples: Samples, most: int = MOST_EVENTS) -> list[SnapshotChanges]:
+    """Changes by time; the last are those until the end of the recording."""
     recording = samples.recording
     series, process = recording.series, recording.process
     end = max(recording.info.duration_seconds, *series["time"].tolist()[-1:], 0.0)
     times = np.unique(np.concatenate((series["time"], process["time"], [end])))
-    moments = [Moment(time) for time in times.tolist()]
+    moments = [SnapshotChanges(time) for time in times.tolist()]
     live, allocated = samples.values["inuse_objects"], samples.values["alloc_objects"]
     live_bytes, allocated_bytes = samples.values["inuse_space"], samples.values["alloc_space"]
     stay = _Kind(live, live_bytes)
@@ -61,7 +61,7 @@ def blocks_over_time(samples: Samples, most: int = MOST_EVENTS) -> list[Moment]:
     for place, (at, held, every) in enumerate(_levels(recording, times, samples.stacks)):
         held, every = np.append(held, live[place]), np.append(every, allocated[place])
         at = np.append(at, len(times) - 1)
-        # Whatever the stack holds from a snapshot on until the end may be what stays.
+        # The blocks that a stack holds from a snapshot to the end may be those that stay.
         kept = np.minimum.accumulate(held[::-1])[::-1]
         born = np.maximum.accumulate(np.maximum(every - kept, 0))
         gone = np.maximum.accumulate(born - np.minimum(held - kept, born))
@@ -92,7 +92,7 @@ class _Kind:
         return (floor + 1, larger), (floor, count - larger)
 
     def upto(self, place: int, level: Integers) -> Integers:
-        """So many of `count` as `level` is of the number before `merge`; all of them at the end."""
+        """The share of `count` that `level` has of the number before `merge`; all of them at the end."""
         known = max(int(self._known[place]), 1)
         part: Integers = np.rint(np.clip(level / known, 0.0, 1.0) * self.count[place]).astype(np.int64)
         part[-1] = self.count[place]
@@ -100,7 +100,7 @@ class _Kind:
 
 
 def _add(
-    moments: Sequence[Moment],
+    moments: Sequence[SnapshotChanges],
     at: Integers,
     place: int,
     sizes: tuple[tuple[int, int], tuple[int, int]],
