@@ -57,11 +57,11 @@ def read(files: Sequence[Path], maps: Path | None = None, perf_map: Path | None 
     times, start, lacking = times_of([source.modified(path) for path in ordered])
     known = int(pid) if pid and len(pid) < 10 else 0
     perf_map = perf_map or maps_beside.beside(ordered, known)
-    # The last dump has the libraries of all.
-    mapped = source.text(maps).splitlines() if maps else maps_of(ordered[-1])
-    names = AddressNames(mapped, perf_map)
-    stacks = _NamedStacks(Stacks(ordered[0]), names)
     first = dump = parse(ordered[0])
+    # The last dump has the libraries of all.
+    last = first.maps if len(ordered) == 1 else maps_of(ordered[-1])
+    names = AddressNames(source.text(maps).splitlines() if maps else last, perf_map)
+    stacks = _NamedStacks(Stacks(ordered[0]), names)
     tables = HeapTables(first.interval)
     cut = False
     for path, time in zip(ordered, times, strict=True):
