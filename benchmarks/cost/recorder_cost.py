@@ -24,6 +24,7 @@ from harness import command_line
 from harness.jvms import churn_jvm, java_homes, zoo
 from harness.measuring import document
 from harness.measuring.runner import Benchmark
+from harness.paths import ROOT
 from offheap import recording
 from offheap.quantities import format_size
 
@@ -105,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="offheap-bench-") as scratch:
         folder = Path(scratch)
-        leaking = zoo.compile_zoo(folder).command(zoo.programs()["inflaters"], java_homes.java(JDK), 200)
+        leaking = zoo.compile_zoo(ROOT / "build" / "zoo").command(
+            zoo.programs()["inflaters"], java_homes.java(JDK), 200
+        )
         with zoo.Running(leaking) as running:
             running.truths(3)
             rows.append(row("leaks Inflaters", cost(running.pid, folder / "leak.offheap", seconds)))

@@ -77,7 +77,7 @@ def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
         yield output
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if not CHROMIUM:
         needs.program("chromium")

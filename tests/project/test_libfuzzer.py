@@ -13,10 +13,11 @@ import pytest
 from harness import needs
 from harness.native.compiler import compile_c
 from harness.paths import PROBE, ROOT
+from harness.plugins.rotation import with_slow
 from harness.survival import fuzzing
 
 
-@pytest.mark.parametrize("sanitizer", ["", "address,undefined"])
+@pytest.mark.parametrize("sanitizer", with_slow(["address,undefined"], [""]))
 def test_the_unwinder_without_libfuzzer(sanitizer: str, tmp_path: Path) -> None:
     """The libFuzzer program and its initial inputs, on machines without Clang too."""
     names = ("tests/unwind_libfuzzer.c", "tests/replay_inputs.c", "unwind/cfi.c", "unwind/cfi_step.c")

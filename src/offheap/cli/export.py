@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap export app.offheap --format speedscope  for www.speedscope.app
   offheap export app.offheap --format heaptrack   for heaptrack_gui
   offheap export app.offheap --format parquet     one row a stack, for DuckDB
-  offheap export app.offheap --format mtrace-summary -o -    unfreed blocks by caller
+  offheap export app.offheap --format mtrace-summary -o -   unfreed, by caller
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
     parser.add_argument(

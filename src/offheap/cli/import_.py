@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = """examples:
   offheap import jeprof.4711.*.heap -o app.offheap
   offheap import jeprof.4711.9.i9.heap --perf-map /tmp/perf-4711.map
-  offheap import heap.pb.gz                           pprof's, of any program
-  offheap import nativemem.jfr                        asprof -e nativemem -f nativemem.jfr
-  offheap import mtrace.log --maps maps-4711          an older glibc's needs the process's maps
-  offheap import nmt-1.txt nmt-2.txt -o nmt.offheap   what grows between two NMT reports
+  offheap import heap.pb.gz                          pprof's, of any program
+  offheap import nativemem.jfr                       of asprof -e nativemem
+  offheap import mtrace.log --maps maps-4711         an older glibc needs maps
+  offheap import nmt-1.txt nmt-2.txt -o nmt.offheap  what grows between reports
 """
     parser.add_argument(
         "files", metavar="FILE", nargs="+", type=Path, help="one profile, or a series of them"

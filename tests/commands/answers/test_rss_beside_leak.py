@@ -136,7 +136,8 @@ def test_a_real_leak_beside_an_rss_that_falls(
         return json.loads(said(*arguments, "--json"))
 
     with Running(command) as running:
-        attach = offheap("attach", str(running.pid), "--duration", "28s", "-o", str(path))
+        options = ("--interval", "64KiB", "--duration", "28s", "-o", str(path))
+        attach = offheap("attach", str(running.pid), *options)
         done = subprocess.run(attach, capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
     leaks = told("leaks", str(path))

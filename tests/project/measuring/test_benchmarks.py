@@ -29,17 +29,6 @@ def bench(name: str, *arguments: str) -> str:
     return outcome.stdout
 
 
-def test_every_pair_is_measured_under_offheap() -> None:
-    rows = re.findall(
-        r"^\| (nothing|offheap [^|]+) \|(.+)\|$", bench("cost.malloc_pair", "--only", "offheap"), re.M
-    )
-    offheap = {"offheap idle", "offheap 512 KiB", "offheap budget 1%", "offheap exact"}
-    assert {name for name, _ in rows} == {"nothing", *offheap}
-    for name, cells in rows:
-        figures = [float(cell.split()[0].replace(",", "")) for cell in cells.split("|")]
-        assert all(figure > 0 for figure in figures), name
-
-
 def test_64_threads_hide_no_leak_and_invent_none() -> None:
     rows = re.findall(
         r"^\| (offheap [^|]+) \| ([\d,]+) \| ([\d.]+) \| (\d+) \|",
@@ -50,20 +39,6 @@ def test_64_threads_hide_no_leak_and_invent_none() -> None:
     assert found.keys() == {"offheap 512 KiB", "offheap exact"}
     assert found["offheap exact"] == ("1,000", "3.91", "0")
     assert found["offheap 512 KiB"][2] == "0", "a sampled block that was freed is not live"
-
-
-@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
-@needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
-def test_every_churn_is_measured_under_offheap() -> None:
-    output = bench("cost.jvm_churn", "--only", "offheap 512")
-    rows = re.findall(r"^\| ([^|]+), JDK 25 \| ([\d,.]+) \(.*?\) \| ([\d,.]+) \(", output, re.M)
-    assert [title for title, *_ in rows] == [
-        "zip create/end",
-        "Unsafe pair",
-        "zip 8 KB blocks",
-        "direct buffers",
-    ]
-    assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)
 
 
 def memory_and_files() -> None:
@@ -165,8 +140,50 @@ def need(*programs: str) -> None:
         needs.program(program)
 
 
+def every_pair() -> None:
+    rows = re.findall(
+        r"^\| (nothing|offheap [^|]+) \|(.+)\|$", bench("cost.malloc_pair", "--only", "offheap"), re.M
+    )
+    offheap = {"offheap idle", "offheap 512 KiB", "offheap budget 1%", "offheap exact"}
+    assert {name for name, _ in rows} == {"nothing", *offheap}
+    for name, cells in rows:
+        figures = [float(cell.split()[0].replace(",", "")) for cell in cells.split("|")]
+        assert all(figure > 0 for figure in figures), name
+
+
+def every_churn() -> None:
+    output = bench("cost.jvm_churn", "--only", "offheap 512")
+    rows = re.findall(r"^\| ([^|]+), JDK 25 \| ([\d,.]+) \(.*?\) \| ([\d,.]+) \(", output, re.M)
+    assert [title for title, *_ in rows] == [
+        "zip create/end",
+        "Unsafe pair",
+        "zip 8 KB blocks",
+        "direct buffers",
+    ]
+    assert all(float(figure.replace(",", "")) > 0 for _, *figures in rows for figure in figures)
+
+
+def a_line_that_all_threads_share() -> None:
+    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("cost.shared_line"), re.M)
+    assert [name for name, _ in rows] == [
+        "offheap 512 KiB",
+        "offheap exact",
+        "offheap 512 KiB that shares a line",
+    ]
+    assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
+
+
+def cost_of_the_recorder() -> None:
+    rows = re.findall(r"^\| leaks Inflaters \|(.+)\|$", bench("cost.recorder_cost"), re.M)
+    assert len(rows) == 1
+    figures = [float(cell.split()[0].rstrip("%")) for cell in rows[0].split("|")]
+    assert len(figures) == 7
+    assert all(figure > 0 for figure in figures)
+
+
 @needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
 @needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
+@needs.unless(java(25).exists(), "a JRE 25 in .jres", needs.JRES)
 @pytest.mark.parametrize(
     "measured",
     one_of(
@@ -179,22 +196,16 @@ def need(*programs: str) -> None:
             spent_under_the_budget,
             intervals_of_java_objects,
             cost_of_java_objects,
+            cost_of_the_recorder,
+            every_pair,
+            every_churn,
+            a_line_that_all_threads_share,
         ]
     ),
     ids=lambda measured: measured.__name__,
 )
 def test_by_turns(measured: Callable[[], None]) -> None:
     measured()
-
-
-def test_a_line_that_all_threads_share_is_measured() -> None:
-    rows = re.findall(r"^\| (offheap [^|]+) \|(.+)\|$", bench("cost.shared_line"), re.M)
-    assert [name for name, _ in rows] == [
-        "offheap 512 KiB",
-        "offheap exact",
-        "offheap 512 KiB that shares a line",
-    ]
-    assert all(float(cell.split()[0]) > 0 for _, cells in rows for cell in cells.split("|"))
 
 
 def program(name: str) -> ModuleType:
@@ -239,13 +250,3 @@ def test_a_server_without_a_peer_says_so() -> None:
     stretch = application.Stretch(100.0)
     measured = [{application.BASE: stretch, **dict.fromkeys(application.OFFHEAP, stretch)}] * 2
     assert "| async-profiler 512 KiB | absent |  |  |  |  |" in application.table(measured)
-
-
-@needs.unless(bool(jdk_homes()), "a JDK 11 or newer", needs.JDK)
-@needs.unless(java(17).exists(), "a JRE 17 in .jres", needs.JRES)
-def test_the_recorder_s_cost_is_measured() -> None:
-    rows = re.findall(r"^\| leaks Inflaters \|(.+)\|$", bench("cost.recorder_cost"), re.M)
-    assert len(rows) == 1
-    figures = [float(cell.split()[0].rstrip("%")) for cell in rows[0].split("|")]
-    assert len(figures) == 7
-    assert all(figure > 0 for figure in figures)

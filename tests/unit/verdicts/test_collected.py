@@ -19,7 +19,7 @@ from offheap.recording.capture.info import Ended
 from offheap.recording.model import CollectionKind, Recording
 
 SUBJECT = library("com.example.Orders.pack", "com.example.Main.main")
-RUNS = 20
+RUNS = 10
 SIZE = 65_536.0
 RATE = 6.65  # blocks a second: 436 KB/s, of which a quarter stays
 

@@ -33,7 +33,7 @@ from offheap.analysis.leaks.leaks import suspects
 from offheap.analysis.leaks.results import Suspect
 from offheap.recording.model import Frame
 
-RUNS = 40
+RUNS = 20
 APPLICATION = inflater("com.example.Shop.serve", "com.example.Main.main")
 CLASSES = (
     MALLOC,
