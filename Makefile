@@ -29,13 +29,13 @@ help: ## what can be made
 demo: $(VENV)/.installed ## leak on purpose, find it, write the report: 40 seconds, the first time 3 minutes to set up
 	@$(BIN)/offheap demo
 
-# Most tests wait for a JVM most of the time: three at once keep two CPUs busy.
+# Most tests wait for a JVM most of the time: four at once keep two CPUs busy.
 test: $(VENV)/.test jres debian-packages ## all tests but the slow ones: 20 minutes on 2 CPUs, the first time 5 more to set up
-	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
 
 .PHONY: test-rotated
 test-rotated: $(VENV)/.test jres debian-packages ## `make test` with the cells of the day: nights in turn run every cell
-	@OFFHEAP_SEED=$$(($$(date +%s) / 86400)) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
+	@OFFHEAP_SEED=$$(($$(date +%s) / 86400)) $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test jres debian-packages ## what takes long: repeated runs, written to docs/measurements.md
 	$(BIN)/python -m benchmarks.accuracy.zoo --runs 10

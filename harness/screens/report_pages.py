@@ -77,8 +77,9 @@ def template(web_build: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
         yield output
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    # Not for the session: Playwright keeps an event loop running, and other tests need asyncio.run().
     if not CHROMIUM:
         needs.program("chromium")
     needs.playwright()

@@ -10,7 +10,9 @@ enum {
     LEAST_STACKS = 1 << 12,
     LEAST_METHODS = 1 << 12,
     LEAST_RANGES = 1 << 11,
+    SMALLEST = 2104 << 10,  /* bytes of the smallest tables, as PROBE_BYTES of admission.py */
     FOR_MORE = 8,           /* append-only sections may take this part of the bound beyond their first steps */
+    BESIDE = 768 << 10,     /* page tables and what the JVM takes for its agent, 0.5 to 0.85 MiB measured */
     OWN_BYTES = 1200 << 10, /* filter, indexes, memos of a few stacks, HotSpot's ids of methods; test_admission.py */
 };
 
@@ -35,7 +37,10 @@ uint64_t shape_allowance(const struct options *options, enum offheap_entry entry
     struct cgroup_room room;
     if (options->force || !cgroup_read(&room)) return bound;
     bound = lesser(bound, room.left / 2);
-    return entry == OFFHEAP_ATTACH ? bound : lesser(bound, room.limit / 16);
+    if (entry == OFFHEAP_ATTACH) return bound;
+    uint64_t part = room.limit / 16;
+    /* The smallest tables may take a whole sixteenth, else the probe would refuse limits below 46 MB. */
+    return lesser(bound, part > SMALLEST + BESIDE ? part - BESIDE : lesser(part, SMALLEST));
 }
 
 /* Halves the capacity `times` times, but not below `least`. */
