@@ -28,7 +28,7 @@ from offheap.quantities import RateUnit
 from offheap.recording.model import Info, Recording
 
 MOST_SUSPECTS, MOST_HELD = 10, 5
-# Of the next recording: where its length is unknown, and the longest that the ticket asks for.
+# Seconds of the next recording: where its length is unknown, and at most.
 _NEXT_SECONDS, _LONGEST_SECONDS = 600.0, 3600.0
 
 
