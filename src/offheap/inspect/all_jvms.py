@@ -29,6 +29,11 @@ def inspect_all_jvms(
             )
         except UserError as error:
             yield JVMAccounts(number, name, None, str(error))
+        except (
+            PermissionError,
+            ProcessLookupError,
+        ):  # a process that is ending refuses as another user's does
+            yield JVMAccounts(number, name, None, f"PID {number} has ended, or may not be read")
         except TimeoutError as error:
             yield JVMAccounts(number, name, None, f"PID {number} {error.strerror}")
         else:

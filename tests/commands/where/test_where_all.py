@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from prometheus_client.registry import Collector
 from harness.jvms.waiting_jvm import read_line, waiting_jvm
 from offheap.analysis.owners.accounts import JVMAccounts
 from offheap.cli import where_all
+from offheap.inspect.all_jvms import inspect_all_jvms
 from offheap.report.metrics import openmetrics
 
 WHERE = (sys.executable, "-m", "offheap", "where")
@@ -45,6 +47,23 @@ def test_a_line_for_each(jre: Callable[[int], Path], waiting_classes: Path) -> N
             assert sums == found[pid]["rss_bytes"]
         assert one.answers()
         assert other.answers()
+
+
+def test_a_process_that_ends_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a JVM that ended since it was listed THEN it has a reason, whatever the kernel refuses first."""
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    (one,) = inspect_all_jvms(ended.pid, attach=False)
+    assert (one.pid, one.accounts) == (ended.pid, None)
+    assert one.error
+    ended.wait()
+
+    def refuses(pid: int, **_: object) -> None:
+        raise PermissionError(f"/proc/{pid}/pagemap")
+
+    monkeypatch.setattr("offheap.inspect.all_jvms.inspect_process", refuses)
+    (one,) = inspect_all_jvms(os.getpid(), attach=False)
+    assert "has ended" in one.error
 
 
 def test_a_scrape(jre: Callable[[int], Path], waiting_classes: Path) -> None:

@@ -71,7 +71,9 @@ def test_events_come_in_and_their_classes_go_again(
     """GIVEN a JVM WHEN JFR starts, the probe commits and is detached THEN JFR has the events, the JVM no
     class of them."""
     dump = tmp_path / "dump.jfr"
-    with waiting_jvm(jre(version), waiting_classes, "-Xcheck:jni") as jvm, probed(jvm) as ask:
+    # A JVM that is killed leaves JFR's folder in its temporary folder.
+    options = ("-Xcheck:jni", f"-Djava.io.tmpdir={tmp_path}")
+    with waiting_jvm(jre(version), waiting_classes, *options) as jvm, probed(jvm) as ask:
         vm = AttachedVM(jvm.pid)
         (request,) = requests(EVENTS)
         assert ask("jfr") == control.JFR_IDLE
@@ -106,7 +108,7 @@ def test_attach_reports_a_leak_to_jfr(jre: Callable[[int], Path], zoo: Zoo, tmp_
     """GIVEN a leak under a JFR recording WHEN offheap attaches with --jfr THEN JFR names its library."""
     dump, output = tmp_path / "dump.jfr", tmp_path / "a.offheap"
     command = zoo.command(programs()["inflaters"], jre(21), 200)
-    with Running([command[0], RECORDS, *command[1:]]) as program:
+    with Running([command[0], RECORDS, f"-Djava.io.tmpdir={tmp_path}", *command[1:]]) as program:
         program.truths(1)
         pid = program.process.pid
         told = subprocess.run(
