@@ -30,7 +30,7 @@ demo: $(VENV)/.installed ## leak on purpose, find it, write the report: 40 secon
 	@$(BIN)/offheap demo
 
 # Most tests wait for a JVM most of the time: four at once keep two CPUs busy.
-test: $(VENV)/.test jres debian-packages ## all tests but the slow ones: 20 minutes on 2 CPUs, the first time 5 more to set up
+test: $(VENV)/.test jres debian-packages ## all tests but the slow ones: 16 minutes on 2 CPUs, the first time 5 more to set up
 	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --leftovers 10 $(PYTEST_ARGS)
 
 .PHONY: test-rotated
