@@ -134,7 +134,7 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     open_report: Open, zoo: Zoo, jres: dict[int, Path], tmp_path: Path
 ) -> None:
     program = zoo_programs.programs()["inflaters"]
-    java = zoo.command(program, jres[max(jres)], rate=200, seconds=12)
+    java = zoo.command(program, jres[max(jres)], rate=200, seconds=20)
 
     def offheap(*arguments: str) -> str:
         command = [sys.executable, "-m", "offheap", *arguments]
@@ -148,10 +148,8 @@ def test_a_real_leak_is_named_with_its_native_and_java_callers(
     assert written["bytes"] == (tmp_path / "app.html").stat().st_size
     page = open_report(tmp_path / "app.html")
     assert page.inner_text("header .name") == program.main
-    first = json.loads(offheap("leaks", "app.offheap", "--json"))["suspects"][0]
-    # On a busy machine the leak of few seconds may slow down, which is a doubt.
-    said = {"leak": "Yes, it leaks native memory.", "growing": "Native memory grows; it may be a leak."}
-    assert page.inner_text("#answer h1") == said[first["verdict"]]
+    # After eight seconds on a busy machine the leak may look as if it slowed down, and the page doubted it.
+    assert page.inner_text("#answer h1") == "Yes, it leaks native memory."
     names = iter(page.locator("#suspect-1 .stack .name").all_inner_texts())
     assert all(name in names for name in program.stack)  # all in this order
     offheap("diff", "app.offheap", "--from", "5s", "-o", "diff.html")

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import resource
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,10 +46,7 @@ class Capture:
 
     def add(self, record: Any, native: bool, intervals: list[tuple[int, int, int, int]]) -> None:
         python = record.stack_trace(_DEEPEST)
-        frames = python
-        if native:
-            with contextlib.suppress(NotImplementedError):
-                frames = record.hybrid_stack_trace(_DEEPEST)
+        frames = record.hybrid_stack_trace(_DEEPEST) if native else python
         of_python = set(python)
         stack = tuple(
             self.frames.setdefault((name, file, line, (name, file, line) in of_python), len(self.frames))
@@ -80,18 +79,33 @@ def read(path: str) -> Capture:
                 "history": True,
             }
         )
-        try:
-            for record in reader.get_temporal_allocation_records(merge_threads=False):
-                intervals = [
-                    (one.allocated_before_snapshot, _freed(one), one.n_allocations, one.n_bytes)
-                    for one in record.intervals
-                ]
-                capture.add(record, native, intervals)
-        except NotImplementedError:  # memray run --aggregate
+        history = _history(reader)
+        if history is None:
             capture.about["history"] = False
             for record in reader.get_leaked_allocation_records(merge_threads=False):
                 capture.add(record, native, [(0, -1, record.n_allocations, record.size)])
+            return capture
+        for record in history:
+            intervals = [
+                (one.allocated_before_snapshot, _freed(one), one.n_allocations, one.n_bytes)
+                for one in record.intervals
+            ]
+            capture.add(record, native, intervals)
     return capture
+
+
+def _history(reader: Any) -> Iterator[Any] | None:
+    """Allocations with their times; None of a capture of `memray run --aggregate`, which has totals alone.
+
+    memray tells these captures apart by an error as the iteration begins.  It raises the same error later for
+    a damaged record, so that only the first step may meet it here.
+    """
+    records = iter(reader.get_temporal_allocation_records(merge_threads=False))
+    try:
+        first = list(itertools.islice(records, 1))
+    except NotImplementedError:
+        return None
+    return itertools.chain(first, records)
 
 
 def _freed(interval: Any) -> int:
