@@ -105,7 +105,7 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
     owners: dict[str, float] = {holding.owner: holding.bytes for holding in accounts.holdings}
     owners["unattributed"] = accounts.unattributed_bytes
     try:
-        counted = {AGE: status.read(pid).uptime_seconds, **_jvm_counters(pid)}
+        counted = {AGE: status.read(pid).uptime_seconds, **accounts.counters}
         names = _thread_names(pid)
     except (ProcessLookupError, FileNotFoundError):
         raise TargetGone(pid, "reading it") from None
@@ -123,13 +123,9 @@ def read_rss(pid: int, *, attach: bool = True, detail: bool = False, walk: bool 
 def jvm_counters(pid: int) -> dict[str, float]:
     """The JVM's own counters as gauges; {} if the JVM publishes no counters or has ended."""
     try:
-        return _jvm_counters(pid)
+        performance = hsperfdata.read(pid, status.read(pid).namespace_pid, maps.read(pid))
     except OSError:
         return {}
-
-
-def _jvm_counters(pid: int) -> dict[str, float]:
-    performance = hsperfdata.read(pid, status.read(pid).namespace_pid, maps.read(pid))
     return gauges.read(performance) if performance else {}
 
 

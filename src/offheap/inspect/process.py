@@ -6,7 +6,6 @@ need no safepoint.  `detail` adds a command that leaves some 5 MiB behind in the
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from offheap.analysis.owners.accounts import Accounts
 from offheap.errors import UserError
 from offheap.inspect.questions import ANSWERING_THREADS, Answers, ask
 from offheap.jvm.command_line import command
-from offheap.jvm.counters import hsperfdata
+from offheap.jvm.counters import gauges, hsperfdata
 from offheap.jvm.listener import target
 from offheap.jvm.listener.attach_listener import NoProcess, TargetGone
 from offheap.jvm.structures import direct_memory, vm_places
@@ -94,6 +93,7 @@ def inspect_process(
         name=command.short(name) or process.name,
         java_version=performance.java_version if performance else "",
         cost_bytes=max(cost, 0),
+        counters=gauges.read(performance) if performance else {},
     )
 
 
@@ -276,15 +276,20 @@ def _image_bytes(pid: int, mapping: Mapping) -> int:
     if known is not None:
         return known
     length = 0
-    with contextlib.suppress(OSError, ElfError):
+    try:
         with ElfImage.of(root.open_mapped(pid, mapping)) as image:
             loads = image.segments[image.segments["type"] == SEGMENT_LOAD]
+    except ElfError:
+        pass  # most files that a JVM maps are not ELF
+    except OSError:
+        return 0
+    else:
         if len(loads):
             base = int(loads["address"][0]) // PAGE * PAGE
             length = max(int(row["address"]) + int(row["memory_size"]) for row in loads) - base
             length = -(-length // PAGE) * PAGE if 0 < length < 1 << 40 else 0
-        if len(_image_lengths) < _MOST_LENGTHS:
-            _image_lengths[key] = length
+    if len(_image_lengths) < _MOST_LENGTHS:
+        _image_lengths[key] = length
     return length
 
 

@@ -30,12 +30,14 @@ def cpu_seconds(pid: int) -> float:
 def test_a_recorder_beside_a_jvm(jre: Callable[[int], Path], waiting_classes: Path, tmp_path: Path) -> None:
     """For an idle JVM the budget is a share of one CPU: the recorder keeps within it."""
     output = tmp_path / "a.offheap"
-    with waiting_jvm(jre(17), waiting_classes) as jvm:
-        recorder = subprocess.Popen(
-            offheap("attach", str(jvm.pid), "--duration", "30s", "-o", output),
+    with (
+        waiting_jvm(jre(17), waiting_classes) as jvm,
+        subprocess.Popen(
+            offheap("attach", str(jvm.pid), "--duration", "42s", "-o", output),
             stderr=subprocess.PIPE,
             text=True,
-        )
+        ) as recorder,
+    ):
         deadline = time.monotonic() + 60
         began = settled = 0.0
         while not began or time.monotonic() < began + 2 * SETTLED:

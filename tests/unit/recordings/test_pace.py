@@ -28,18 +28,20 @@ def simulate(
     Returns the share of one CPU from the settled time on, and the times of the snapshots and of the readings.
     """
     pace, now, used, settled = Pace(every), 0.0, 0.0, 0.0
-    due = reading_due = 0.0
+    due = reading_due = started = began = 0.0
     snapshots: list[float] = []
     readings: list[float] = []
     while now < seconds:
         if now < SETTLED_SECONDS:
             settled = used
+        if pace.settle(now, used):
+            due = started + pace.until_snapshot(snapshot, left, now, used)
+            reading_due = began + pace.until_reading(reading, left, now, used)
         if now < due:
             now += min(POLL, due - now)
             used += poll
             continue
         started = now
-        pace.settle(now, used)
         used += snapshot
         now += snapshot
         pace.pay(snapshot)
@@ -64,6 +66,14 @@ def test_a_settled_recorder_keeps_within_what_sampling_leaves(of_one_cpu: float,
     assert share > of_one_cpu / 4, "what is left is used"
     assert sum(time < SETTLED_SECONDS for time in snapshots) >= 7
     assert len(snapshots) >= len(readings) >= 6
+
+
+@pytest.mark.parametrize("reading", [0.015, 0.06])
+def test_the_first_seconds_under_the_budget_cost_no_more_than_later_ones(reading: float) -> None:
+    """A busy machine makes a reading cost 0.06 s; a second later it would be 0.6 % of nine seconds."""
+    for seconds in (15, 20, 25):
+        share, _, _ = simulate(seconds, left=0.009, snapshot=0.008, reading=reading, poll=0.0002)
+        assert share < 0.009 + 0.002, seconds
 
 
 def test_nothing_is_rarer_than_half_a_minute() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from offheap.analysis.native_heap.results import NativeHeap
@@ -103,6 +104,7 @@ class Accounts:
     allocator     the library that replaces malloc, such as jemalloc; "" for glibc's own
     missing       sentences: which data are missing, why, and how to get them
     direct        the JDK's counters of direct buffers; None if offheap could not read them
+    counters      the JVM's own counters as gauges (docs/recording-format.md); {} if it publishes none
     cost_bytes    pages that the JVM's threads brought into memory to answer offheap
     """
 
@@ -121,6 +123,7 @@ class Accounts:
     cost_bytes: int
     allocator: str = ""
     direct: DirectMemory | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unattributed_bytes(self) -> int:

@@ -47,9 +47,12 @@ class Pace:
         """Takes the CPU seconds of a snapshot or a reading, naming included."""
         self._paid += seconds
 
-    def settle(self, age: float, used: float) -> None:
-        if self._settled is None and age >= SETTLED_SECONDS:
-            self._settled, self._paid = (age, used), 0.0
+    def settle(self, age: float, used: float) -> bool:
+        """Whether the recorder has settled just now: the next snapshot and reading have other dates."""
+        if self._settled is not None or age < SETTLED_SECONDS:
+            return False
+        self._settled, self._paid = (age, used), 0.0
+        return True
 
     def until_snapshot(self, cost: float, left: float | None, age: float, used: float) -> float:
         """Seconds from the beginning of a snapshot that cost so much to the next one."""

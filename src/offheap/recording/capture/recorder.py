@@ -153,6 +153,8 @@ class _Recorder:
         self._live_time = 0.0
         self._owners = owners
         self._owners_due = 0.0  # time.monotonic()
+        self._owners_began = 0.0  # time.monotonic(), and what the last reading took of CPU
+        self._owners_cost = 0.0
         self._live_written = 0.0  # time.monotonic(), and what that took of CPU
         self._live_cost = 0.0
         self._live_due = 0.0  # time.monotonic() from which the live set may be written again
@@ -195,9 +197,13 @@ class _Recorder:
         deadline = self._began + duration if duration is not None else float("inf")
         reading_at = self._began + last_reading if last_reading is not None else float("inf")
         due = self._began
+        started, cost = due, 0.0  # of the last snapshot; in CPU seconds, naming apart
         while True:
             if self._log:
                 self._log.poll()
+            if self._pace.settle(self._age(), time.process_time()):
+                due = started + self._pace.until_snapshot(cost, *self._means())
+                self._put_owners_off()
             if time.monotonic() >= reading_at:
                 reading_at = float("inf")
                 due = self._owners_due = time.monotonic()
@@ -213,10 +219,10 @@ class _Recorder:
                 life.over_within(max(0.0, min(poll, due - now, deadline - now, reading_at - now)))
                 continue
             started, used = time.monotonic(), time.process_time()
-            self._pace.settle(self._age(), used)
             snapshot = self._write(final=over)
-            cost = time.process_time() - used
-            self._pace.pay(cost)
+            spent = time.process_time() - used
+            self._pace.pay(spent)
+            cost = spent - snapshot.naming_seconds
             if on_progress:
                 on_progress(self._progress(snapshot))
             if over:
@@ -224,7 +230,7 @@ class _Recorder:
             if time.monotonic() >= self._owners_due:
                 self._read_owners()
             self._live_due = self._live_written + self._pace.until_live_set(self._live_cost, *self._means())
-            due = started + self._pace.until_snapshot(cost - snapshot.naming_seconds, *self._means())
+            due = started + self._pace.until_snapshot(cost, *self._means())
 
     def _age(self) -> float:
         return time.monotonic() - self._began
@@ -286,16 +292,19 @@ class _Recorder:
         self._target.append_heap([(time - start, used) for time, used in self._log.take_heaps()])
 
     def _read_owners(self) -> None:
-        began, used = time.monotonic(), time.process_time()
+        self._owners_began, used = time.monotonic(), time.process_time()
         if self._owners is None or self._pid is None:
             return
         seen = self._owners(self._pid)
         # The probe may be out by now, and its memory with it: such a reading is not of what was recorded.
         if seen is not None and not self._source.ended():
             self._target.append_reading(self._time, *seen)
-        cost = time.process_time() - used
-        self._pace.pay(cost)
-        self._owners_due = began + self._pace.until_reading(cost, *self._means())
+        self._owners_cost = time.process_time() - used
+        self._pace.pay(self._owners_cost)
+        self._put_owners_off()
+
+    def _put_owners_off(self) -> None:
+        self._owners_due = self._owners_began + self._pace.until_reading(self._owners_cost, *self._means())
 
     def _write_info(self, alive: bool) -> None:
         info = describe(
