@@ -18,6 +18,7 @@ UNWINDER = [
             "unwind/cfi",
             "unwind/cfi_step",
             "unwind/stack_bounds",
+            "platform/found_image",
             "platform/mappings",
             "store/modules",
             "platform/system",
