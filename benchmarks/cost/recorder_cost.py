@@ -6,7 +6,8 @@
 
 `offheap attach` records a JVM with default options: one of the zoo that leaks Inflaters and is mostly idle,
 one that makes and frees a gigabyte of blocks a second, and one that keeps a CPU busy with 20 gigabytes.  The
-recorder's CPU is read from /proc meanwhile.
+recorder's CPU is read from /proc meanwhile.  The recorder is that of a wheel: in a checkout each start also
+compares the probe with its sources.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import command_line
+from harness.installs import trials
 from harness.jvms import churn_jvm, java_homes, zoo
 from harness.measuring import document
 from harness.measuring.runner import Benchmark
@@ -32,6 +34,7 @@ BENCHMARK = Benchmark("cost.recorder_cost", "measurements/recorder.md")
 JDK = 17
 START, SETTLED = 2.0, 10.0  # seconds: the start is over; a budget bounds the recorder, too
 SECONDS, QUICK_SECONDS = 60, 15
+INSTALLED = "installed"
 # Of LeakUnderChurn: bytes a second that stay and that go, and bytes of a block.  A program that lags behind
 # its rate prints nothing.
 LEAK, BLOCK = "10000", "65536"
@@ -56,10 +59,18 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def install_wheel(folder: Path) -> None:
+    """Installs this offheap in folder / INSTALLED, without its dependencies, which this interpreter has."""
+    target = folder / INSTALLED
+    pip = [sys.executable, "-m", "pip", "--quiet", "install", "--no-deps", "--target", target]
+    subprocess.run([*pip, trials.wheel()], check=True)
+
+
 def cost(pid: int, output: Path, seconds: int) -> Cost:
     began = time.monotonic()
     with subprocess.Popen(
         command_line.offheap("attach", str(pid), "--duration", f"{seconds}s", "-o", output),
+        env={**os.environ, "PYTHONPATH": str(output.parent / INSTALLED)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as recorder:
@@ -106,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="offheap-bench-") as scratch:
         folder = Path(scratch)
+        install_wheel(folder)
         leaking = zoo.compile_zoo(ROOT / "build" / "zoo").command(
             zoo.programs()["inflaters"], java_homes.java(JDK), 200
         )
