@@ -1,4 +1,4 @@
-/* The mapping calls. */
+/* Hooks of the mapping calls: mmap, munmap, mremap. */
 #ifndef OFFHEAP_MMAP_HOOKS_H
 #define OFFHEAP_MMAP_HOOKS_H
 
