@@ -10,7 +10,7 @@
 #include "jvm/vm_layout.h"
 
 enum { PAGE = 4096, CLASSES = 24, METHODS_EACH = 6, BYTECODES = 64, NMETHODS = 192 };
-enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: i at code + (i + 1) * RECORD_STEP, at inlining depth i */
+enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: record i at code + (i + 1) * RECORD_STEP, inlining depth i */
 enum { DEAD_CLASS = 0 };                /* torn words lead to it; no call has its methods */
 
 struct fake_method {
