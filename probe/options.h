@@ -24,8 +24,8 @@ struct options {
     bool keep;              /* keep            the live file stays when the process ends */
     uint64_t recorder[3];   /* recorder=A.B.C  PID, start and PID namespace of the offheap that the file is made for */
     bool follow;            /* follow          children inherit the probe */
-    uint64_t search;        /* search=PID      stay in the environment until a JVM has started; before that only
-                            children of PID (offheap run) make a live file of their own */
+    uint64_t search;        /* search=PID      the variables stay in the environment until a JVM starts; until then
+                            only children of PID (offheap run) make a live file of their own */
     char directory[512];    /* dir=PATH        folder of the live file */
     char file[512];         /* file=PATH       exact path of the live file instead (attach) */
 };

@@ -28,6 +28,7 @@ bool guard_enter_to_describe(void);
 
 /* Makes this process the owner of its recordings.  Call it before anything is recorded.  False: there is no memory. */
 bool guard_prepare(void);
+/* Sets the state, by which guard_enter decides from then on. */
 void guard_set_state(enum guard_state state);
 /* Waits until no thread is inside, 2 s at most.  False: a thread is still inside, or that is unknown. */
 bool guard_wait_until_outside(void);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+/* Each hook has the parameters and the result of the function that it replaces. */
 void *hook_dlopen(const char *file, int mode);
 int hook_dlclose(void *handle);
 void *hook_dlsym(void *handle, const char *name);

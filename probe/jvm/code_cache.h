@@ -10,6 +10,7 @@
 /* Reads the code heaps of a VM that is complete.  False if none of them can be read. */
 bool code_cache_find(const struct vm_code_layout *layout);
 
+/* The code that a pc lies in. */
 struct code {
     uintptr_t blob; /* 0: the pc is in no known code */
     bool nmethod;   /* else a stub */

@@ -185,9 +185,9 @@ static void complete_anchor(const struct anchor *anchor, const struct unwind_reg
     else if (!anchor->old_pc) *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
 }
 
-/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler: all are marked "frame
- * never safe" (Runtime1::generate_blob_for).  These stubs keep a frame pointer: this steps out to
- * the compiled method that called the stub.  False if there is no such frame. */
+/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler: all are marked "frame never safe"
+ * (Runtime1::generate_blob_for).  These stubs keep a frame pointer, by which leave_stub steps out to the compiled
+ * method that called the stub.  False if there is no such frame. */
 static bool leave_stub(const struct anchor *anchor) {
     enum { STUB_FRAME_LIMIT = 16 << 10 }; /* the stub saves every register, also those of AVX-512 */
     uintptr_t sp = *anchor->sp, fp = *anchor->fp, high;

@@ -32,8 +32,8 @@ static bool follow(uintptr_t *address, size_t offset) {
     return *address != 0;
 }
 
-/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that certainly exists: this trusts the VM's
- * data. */
+/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that certainly exists: the function trusts the
+ * VM's data. */
 static uint64_t method_id(uintptr_t method) {
     uintptr_t constants = method;
     if (!follow(&constants, layout->method_const)) return 0;

@@ -36,6 +36,7 @@ struct java_check {
     uint64_t id;
 };
 
+/* What the frames of one stack depend on, beside its words (struct unwind_trace). */
 enum { JAVA_CODES = 48, JAVA_METHODS = 48 };
 struct java_trace {
     bool complete;

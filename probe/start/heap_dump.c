@@ -1,5 +1,5 @@
 /*
- * jemalloc writes a heap profile on request of its own process only: mallctl(3), "prof.dump".
+ * jemalloc writes a heap profile only if its own process asks for one: mallctl(3), "prof.dump".
  */
 #define _GNU_SOURCE
 #include "start/heap_dump.h"

@@ -8,6 +8,7 @@
 #include "options.h"
 #include "recording.h"
 
+/* The size of one section. */
 struct shape {
     uint64_t capacity; /* rows */
     uint32_t row_bytes;

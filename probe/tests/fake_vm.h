@@ -75,7 +75,7 @@ struct fake_method *fake_method(unsigned class, unsigned method);
 bool fake_loaded(unsigned class);
 bool fake_renewed(unsigned class); /* other Methods were at the addresses of its Methods before */
 
-void fake_vm_tear(void);        /* tears words chosen anew */
+void fake_vm_tear(void);        /* tears words that it draws */
 void fake_vm_come_and_go(void); /* unloads a class, or loads one with ids that no method had */
 
 /* A torn word: an address in the VM, one near it, or a random number. */

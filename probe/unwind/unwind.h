@@ -12,6 +12,7 @@ struct unwind_read {
     const uintptr_t *at;
     uintptr_t word;
 };
+/* All words that a walk reads. */
 struct unwind_trace {
     uint32_t generation; /* modules_generation at the start of the walk */
     uint32_t room;
