@@ -8,14 +8,14 @@ enum {
     DEFAULT_INTERVAL = 512 * 1024,
     DEFAULT_BUDGET = 10000,    /* millionths, unless an interval is stated */
     SAMPLED_BLOCKS = 1 << 16,  /* 32 GiB of live small blocks at 512 KiB */
-    LEAST_INTERVAL = 32 << 10, /* of a budget alone; a power of two below the default */
+    LEAST_INTERVAL = 32 << 10, /* if only a budget is stated; a power of two below the default */
     BUDGET_BLOCKS = 1 << 17,   /* 4 GiB at LEAST_INTERVAL; when all are in use, the intervals rise */
     SAMPLED_STACKS = 1 << 14,
     EXACT_BLOCKS = 1 << 21,
     EXACT_STACKS = 1 << 16,
     SAMPLED_MEMORY = 64 << 20, /* 1.9 million blocks */
     JAVA_OBJECTS = 1 << 14,
-    MOST_JAVA_INTERVAL = 1 << 30, /* JVMTI has a jint for it */
+    MOST_JAVA_INTERVAL = 1 << 30, /* JVMTI takes a jint */
 };
 static const uint64_t EXACT_MEMORY = UINT64_C(320) << 20; /* 12 million blocks */
 
@@ -159,7 +159,7 @@ int options_parse(struct options *options, const char *text) {
     options->grows = options->blocks == 0;
     if (options->blocks == 0) options->blocks = exact ? EXACT_BLOCKS : finer ? BUDGET_BLOCKS : SAMPLED_BLOCKS;
     if (options->stacks == 0) options->stacks = exact ? EXACT_STACKS : SAMPLED_STACKS;
-    /* Both size hash tables; the bounds keep the file under 2 GiB. */
+    /* Hash tables need powers of two; the bounds keep the file under 2 GiB. */
     options->blocks = power_of_two(options->blocks, 1 << 10, 1 << 26);
     options->stacks = power_of_two(options->stacks, 1 << 8, 1 << 20);
     return PROBE_OK;

@@ -15,23 +15,23 @@ struct options {
     bool grows;        /*                 blocks=N is not stated */
     uint64_t stacks;   /* stacks=N        capacity for distinct stacks */
     uint64_t seed;     /* seed=N          of the sampler, for tests; 0: from the clock */
-    uint64_t memory;   /* memory=BYTES    most that the probe takes; default 320 MiB if exact, else 64 MiB */
-    uint64_t room;     /* room=BYTES      what offheap found free below a memory limit: a bound as well */
-    bool java;         /* java            follow Java objects as well */
-    uint64_t java_interval; /* java-interval=BYTES  mean bytes between their samples; 0: what the budget allows */
-    uint64_t java_objects;  /* java-objects=N  most that are followed */
+    uint64_t memory;   /* memory=BYTES    most bytes that the probe takes; default 320 MiB if exact, else 64 MiB */
+    uint64_t room;     /* room=BYTES      what offheap found free below a memory limit; also a bound */
+    bool java;         /* java            follow Java objects too */
+    uint64_t java_interval; /* java-interval=BYTES  mean bytes between sampled objects; 0: what the budget allows */
+    uint64_t java_objects;  /* java-objects=N  most objects that are followed */
     bool force;             /* force           ignore the memory limit of the process's cgroup */
     bool keep;              /* keep            the live file stays when the process ends */
     uint64_t recorder[3];   /* recorder=A.B.C  PID, start and PID namespace of the offheap that the file is made for */
     bool follow;            /* follow          children inherit the probe */
-    uint64_t search;        /* search=PID      stay in the environment until a JVM has started; before that only
-                            children of PID (offheap run) make a live file of their own */
+    uint64_t search;        /* search=PID      the variables stay in the environment until a JVM starts; until then
+                            only children of PID (offheap run) make a live file of their own */
     char directory[512];    /* dir=PATH        folder of the live file */
     char file[512];         /* file=PATH       exact path of the live file instead (attach) */
 };
 
-/* Sets the defaults, then the options in `text` (NULL: none).
- * Returns 0 or PROBE_BAD_OPTIONS; an unknown word is an error. */
+/* Sets the defaults, then the options that `text` names (NULL: none).  Returns 0 or PROBE_BAD_OPTIONS; an unknown word
+ * is an error. */
 int options_parse(struct options *options, const char *text);
 
 #endif

@@ -37,7 +37,7 @@
 #define OFFHEAP_VERSION 3u        /* a reader refuses a greater one; 2: segments; 3: Java objects */
 #define OFFHEAP_HEADER_BYTES 4096u
 
-/* Written last by start-up (INITIAL -> RECORDING), so a reader never sees half a header. */
+/* Start-up moves the state from INITIAL to RECORDING last, so a reader never sees half a header. */
 enum offheap_state {
     OFFHEAP_INITIAL = 0,   /* the probe creates the file */
     OFFHEAP_RECORDING = 1, /* hooks write */
@@ -107,10 +107,10 @@ enum offheap_coverage {
     OFFHEAP_SHORT_OF_MEMORY = 1 << 8, /* tables are smaller than requested, or could not grow */
 };
 
-/* Does the recording follow Java objects?  If not, why. */
+/* Does the recording follow Java objects, and if not, why not? */
 enum offheap_java_heap {
     OFFHEAP_JAVA_HEAP_NOT_REQUESTED = 0,
-    OFFHEAP_JAVA_HEAP_REQUESTED = 1, /* no JVM has come yet */
+    OFFHEAP_JAVA_HEAP_REQUESTED = 1, /* the probe has met no JVM yet */
     OFFHEAP_JAVA_HEAP_FOLLOWED = 2,
     OFFHEAP_JAVA_HEAP_TAKEN = 3,       /* another agent holds the capability, which only one may have */
     OFFHEAP_JAVA_HEAP_UNAVAILABLE = 4, /* this JVM has no such event (JDK 8, OpenJ9) */
@@ -170,13 +170,13 @@ struct offheap_header {
     uint32_t java_code;           /* 3108  interval code of the next Java objects */
     uint64_t java_spent_ns;       /* 3112  CPU that samples of Java objects took; not a part of spent_ns */
     uint64_t java_collections;    /* 3120  garbage collections, or their pauses, since the start */
-    uint32_t java_collected;      /* 3128  tick: begin of the last collection, or pause of one, whose dead objects the
-                                           table has lost */
+    uint32_t java_collected;      /* 3128  tick: begin of the last collection, or pause of one, whose dead objects have
+                                           left the table */
     uint32_t java_followed;       /* 3132  objects that are followed now */
     uint32_t java_most;           /* 3136  objects that can be followed */
     uint32_t java_thinned;        /* 3140  times that followed objects were thinned */
-    uint64_t java_swept_ns;       /* 3144  CLOCK_MONOTONIC: objects that were dead to the collector then are not in the
-                                           table any more */
+    uint64_t java_swept_ns;       /* 3144  CLOCK_MONOTONIC at the begin of the last sweep: objects that were dead to the
+                                           collector then have left the table */
     uint64_t reserved[118];       /* 3152 */
 };
 /* clang-format on */
@@ -249,16 +249,18 @@ struct offheap_module {     /* 80 bytes */
     uint64_t end;           /* past the last mapped address */
     uint64_t bias;          /* mapped address - ELF virtual address */
     uint32_t path;          /* STRINGS */
-    uint32_t born;          /* tick when the probe first met it */
+    uint32_t born;          /* tick when the probe first met the module */
     uint32_t gone;          /* tick of its dlclose, 0 while it is loaded */
     uint8_t build_id_bytes; /* 0: no build ID */
     uint8_t build_id[32];
     uint8_t reserved[3];
     uint32_t image; /* 0, or 1 + the process's descriptor of a file whose path is deleted or may be soon.  The probe
-                         * opens it after the row is complete and closes it when the recording ends at the latest */
+                         * opens the file after the row is complete, and closes it at the end of the recording or
+                         * before */
     uint8_t reserved_too[4];
 };
-/* Parts of `image`.  IN_MEMORY: the descriptor is of a copy of memory from `start` on, as much as the exports need. */
+/* Parts of `image`.  IN_MEMORY: the file is a copy of the module's memory from `start` on, as much as the exports
+ * need. */
 #define OFFHEAP_IMAGE_DESCRIPTOR 0x7fffffffu
 #define OFFHEAP_IMAGE_IN_MEMORY 0x80000000u
 
@@ -342,8 +344,8 @@ struct offheap_value { /* 16 bytes */
  *   |0|1 | number                   | 0                           |
  *   +-+--+--------------------------+-----------------------------+
  *
- * Its interval code is OFFHEAP_JAVA_CODE or greater; each has twice the mean of the one before.  When followed objects
- * are thinned, the ones that stay get a greater code: as if they had been sampled under it.
+ * Its interval code is OFFHEAP_JAVA_CODE or greater; each code has twice the mean of the code before.  When followed
+ * objects are thinned, the objects that stay get a greater code, as if they had been sampled under that code.
  */
 #define OFFHEAP_OBJECT_KEY (UINT64_C(1) << 62)
 #define OFFHEAP_OBJECT_SHIFT 40

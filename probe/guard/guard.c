@@ -14,15 +14,16 @@
 
 static _Atomic int current; /* enum guard_state */
 
-/* The kernel wipes this to 0 in a forked child (MADV_WIPEONFORK), also after a raw clone that runs no atfork
- * handler, and not in a vfork child, which allocates for its parent. */
+/* The kernel wipes this to 0 in a forked child (MADV_WIPEONFORK), also after a raw clone that runs no atfork handler,
+ * but not in a vfork child, which allocates for its parent. */
 static _Atomic int *owner;
 
 /*
- * The threads inside.  A lane belongs to the first thread that takes it.  The address of its thread-local storage names
- * a thread: no two living threads share an address, and a thread that gets the storage of a dead one gets its lane too.
- * The owner counts with plain loads and stores; one membarrier(2) in guard_wait_until_outside replaces a fence on every
- * entry.  A thread that finds its lane taken counts in of_others, atomically.
+ * The threads inside the probe, counted by lane.  A lane belongs to the first thread that takes it, and names the
+ * thread by the address of its thread-local storage: no two living threads share an address, and a thread that gets the
+ * storage of a dead thread gets the lane too.  The owner counts with plain loads and stores; one membarrier(2) in
+ * guard_wait_until_outside replaces a fence on every entry.  A thread that finds its lane taken counts in of_others,
+ * atomically.
  */
 enum { LANES = 256 };
 static struct lane {
@@ -61,7 +62,8 @@ static bool come_in(bool stopping_as_well) {
         /* The processor needs no fence: the membarrier orders the count before this read of the state. */
         atomic_signal_fence(memory_order_seq_cst);
     } else {
-        /* Sequentially consistent with the store of the state and the read of the lanes. */
+        /* Sequentially consistent, like the store of the state and the reads of the lanes in
+         * guard_wait_until_outside. */
         atomic_fetch_add(&lane->of_others, 1);
     }
     int state = atomic_load(&current);
@@ -157,7 +159,7 @@ bool guard_prepare(void) {
     return true;
 }
 
-/* Without the barrier the counts of owners are not reliable. */
+/* If the barrier fails, the counts of the owners are not reliable, and the answer is false. */
 bool guard_wait_until_outside(void) {
     if (have_membarrier && !membarrier(BARRIER_PRIVATE_EXPEDITED)) return false;
     for (int round = 0; round < 2000; round++) {

@@ -17,7 +17,7 @@ struct thread_state {
     /* sampling/sampler.c */
     uint64_t countdown; /* 0: take the slow path */
     uint64_t random;
-    uint64_t beyond;  /* bytes of the countdown that come after this piece of it */
+    uint64_t beyond;  /* bytes of the countdown behind its present piece */
     double chance;    /* in (0, 1], for class_takes: decides about the block that ends the countdown */
     double large;     /* the countdown of large blocks */
     uint32_t session; /* the recording that the countdown was drawn for */
@@ -35,10 +35,10 @@ struct thread_state {
     /* sampling/sampler.c */
     uint8_t code;        /* interval code under which the countdown was drawn */
     uint8_t taken;       /* interval code of the latest sample */
-    uint8_t passed_over; /* countdowns that sampler_passed_over() lacks */
+    uint8_t passed_over; /* countdowns that sampler_passed_over() does not count yet */
 
     /* sampling/budget.c */
-    uint8_t frees; /* frees until one is timed */
+    uint8_t frees; /* frees until the next timed one */
 
     /* java_heap/object_interval.c */
     uint8_t object_recording; /* the recording, modulo 256, that `object_code` belongs to */

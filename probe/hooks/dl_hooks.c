@@ -3,8 +3,8 @@
  *
  * dlopen and dlsym use their return address: RUNPATH and $ORIGIN are those of the calling image, and RTLD_NEXT and
  * RTLD_DEFAULT search from it.  A wrapper would make this library the caller.  So every call that may depend on the
- * caller is a tail call, which keeps the caller's return address in place.  Only for a path with a slash (HotSpot loads
- * no other) and for names of the hooks does a hook work after the call.
+ * caller is a tail call, which keeps the caller's return address in place.  A hook works after the call only for a path
+ * with a slash (HotSpot loads no other) and for the names of the hooks.
  */
 #define _GNU_SOURCE
 #include "hooks/dl_hooks.h"

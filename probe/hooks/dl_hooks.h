@@ -4,11 +4,12 @@
 
 #include <stdbool.h>
 
+/* Each hook has the parameters and the result of the function that it replaces. */
 void *hook_dlopen(const char *file, int mode);
 int hook_dlclose(void *handle);
 void *hook_dlsym(void *handle, const char *name);
 
-/* The receiver of these reports, and the source of dlsym's answers.  So the hooks need not know the rooms above. */
+/* The receiver of these reports, and the source of dlsym's answers, so that the hooks need not know the rooms above. */
 struct dl_listener {
     void (*jvm_loading)(void);     /* libjvm is about to be loaded */
     void (*modules_coming)(void);  /* a dlopen begins, and the hook does not see its end */
@@ -18,7 +19,7 @@ struct dl_listener {
     void *(*hook_of)(const char *symbol);
     void *(*create_vm)(void *found); /* dlsym's answer for JNI_CreateJavaVM */
 };
-/* `listener` must stay valid.  Before this call the hooks only pass calls on. */
+/* Sets the listener, which must stay valid.  Before this call the hooks only pass calls on. */
 void dl_hooks_serve(const struct dl_listener *listener);
 
 #endif

@@ -92,8 +92,8 @@ static bool protect(uintptr_t page, size_t length, int protection) {
     return syscall(SYS_mprotect, page, length, protection) == 0;
 }
 
-/* Writes a slot; a RELRO page is writable only during the write.  The kernel tells the page's protection, not RELRO:
- * another tool may keep the page writable. */
+/* Writes a slot; a RELRO page is writable only during the write.  The page's protection comes from the kernel, not from
+ * RELRO: another tool may keep the page writable. */
 static bool write_slot(struct pass *pass, void **slot, void *value) {
     uintptr_t address = (uintptr_t)slot, size = (uintptr_t)sysconf(_SC_PAGESIZE), page = address & -size;
     if (address < pass->mapping.start || address >= pass->mapping.end) {
@@ -125,7 +125,7 @@ static void patch_slot(void **slot, const char *symbol, enum elf_slot_kind kind,
     bool lazy =
         kind == ELF_SLOT_CALL && !defined && (uintptr_t)old >= pass->image->start && (uintptr_t)old < pass->image->end;
     if (old == hook || !(old == chained || lazy)) return;
-    struct patched *entry = find_patched(slot); /* bound since, or of a reloaded module */
+    struct patched *entry = find_patched(slot); /* patched before: lazily bound since then, or of a reloaded module */
     if (!entry && patched_count == SLOTS_MAX) return;
     if (!write_slot(pass, slot, hook)) return;
     if (!entry) entry = &patched[patched_count++];
@@ -163,13 +163,14 @@ static bool restore_slots(const struct elf_image *image, void *context) {
     return false;
 }
 
-/* These two walk the images from inside the first visit of an outer walk, and then stop the outer walk: the list
- * lock is recursive, so they hold it from their first line to their last. */
+/* patch_all and restore_all walk the images from inside the first visit of an outer walk, and then stop the outer walk:
+ * the list lock is recursive, so both hold it from their first line to their last. */
 static bool patch_all(const struct elf_image *first, void *context) {
     (void)first;
     struct pass *pass = context;
     size_t kept = 0;
-    /* A thread may come here from its dlopen while another thread detaches: nobody would restore the slots. */
+    /* A thread may come here from its dlopen while another thread detaches: nobody would restore the slots that it
+     * patches. */
     if (pass->hooks != atomic_load(&wanted)) return true;
     elf_each_image(keep_slots, &kept);
     patched_count = kept; /* other slots belong to unloaded modules, or are bound anew */

@@ -15,7 +15,7 @@ struct got_hook {
  * slots are patched now, or -1. */
 long got_patch(const struct got_hook *hooks);
 /* After a dlopen: patches new modules, and forgets the slots of unloaded ones.  Does nothing before got_patch or after
- * got_restore, also if got_restore runs at the same time. */
+ * got_restore, also if got_restore runs at the same time.  Returns as got_patch, 0 if it does nothing. */
 long got_follow(void);
 /* Restores the old value of every patched slot whose module is still loaded. Returns how many. */
 long got_restore(void);

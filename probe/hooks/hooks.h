@@ -15,7 +15,7 @@ void *hook_of(const char *symbol);
  * have a countdown from an earlier, sampled recording. */
 const struct got_hook *hooks_to_patch(bool exact);
 
-/* The library was preloaded: its symbols interpose, and GOTs are left alone. */
+/* Notes, and tells, that the library was preloaded: then its symbols interpose, and the probe patches no GOT. */
 void hooks_note_preload(void);
 bool hooks_preloaded(void);
 

@@ -64,7 +64,7 @@ void *exact_calloc(size_t count, size_t size) { return record_calloc(count, size
 
 SLOW void *reallocate(void *old, size_t size, enum offheap_hook hook) {
     struct offheap_value kept;
-    /* Before the call: after it the old address may belong to another thread. */
+    /* Forgets before the call: afterwards the old address may belong to another thread. */
     bool known = old && record_forget(old, &kept);
     void *block = next.realloc(old, size);
     if (block) RECORD(block, size, hook);
@@ -169,7 +169,8 @@ void hook_free(void *block) {
     slow_free(block);
 }
 
-/* glibc dropped cfree in 2.26 and has no free_sized yet (C23): a program that finds these here uses them as free. */
+/* glibc has no cfree from 2.26 on, and no free_sized (C23): a program that finds them in this library uses them as
+ * free. */
 void hook_cfree(void *block) { hook_free(block); }
 void hook_free_sized(void *block, size_t size) {
     (void)size;

@@ -1,4 +1,5 @@
-/* The malloc family: hooks by name, and the variants of exact mode. */
+/* The malloc family: hooks by name, and the variants of exact mode.  Each hook has the parameters and the result of the
+ * function that it replaces. */
 #ifndef OFFHEAP_MALLOC_HOOKS_H
 #define OFFHEAP_MALLOC_HOOKS_H
 

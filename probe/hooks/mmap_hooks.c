@@ -16,7 +16,7 @@
 #include "store/modules.h"
 #include "unwind/stack_bounds.h"
 
-/* Arenas of a chained allocator are not recorded, since their blocks are. */
+/* The probe records the blocks of a chained allocator, and therefore not the arenas around them. */
 static bool from_allocator(const void *caller) {
     const struct module *allocator = module_of((uintptr_t)next.malloc);
     return allocator && module_of((uintptr_t)caller) == allocator;
@@ -64,7 +64,8 @@ void *hook_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
         record_moved(&taken, old, old, old_length);
         record_moved(&under, wanted, wanted, length);
     } else if (length > old_length) {
-        /* The sampler decides anew about growth, as in realloc; the age stays.  A reservation stays a reservation. */
+        /* As in realloc, the sampler decides anew about the longer mapping, which keeps its age.  A reservation stays a
+         * reservation. */
         if (word_readable((uintptr_t)start))
             slow_mapping(start, length, OFFHEAP_HOOK_mremap, taken.count ? taken.part[0].birth : 0);
     } else {

@@ -1,4 +1,4 @@
-/* The mapping calls. */
+/* Hooks of the mapping calls.  Each hook has the parameters and the result of the function that it replaces. */
 #ifndef OFFHEAP_MMAP_HOOKS_H
 #define OFFHEAP_MMAP_HOOKS_H
 

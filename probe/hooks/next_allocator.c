@@ -98,7 +98,7 @@ static const struct {
 void *next_of(const char *symbol) {
     for (size_t i = 0; i < sizeof resolved / sizeof *resolved; i++)
         if (strcmp(resolved[i].symbol, symbol) == 0) return *(void **)((char *)&next + resolved[i].offset);
-    /* The mapping calls in `next` are direct system calls, so these ask for libc's own. */
+    /* The mapping calls in `next` are direct system calls; a caller that asks by name gets libc's functions. */
     if (strcmp(symbol, "dlopen") && strcmp(symbol, "dlclose") && strcmp(symbol, "dlsym"))
         return elf_next_symbol(&next, symbol);
     return NULL;

@@ -9,7 +9,7 @@
 
 enum {
     MOST_SIGNATURE = 1024,
-    CLASSES = 1024, /* 32 KiB; a large server allocates objects of some hundred classes in numbers */
+    CLASSES = 1024, /* 32 KiB; a large server allocates many objects of a few hundred classes */
     PROBES = 4,
 };
 
@@ -24,7 +24,7 @@ static struct {
 } memo[CLASSES];
 
 /* A thread that is stopped in an event keeps the entries of its recording alive.  A later recording has other strings,
- * and passes over them. */
+ * and passes over these entries. */
 static uint32_t recording;
 
 void class_memo_start(void) { recording++; }

@@ -1,12 +1,12 @@
 /*
  * Signatures of classes that sampled objects had: the VM writes a signature anew for each question, which takes a
- * quarter of a sample.  A class is found by its identity hash and then compared by its weak reference, so that two
- * classes with one hash are told apart.
+ * quarter of a sample's time.  A class is found by its identity hash and then compared by its weak reference, so that
+ * two classes with one hash are told apart.
  *
  *   empty -> taken (one thread fills it) -> kept
  *
- * A kept class stays until class_memo_stop, so readers need no lock.  The memo holds no class alive; when it is full,
- * further classes are asked for each time.
+ * A kept class stays until class_memo_stop, so readers need no lock.  The memo keeps no class alive.  When the memo is
+ * full, each question about a further class goes to the VM.
  */
 #ifndef OFFHEAP_CLASS_MEMO_H
 #define OFFHEAP_CLASS_MEMO_H
@@ -15,12 +15,12 @@
 
 #include "jvm/jvmti.h"
 
-/* Call before the first event of a recording. */
+/* Begins a recording, whose strings are new.  Call it before the first event. */
 void class_memo_start(void);
-/* The offset of a class's signature among the live strings, 0 when it has none or the strings are full.  In an event of
- * JVMTI, between guard_enter and guard_leave. */
+/* The offset of a class's signature among the live strings, 0 when the class has none or the strings are full.  Call it
+ * in an event of JVMTI, between guard_enter and guard_leave. */
 uint32_t class_signature(jvmtiEnv *jvmti, JNIEnv *env, jclass class);
-/* Call when no thread is in class_signature, before the strings go. */
+/* Empties the memo.  Call it when no thread is in class_signature, before the live file is unmapped. */
 void class_memo_stop(JNIEnv *env);
 
 #endif

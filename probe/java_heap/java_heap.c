@@ -18,9 +18,9 @@
 #include "unwind/unwind.h"
 
 enum {
-    /* A sweep takes some 30 ns an object.  Between two sweeps by the bell lies at least this time. */
+    /* A sweep takes some 30 ns an object, so a collection rings the bell only if the last sweep is older than this. */
     RING_NS = 250000000,
-    /* A collector may free objects without an event: a sweep is due in any case. */
+    /* A collector may free objects without an event, so a sweep is due after this time in any case. */
     SWEEP_NS = 2000000000,
 };
 
@@ -30,7 +30,7 @@ static struct {
     _Atomic uint64_t began; /* coarse clock: begin of the latest collection */
     _Atomic uint64_t ended; /* collections that have ended */
     _Atomic uint64_t swept; /* monotonic clock: begin of the latest sweep */
-    uint64_t seen;          /* `ended` at that time */
+    uint64_t seen;          /* `ended` at that sweep */
     uint64_t seed;
 } heap;
 
@@ -40,7 +40,8 @@ void java_heap_request(const struct options *options) {
     if (options->java) live->java_heap = OFFHEAP_JAVA_HEAP_REQUESTED;
 }
 
-/* On the allocating thread.  The calls into the VM may wait for a safepoint; no lock is held there. */
+/* Runs on the allocating thread.  The calls into the VM may wait for a safepoint; the thread holds no lock of the probe
+ * during them. */
 static void on_sampled_object(jvmtiEnv *jvmti, JNIEnv *env, jthread thread, jobject object, jclass class, jlong size) {
     (void)thread;
     uint8_t code = object_interval_code();
@@ -57,7 +58,8 @@ static void on_sampled_object(jvmtiEnv *jvmti, JNIEnv *env, jthread thread, jobj
     guard_leave();
 }
 
-/* The next two run on the VM's thread while the program stands still: neither may call the VM. */
+/* on_collection_start and on_collection_finish run on a thread of the VM while the program stands still, and may not
+ * call the VM. */
 
 static void on_collection_start(jvmtiEnv *jvmti) {
     (void)jvmti;
@@ -79,9 +81,10 @@ static const jvmtiEventCallbacks callbacks = {
 static const enum jvmti_event events[] = {JVMTI_COLLECTION_START, JVMTI_COLLECTION_FINISH, JVMTI_SAMPLED_OBJECT};
 enum { EVENTS = sizeof events / sizeof *events };
 
-/* Generational ZGC keeps what a weak reference leads to until it collects the old generation (JDK-8375615): garbage
- * that it would otherwise free at once.  So the followed objects may take only this part of the heap there.  JDK 21 to
- * 23 have both kinds of ZGC, and a flag that tells which. */
+/* The most bytes that followed objects may take.  Generational ZGC keeps the object of a weak reference until it
+ * collects the old generation (JDK-8375615), even garbage that it would otherwise free at once.  So followed objects
+ * may take only a part of its heap.  JDK 21 to 23 have both kinds of ZGC, and the flag ZGenerational tells which one
+ * runs. */
 static uint64_t most_bytes(void) {
     enum { PART = 32 };
     const bool *z = java_flag("UseZGC"), *generational = java_flag("ZGenerational");
@@ -162,7 +165,7 @@ void java_heap_end(JNIEnv *env) {
         sweep(env);
         guard_leave();
     }
-    /* Otherwise a thread that is stopped in an event still uses the slots: they and their references stay. */
+    /* If a thread is stopped in an event, it still uses the slots: then the slots and their references stay. */
     if (guard_wait_until_outside()) {
         objects_stop(env);
         class_memo_stop(env);

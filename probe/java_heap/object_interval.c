@@ -12,12 +12,12 @@
 #include "store/live_file.h"
 
 enum {
-    LEAST_INTERVAL = 32 << 10,    /* of a budget */
-    DEFAULT_INTERVAL = 512 << 10, /* HotSpot's own, under which it draws the countdowns of threads before the event */
-    MOST_INTERVAL = 1 << 30,      /* JVMTI has a jint for it */
+    LEAST_INTERVAL = 32 << 10,    /* the least that a budget may choose */
+    DEFAULT_INTERVAL = 512 << 10, /* HotSpot's own; it draws countdowns with this mean until the event is enabled */
+    MOST_INTERVAL = 1 << 30,      /* JVMTI takes a jint */
     PERIOD_NS = 1000000000,
-    /* The first walk of a stack takes ten times as long as a later one.  If it counted whole, a short recording would
-     * have hardly any samples. */
+    /* The first walk of a stack takes ten times as long as a later one.  If its whole time counted, a short recording
+     * would have hardly any samples. */
     LONGEST_NS = 32000,
     /* HotSpot's own part of an event, which no clock here sees: its handles, its transitions, the slow path. */
     EVENT_NS = 1000,

@@ -34,7 +34,7 @@ static size_t native_part(struct unwind_registers *registers, uint64_t *frames, 
     return count;
 }
 
-/* Threads of the VM have large stacks: takes 7 KiB of it. */
+/* Takes 7 KiB of stack: the threads of the VM have large stacks. */
 uint32_t object_stack(jvmtiEnv *jvmti, JNIEnv *env, jclass class, struct unwind_registers *registers) {
     uint64_t frames[1 + JAVA_FRAMES];
     uint8_t flags = 0;

@@ -28,14 +28,14 @@ static struct {
     struct slot *slots;
     uint32_t most;
     uint32_t *free;           /* a stack of free slots */
-    pthread_mutex_t changing; /* held for a few instructions: `free` and `free_count` */
+    pthread_mutex_t changing; /* guards `free` and `free_count`, for a few instructions */
     _Atomic uint32_t free_count;
-    _Atomic uint32_t numbers; /* of keys */
+    _Atomic uint32_t numbers; /* the number of the next key */
     uint64_t most_bytes;
     _Atomic uint64_t bytes; /* of the objects */
 } objects = {.changing = PTHREAD_MUTEX_INITIALIZER};
 
-/* A part of the slots and of the bytes: below it, half the interval does not crowd them soon. */
+/* Objects are sparse below this part of the slots and of the bytes: half the interval does not crowd them soon. */
 enum { SPARSE_PART = 4 };
 
 static size_t bytes_for(uint64_t most) { return most * (sizeof(struct slot) + sizeof *objects.free); }

@@ -13,10 +13,10 @@
 
 #include "jvm/jvmti.h"
 
-/* Room for `most` objects, a power of two, or for fewer where memory is short; they are thinned if they take more than
- * `most_bytes` together.  False: there is no room. */
+/* Makes room for `most` objects, a power of two, or for fewer where memory is short.  The objects are thinned if they
+ * take more than `most_bytes` together.  False: there is no room. */
 bool objects_start(uint64_t most, uint64_t most_bytes);
-/* Call when no thread is in the next two. */
+/* Gives up all references and slots.  Call it when no thread is in objects_follow. */
 void objects_stop(JNIEnv *env);
 
 /* Follows an object; between guard_enter and guard_leave.  False: there is no slot, or no room in the live table. */
@@ -24,14 +24,14 @@ bool objects_follow(JNIEnv *env, jobject object, size_t size, uint8_t code, uint
 
 /* The rest is for the agent thread, with the live file mapped. */
 
-/* Takes out the dead. */
+/* Removes objects that have died. */
 void objects_sweep(JNIEnv *env);
 /* Are so many slots in use, or are the objects so large, that they must be thinned? */
 bool objects_crowded(void);
 /* Is there room for twice the present objects, twice over? */
 bool objects_sparse(void);
-/* Takes objects out at random until they take at most half of the room; those that stay get this code at least, as if
- * they had been sampled under it.  Returns the code; `seed` moves on. */
+/* Removes objects at random until the rest takes at most half of the room.  Returns a code; the rest gets this code at
+ * least, as if it had been sampled under it.  `seed` moves on. */
 uint8_t objects_thin(JNIEnv *env, uint64_t *seed);
 
 #endif

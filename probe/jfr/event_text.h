@@ -1,7 +1,7 @@
 /* Events as text, as a recorder sends them in an attach request.
  *
  *   text   = event *(0x1E event)
- *   event  = digit *(0x1F field)      the digit is an index into event_classes, the fields are all of its own
+ *   event  = digit *(0x1F field)      the digit is an index into event_classes; all fields of that class follow
  *   field  = text of JNI's modified UTF-8 | a decimal number
  *
  * A text has no control character but the newline. */
@@ -27,7 +27,7 @@ struct event {
     union event_value values[EVENT_FIELDS]; /* by its fields; texts point into the parsed text */
 };
 
-/* Splits `text` in place.  Returns the number of events, -1 when one is wrong or they are too many. */
+/* Splits `text` in place.  Returns the number of events, -1 if an event is wrong or there are too many. */
 int events_parse(char *text, struct event events[EVENTS_AT_ONCE]);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * All by JNI.  A call of JNI may leave an exception, after which only a few calls are allowed: whoever makes a call
- * asks for it at once, see `thrown`.
+ * This file calls Java through JNI.  A call may leave an exception, after which only a few calls are allowed, so
+ * `thrown` follows each call at once.
  */
 #define _GNU_SOURCE
 #include "jfr/flight_recorder.h"
@@ -13,7 +13,7 @@
 #include "guard/guard.h"
 #include "jfr/event_text.h"
 
-enum { LOCAL_REFERENCES = 64 }; /* of a whole request: an event and its texts are given back at once */
+enum { LOCAL_REFERENCES = 64 }; /* of a whole request; each event has a local frame of its own */
 
 struct defined {
     jclass class; /* a global reference; NULL: not defined */
@@ -24,7 +24,7 @@ struct defined {
 static pthread_mutex_t using = PTHREAD_MUTEX_INITIALIZER; /* requests come one by one, offheap_stop at any time */
 static struct defined defined[EVENT_CLASSES];
 
-/* Whether the last call left an exception, which is cleared. */
+/* Did the last call leave an exception?  Clears it. */
 static bool thrown(JNIEnv *env) {
     if (!jni_exception_check(env)) return false;
     jni_exception_clear(env);
@@ -131,7 +131,7 @@ static bool is_enabled(JNIEnv *env, const struct defined *its) {
 
 /* -- requests ---------------------------------------------------------------------------- */
 
-/* PROBE_OK when the classes are defined and a recording takes events of one. */
+/* PROBE_OK when the classes are defined and a recording takes events of one of them. */
 static int prepare(JNIEnv *env) {
     jclass flight_recorder = find_flight_recorder(env);
     if (!flight_recorder) return PROBE_NO_JFR;
@@ -139,7 +139,7 @@ static int prepare(JNIEnv *env) {
     if (thrown(env) || !is_initialized) return PROBE_JFR_FAILED;
     jboolean initialized = jni_call_static_boolean(env, flight_recorder, is_initialized, NULL);
     if (thrown(env)) return PROBE_JFR_FAILED;
-    /* A class of events would start JFR. */
+    /* The definition of an event class would start JFR. */
     if (!initialized) return PROBE_JFR_IDLE;
     if (!define_all(env)) return PROBE_JFR_FAILED;
     for (unsigned i = 0; i < EVENT_CLASSES; i++)
@@ -168,7 +168,8 @@ static int serve(JavaVM *vm, const struct event *events, int count) {
         return PROBE_JFR_FAILED;
     }
     pthread_mutex_lock(&using);
-    /* Asked under the lock: flight_recorder_leave follows the end of the recording. */
+    /* Asks under the lock: flight_recorder_leave follows the end of the recording, and no class may be defined after
+     * it. */
     int result = guard_is_recording() ? prepare(env) : PROBE_NOT_RECORDING;
     if (result == PROBE_OK) result = commit_all(env, events, count);
     pthread_mutex_unlock(&using);

@@ -7,12 +7,13 @@
 
 #include "jvm/jvmti.h"
 
-/* Whether a recording of JFR takes one of the events: PROBE_OK, PROBE_JFR_IDLE, PROBE_NO_JFR, PROBE_JFR_FAILED, or
+/* Does a recording of JFR take one of the events?  PROBE_OK, PROBE_JFR_IDLE, PROBE_NO_JFR, PROBE_JFR_FAILED, or
  * PROBE_NOT_RECORDING.  The calling thread must be attached to `vm`. */
 int flight_recorder_status(JavaVM *vm);
-/* Commits events (event_text.h); what is disabled is dropped.  Likewise, and PROBE_BAD_OPTIONS. */
+/* Commits the events in `text` (event_text.h); JFR drops events that are disabled.  Returns the same values, or
+ * PROBE_BAD_OPTIONS for a wrong text. */
 int flight_recorder_commit(JavaVM *vm, const char *text);
-/* Unregisters the event classes and gives up their loader: the next collection that unloads classes takes them. */
+/* Unregisters the event classes and gives up their loader: the next collection that unloads classes unloads these. */
 void flight_recorder_leave(JavaVM *vm);
 
 #endif

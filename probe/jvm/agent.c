@@ -2,8 +2,8 @@
  * The agent meets the JVM in one of three ways:
  *
  *   preload     dlsym("JNI_CreateJavaVM") hands out a wrapper: the set-up runs on the JVM's own first thread, as soon
- *   as the VM is complete.  The agent thread polls for a JVM that is created without dlsym (a program linked with
- *   libjvm).
+ *               as the VM is complete.  The agent thread polls for a JVM that is created without dlsym (a program
+ *               linked with libjvm).
  *   agentpath   Agent_OnLoad makes the JVMTI environment, VMInit does the set-up.
  *   attach      Agent_OnAttach does the set-up, then starts recording.
  *
@@ -41,7 +41,7 @@ enum vm_phase {
 enum {
     STACK_BYTES = 512 << 10, /* HotSpot's guard and shadow zones alone take some 150 KiB of it */
     TICK_MS = 1000,
-    POLL_MS = 5, /* until a JVM has come */
+    POLL_MS = 5, /* until the agent has met a JVM */
     STOP_LIMIT_MS = 10000,
 };
 
@@ -51,7 +51,7 @@ static struct {
     _Atomic int phase; /* enum vm_phase */
     JavaVM *vm;
     bool names;         /* JVMTI events are on */
-    bool walks;         /* and hooks may call AsyncGetCallTrace */
+    bool walks;         /* hooks may call AsyncGetCallTrace as well */
     uint32_t recording; /* counts recordings */
     _Atomic bool wanted;
     _Atomic uint32_t running; /* a futex */
@@ -130,7 +130,7 @@ void agent_vm_live(JavaVM *vm, JNIEnv *env) {
     if (guard_is_recording()) agent_start();
 }
 
-/* The last time that JVMTI calls are allowed. */
+/* Runs at the last moment at which JVMTI calls are allowed, on the thread that ends the VM. */
 static void vm_dying(JNIEnv *env) {
     java_end();
     /* The agent thread holds the lock for a batch of method names; HotSpot lets it finish the batch. */
@@ -170,7 +170,7 @@ static void introduce(JNIEnv *env) {
     }
     properties_of_java(env);
     pthread_mutex_lock(&agent.using_vm);
-    /* Also without events, as before JDK 11: the recording then says what the VM lacks. */
+    /* Calls vm_met also without events, as before JDK 11: the recording then says what the VM lacks. */
     if (atomic_load(&agent.phase) == VM_LIVE) atomic_load(&duties)->vm_met(agent.vm);
     pthread_mutex_unlock(&agent.using_vm);
 }
@@ -200,7 +200,8 @@ static void follow_modules(unsigned long long *known) {
     atomic_load(&duties)->modules_changed();
 }
 
-/* The end of a recording, on the agent thread and not in agent_stop, because this thread is certainly attached. */
+/* Leaves the VM at the end of a recording: on the agent thread and not in agent_stop, because this thread is certainly
+ * attached. */
 static void leave_vm(JNIEnv *env) {
     java_end();
     serve_vm(env);
@@ -225,7 +226,8 @@ static void *run(void *unused) {
     for (;;) {
         uint32_t rung = bell_rung();
         bool dead = atomic_load(&agent.phase) == VM_DEAD;
-        /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until the agent wants it. */
+        /* A thread that is attached to a dead VM can neither detach nor end: it sleeps until the next recording wants
+         * it. */
         if (!atomic_load(&agent.wanted) && !(env && dead)) break;
 
         if (atomic_load(&agent.phase) == VM_NONE) {
@@ -250,7 +252,7 @@ static void *run(void *unused) {
         bell_wait(rung, pause_ms);
     }
     /* If agent_stop came before this thread ran, the set-up of the attach must still be undone: otherwise the next
-     * recording finds it done and has no Java frames.  And this recording has no properties yet. */
+     * recording finds the set-up done and has no Java frames.  Also, this recording has no properties yet. */
     if (!env && atomic_load(&agent.phase) == VM_LIVE) env = attach();
     if (env && atomic_load(&agent.phase) == VM_LIVE && introduced != agent.recording) introduce(env);
     if (env) leave_vm(env);

@@ -6,22 +6,25 @@
 
 #include "jvm/jvmti.h"
 
-/* Calls of the agent into the rooms above, so that it need not know them.  All on the agent thread, except vm_died. */
+/* The functions of the rooms above that the agent calls, so that it need not know these rooms.  All run on the agent
+ * thread, except vm_died and the last vm_tick. */
 struct agent_duties {
     void (*modules_changed)(void); /* modules have been loaded or unloaded */
     void (*tick)(void);            /* each second */
     void (*vm_met)(JavaVM *vm);    /* the recording has described the VM */
-    void (*vm_tick)(JNIEnv *env);  /* each second while the VM lives, and once before it dies */
+    void (*vm_tick)(JNIEnv *env);  /* each second while the VM lives, and once on the thread that ends it */
     void (*vm_left)(JNIEnv *env);  /* the recording ends, and the VM lives on */
     void (*vm_died)(void);         /* the VM is gone; called on the thread that ends it */
 };
-/* `duties` must stay valid.  Call it before agent_start. */
+/* Sets the duties, which must stay valid.  Call it before agent_start. */
 void agent_serve(const struct agent_duties *duties);
 
 /* Starts the agent thread, which waits for a JVM, names new methods, and follows modules.  It runs from probe_start to
- * probe_stop in a process that has a JVM or is about to load one; a second call is harmless. */
+ * probe_stop in a process that has a JVM or is about to load one; a second call is harmless.  Returns 0 or the error of
+ * pthread_create. */
 int agent_start(void);
-/* Call before the guard's state is GUARD_IDLE, so that the last methods still get their names. */
+/* Ends the agent thread and waits for its end, 10 s at most.  Call it before the guard's state is GUARD_IDLE, so that
+ * the last methods still get their names. */
 void agent_stop(void);
 
 /* Tells that `vm` is complete; the calling thread is attached to it. */

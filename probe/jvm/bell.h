@@ -7,7 +7,8 @@
 /* Wakes the agent thread (a futex; signal-safe, keeps errno). */
 void bell_ring(void);
 
-/* For the agent thread: the number of rings; and a sleep until the next ring, with a limit in milliseconds. */
+/* For the agent thread.  The first returns the number of rings so far; the second sleeps while that number is `rung`,
+ * `milliseconds` at most. */
 uint32_t bell_rung(void);
 void bell_wait(uint32_t rung, int milliseconds);
 

@@ -15,13 +15,13 @@ static struct {
     uintptr_t low;
     const volatile uintptr_t *high; /* a heap grows */
     const volatile uint8_t *segments;
-    const volatile uintptr_t *segments_high; /* its segment map grows after it, if there is memory */
+    const volatile uintptr_t *segments_high; /* the segment map grows after the heap, if there is memory */
     unsigned segment_log2;
 } heaps[HEAPS];
 static int heap_count;
 static uintptr_t code_offset; /* in a block, an nmethod's code lies behind all fields that this file reads */
 static uintptr_t stub_offset; /* a stub's code lies behind the fields of a CodeBlob */
-/* CodeBlob's name tells nmethods from all other code.  HotSpot has two literals. */
+/* CodeBlob's name tells nmethods from all other code.  HotSpot has two literals for this name. */
 static _Atomic uintptr_t nmethod_names[2];
 
 static uintptr_t word_at(uintptr_t address) { return *(const uintptr_t *)address; }
@@ -61,8 +61,8 @@ bool code_cache_find(const struct vm_code_layout *known) {
     return heap_count > 0;
 }
 
-/* HotSpot marks a block as used before it fills the block in: before that its name may be any word.  Nobody follows
- * unknown names any more once both names are known. */
+/* HotSpot marks a block as used before it fills the block in, so the name may be any word.  When both names are known,
+ * is_nmethod follows no other name. */
 static __attribute__((noinline)) bool is_nmethod_name(uintptr_t name) {
     static const char names[2][16] = {"nmethod", "native nmethod"};
     char text[16];

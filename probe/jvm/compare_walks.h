@@ -21,7 +21,7 @@ enum compared {
 
 typedef jint compared_walk(struct call_frame *calls, jint room, void *context);
 
-/* `async`: AsyncGetCallTrace for `context`. */
+/* Does both walks at `at` and counts the results.  `async`: AsyncGetCallTrace for `context`. */
 void walks_compare(compared_walk *async, void *context, const struct unwind_registers *at);
 
 #endif

@@ -21,9 +21,11 @@ jvmtiEnv *events_jvmti(void);
 
 /* Before the live phase: enables VMInit. */
 void events_await_vm(void);
-/* Call in the live phase, on an attached thread.  Gives jmethodIDs to all methods of all loaded classes, and from then
- * on to those of each newly prepared class.  About 2.5 us a class, no safepoint. */
+/* Call in the live phase, on an attached thread.  Gives jmethodIDs to all methods of all loaded classes, and from
+ * then on to those of each newly prepared class.  Takes about 2.5 us a class, no safepoint.  False: the VM refuses
+ * an event. */
 bool events_on(JNIEnv *env);
+/* Disables the events that events_on enables. */
 void events_off(void);
 
 #endif

@@ -60,8 +60,8 @@ bool java_discover(void) {
     if (__atomic_load_n(&java.created_vms, __ATOMIC_ACQUIRE)) return true;
     dl_iterate_phdr(find_image, NULL);
     if (!java.image) return false;
-    /* An image is in the map before it is relocated, when a call into it crashes.  The thread that loads
-     * the image holds the dynamic linker's load lock until the image is ready; dladdr takes that lock. */
+    /* An image is in the map before it is relocated; until then a call into it crashes.  The thread that loads the
+     * image holds the dynamic linker's load lock until the image is ready; dladdr takes that lock. */
     Dl_info unused;
     dladdr(java.image->l_ld, &unused);
     java.walk = (walk_function *)elf_symbol(java.image, "AsyncGetCallTrace");
@@ -151,7 +151,7 @@ struct anchor {
 static void set_anchor(const struct anchor *anchor, uintptr_t sp, uintptr_t pc, uintptr_t fp) {
     *anchor->fp = fp;
     *anchor->pc = pc;
-    /* Last: a non-zero sp makes an anchor valid. */
+    /* Stores sp last: a non-zero sp makes an anchor valid. */
     atomic_signal_fence(memory_order_seq_cst);
     *(volatile uintptr_t *)anchor->sp = sp;
 }
@@ -177,7 +177,7 @@ static void restore_anchor(const struct anchor *anchor) {
 
 /* AsyncGetCallTrace refuses (-3) an anchor that is not complete.  There are two kinds:
  *   - the interpreter calls the VM with last_Java_sp set and last_Java_pc 0; HotSpot fills in sp[-1], the return
- *     address, on demand (JavaFrameAnchor::make_walkable), and so does this;
+ *     address, on demand (JavaFrameAnchor::make_walkable), as this function does;
  *   - while the VM is about to call Java (JavaCallWrapper), the anchor is empty.  The unwound registers are its
  *     values: `at` is the caller of the VM. */
 static void complete_anchor(const struct anchor *anchor, const struct unwind_registers *at) {
@@ -185,9 +185,9 @@ static void complete_anchor(const struct anchor *anchor, const struct unwind_reg
     else if (!anchor->old_pc) *anchor->pc = ((const uintptr_t *)anchor->old_sp)[-1];
 }
 
-/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler: all are marked "frame
- * never safe" (Runtime1::generate_blob_for).  These stubs keep a frame pointer: this steps out to
- * the compiled method that called the stub.  False if there is no such frame. */
+/* AsyncGetCallTrace also refuses (-4) to begin at a stub of the C1 compiler: all are marked "frame never safe"
+ * (Runtime1::generate_blob_for).  These stubs keep a frame pointer, by which leave_stub steps out to the compiled
+ * method that called the stub.  False if there is no such frame. */
 static bool leave_stub(const struct anchor *anchor) {
     enum { STUB_FRAME_LIMIT = 16 << 10 }; /* the stub saves every register, also those of AVX-512 */
     uintptr_t sp = *anchor->sp, fp = *anchor->fp, high;
@@ -204,7 +204,7 @@ static bool leave_stub(const struct anchor *anchor) {
 static bool wait_for_collector(int round) {
     enum { ROUNDS = 100 };
     if (round >= ROUNDS || !java.env_in_thread) return false;
-    /* Not nanosleep(3), which is a cancellation point: malloc is none. */
+    /* Not nanosleep(3), which is a cancellation point: malloc must not be one. */
     syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 150000}, NULL);
     return true;
 }

@@ -24,15 +24,16 @@ const void *java_flag(const char *name);
 /* From now on hooks walk Java stacks.  `env` and `thread`, of the calling thread, show the address of a JavaThread.
  * False when this JVM has no AsyncGetCallTrace. */
 bool java_begin(JavaVM *vm, JNIEnv *env, jthread thread);
+/* From now on hooks walk no Java stack. */
 void java_end(void);
 
 /* Is the calling thread a Java thread of a discovered JVM? Signal-safe, a few ns. */
 bool java_thread(void);
 
-/* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`:
- * the first frame outward that no module covers.  Returns how many were written, 0 when this is
- * no Java thread.  `joined`: they are Java frames.  No allocation, no lock.
- * `words`, of the native walk to `at`, and `trace` receive what the frames depend on; both may be NULL. */
+/* Writes Java frames (or one GAP frame) for the calling thread, whose native stack ended at `at`: the first frame
+ * outward that no module covers.  Returns the number of frames, 0 when this is no Java thread.  `joined`: they are Java
+ * frames.  No allocation, no lock.  `words`, of the native walk to `at`, and `trace` receive what the frames depend on;
+ * both may be NULL. */
 size_t java_frames(const struct unwind_registers *at, uint64_t *frames, size_t max, bool *joined,
                    struct unwind_trace *words, struct java_trace *trace);
 

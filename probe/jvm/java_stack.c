@@ -104,7 +104,7 @@ static bool leave_interpreted(struct place *place, struct call_frame *call) {
         !read_word(place, fp + BCP_SLOT * WORD, &bcp) || !read_word(place, fp + SENDER_SP_SLOT * WORD, &sp) ||
         !read_word(place, fp + WORD, &pc) || !read_word(place, fp, &sender_fp) || sp <= fp || sp > place->high)
         return false;
-    /* If the native walk ended at a wrong word, `method` is any word: this reads the kernel's copies. */
+    /* If the native walk ended at a wrong word, `method` is any word, so the id comes from the kernel's copies. */
     uint64_t id = method_id_read(layout, method);
     if (!id || !bci_of(method, bcp, &bci)) return false;
     *call = (struct call_frame){bci, (jmethodID)(uintptr_t)id};

@@ -16,8 +16,8 @@
 /* Call for a complete VM, after java_walk_begin.  Without this call the next two find and correct nothing. */
 void java_stack_begin(const struct vm_code_layout *layout);
 
-/* Frames outward from `at`, at most `room`.  `whole`: they reach the thread's first frame.  0: the words there make no
- * sense. */
+/* Writes the Java frames outward from `at`, at most `room`.  Returns the number of frames; 0: the words there make no
+ * sense.  `whole`: the frames reach the thread's first one. */
 jint java_stack(const struct unwind_registers *at, struct call_frame *calls, jint room, bool *whole);
 
 enum java_first {

@@ -32,8 +32,8 @@ static bool follow(uintptr_t *address, size_t offset) {
     return *address != 0;
 }
 
-/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that certainly exists: this trusts the VM's
- * data. */
+/* Method::find_jmethod_id_or_null.  0: there is none.  Only for a Method that certainly exists: the function trusts the
+ * VM's data. */
 static uint64_t method_id(uintptr_t method) {
     uintptr_t constants = method;
     if (!follow(&constants, layout->method_const)) return 0;
@@ -119,7 +119,8 @@ static bool find_call(struct walk *walk, uintptr_t method, bool inlined, uint64_
     if (walk->trace->cut) return false;
     uint64_t before = seen_id(method);
     const struct call_frame *call = call_of(walk, before, inlined);
-    /* Another Method may be in its place now.  Usually it is the same one, in a stack that no walk understands. */
+    /* Another Method may be at this address now.  Usually the Method is the same, in a stack that no walk understands,
+     * so only one such case in OTHERS_A_COPY reads the copies. */
     if (before && !call && atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) % OTHERS_A_COPY) return false;
     *id = call ? method_id(method) : method_id_read(layout, method);
     if (*id != before) {
@@ -224,8 +225,8 @@ bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const 
                      uint32_t method_count) {
     for (uint32_t i = 0; i < code_count; i++)
         if (code_at(codes[i].what).id != codes[i].id) return false;
-    /* Last: if all frames are known to be there, so are their Methods.  Reading them in place keeps a memo cheap;
-     * copies take a dozen system calls for each. */
+    /* The Methods come last: if all frames are known to be there, so are their Methods.  Reading Methods in place keeps
+     * a memo cheap; copies take a dozen system calls for each. */
     for (uint32_t i = 0; i < method_count; i++)
         if (method_id(methods[i].what) != methods[i].id) return false;
     return true;

@@ -36,6 +36,7 @@ struct java_check {
     uint64_t id;
 };
 
+/* What the frames of one stack depend on, beside its words (struct unwind_trace). */
 enum { JAVA_CODES = 48, JAVA_METHODS = 48 };
 struct java_trace {
     bool complete;
@@ -58,7 +59,8 @@ uint64_t java_method_id(uintptr_t method);
 /* Is `pc` in the interpreter? */
 bool java_interprets(uintptr_t pc);
 
-/* Does everything else still hold, while the words are the same? */
+/* Do the codes and the Methods still hold?  Call it when the words of the stack are the same: then the Methods
+ * exist. */
 bool java_walk_holds(const struct java_check *codes, uint32_t code_count, const struct java_check *methods,
                      uint32_t method_count);
 

@@ -8,8 +8,9 @@ enum { WORD = sizeof(uintptr_t) };
 
 static const struct vm_code_layout *layout; /* NULL: ids cannot be checked */
 
-/* Replaces an address by the address that it points at.  Asks the kernel, then lets it copy: if seccomp forbids the
- * copy, system_read reads in place; and nothing may read a page in place that another thread unmaps in between. */
+/* Replaces an address by the address that it points at.  Asks the kernel whether the word is readable, since
+ * system_read reads in place if seccomp forbids copies.  Then the kernel copies the word, since another thread may
+ * unmap the page in between. */
 static bool follow(uintptr_t *address, size_t offset) {
     uintptr_t field = *address + offset;
     return field % WORD == 0 && word_readable(field) && system_read(field, address, WORD) && *address;
@@ -38,7 +39,7 @@ void method_ids_begin(const struct vm_code_layout *known, jmethodID method) {
     layout = returns(known, (uintptr_t)method) ? known : NULL;
 }
 
-/* Tries twice, since the ids of a class move when it gets more of them. */
+/* Tries twice, since HotSpot moves the ids of a class when the class gets more ids. */
 bool method_id_sound(jmethodID id) {
     return !layout || returns(layout, (uintptr_t)id) || returns(layout, (uintptr_t)id);
 }

@@ -8,7 +8,7 @@
 #include "jvm/jvmti.h"
 #include "jvm/vm_layout.h"
 
-/* Call for a complete VM.  `known`: any method of it.  The way to its Method and back shows whether the ids of this VM
+/* Call for a complete VM.  `known`: any method of it.  The way to the Method and back shows whether the ids of this VM
  * can be checked at all. */
 void method_ids_begin(const struct vm_code_layout *layout, jmethodID known);
 

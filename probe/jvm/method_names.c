@@ -113,7 +113,7 @@ static void name_one(jvmtiEnv *jvmti, JNIEnv *env, struct offheap_method *row) {
 
 void methods_name(jvmtiEnv *jvmti, JNIEnv *env) {
     if (atomic_load_explicit(&unnamed, memory_order_relaxed) == 0) return;
-    /* Inside the probe, so that JVMTI's own allocations are not samples and the live file stays mapped. */
+    /* Enters the probe, so that JVMTI's own allocations are not samples and the live file stays mapped. */
     if (!guard_enter_to_describe()) return;
     self.inside = THREAD_OWN_DOING; /* JVMTI allocates the names, and the probe frees them */
     struct offheap_method *rows = LIVE_ROWS(struct offheap_method, OFFHEAP_METHODS);

@@ -50,7 +50,7 @@ static bool static_field(const struct struct_table *table, const char *type, con
     return row && *address;
 }
 
-/* A row of the gHotSpotVM`kind`s: a name and a number. */
+/* Returns the address of the number in a row {name, number} of gHotSpotVMTypes or gHotSpotVMIntConstants. */
 static const void *number_of(const struct link_map *image, const char *const symbols[4], const char *name) {
     const char *const *rows = elf_symbol(image, symbols[0]);
     uint64_t stride, name_offset, number_offset;
@@ -114,7 +114,7 @@ bool vm_layout_read(const struct link_map *libjvm, struct vm_layout *layout) {
     return true;
 }
 
-/* JDK 23 merged CompiledMethod into nmethod, JDK 26 both handlers into one. */
+/* From JDK 23 on nmethod has the fields of CompiledMethod; from JDK 26 on one handler replaces the two. */
 static bool nmethod_layout(const struct struct_table *table, struct vm_code_layout *layout) {
     size_t *handlers = layout->deopt_handlers;
     bool one = field_offset(table, "nmethod", "_deopt_handler_entry_offset", &handlers[0]);
@@ -195,7 +195,7 @@ bool vm_scope_layout_read(const struct link_map *libjvm, struct vm_scope_layout 
                !field_offset(&table, "nmethod", "_dependencies_offset", &layout->pcs_end)) {
         return false;
     }
-    /* JDK 23 and 24 have a short _metadata_offset, counted from other places, which is not known here. */
+    /* JDK 23 and 24 have a short _metadata_offset, counted from places that this file does not know. */
     return layout->metadata_offset ? !layout->apart
                                    : field_offset(&table, "CodeBlob", "_mutable_data", &layout->metadata) &&
                                          field_offset(&table, "CodeBlob", "_relocation_size", &layout->relocations);

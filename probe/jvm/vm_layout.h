@@ -1,5 +1,5 @@
-/* Where HotSpot keeps a Java thread's last Java frame, by libjvm's own tables (gHotSpotVMStructs, for the
- * serviceability agent): no offset is guessed. */
+/* Where HotSpot keeps what the walks read: a thread's last Java frame, code, debug records, flags.  The offsets come
+ * from libjvm's own tables (gHotSpotVMStructs, for the serviceability agent): no offset is guessed. */
 #ifndef OFFHEAP_VM_LAYOUT_H
 #define OFFHEAP_VM_LAYOUT_H
 
@@ -14,7 +14,7 @@ struct vm_layout {
     size_t last_java_sp, last_java_pc, last_java_fp;
 };
 
-/* HotSpot's globalDefinitions.hpp; unchanged from 8 to 25. */
+/* HotSpot's globalDefinitions.hpp; the same in JDK 8 to 25. */
 enum { THREAD_IN_NATIVE = 4, THREAD_IN_VM = 6, THREAD_IN_JAVA = 8 };
 
 /* What java_walk.c needs in addition: code heaps, their frames, and the way from a Method to its jmethodID.
@@ -40,7 +40,7 @@ struct vm_code_layout {
 struct vm_scope_layout {
     bool code_offset; /* code_begin is an int, from the start of the blob; else an address */
     size_t code_begin;
-    bool apart; /* JDK 23: records are in separate memory at `records`; else in the nmethod */
+    bool apart; /* JDK 23 and later: records are in separate memory at `records`; else in the nmethod */
     size_t records;
     size_t pcs, pcs_end;  /* ints, from the start of the nmethod or of its records */
     size_t data;          /* apart: as pcs; otherwise an address */
@@ -49,7 +49,7 @@ struct vm_scope_layout {
     size_t orig_pc;                         /* an int: offset of a deoptimized frame's pc from its sp */
     size_t desc_bytes, desc_pc, desc_scope; /* PcDesc */
     int first_bci;                          /* the least bci; numbers count from it */
-    bool no_zero_bytes;                     /* JDK 20: numbers have no zero bytes */
+    bool no_zero_bytes;                     /* JDK 20 and later: numbers have no zero bytes */
 };
 
 /* A flag of the VM by its name, such as UseZGC: the address of its value, whose type is the flag's.  NULL: this VM has

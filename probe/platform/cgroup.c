@@ -94,7 +94,7 @@ static uint64_t droppable(bool v1, struct cgroup_scratch *scratch) {
     return bytes > waiting ? bytes - waiting : 0;
 }
 
-/* Reads one group. */
+/* Lowers `least` to the room of this group if the group leaves less. */
 static void consider(bool v1, struct cgroup_scratch *scratch, struct cgroup_room *least) {
     char *folder = scratch->folder;
     const struct pair *pairs = v1 ? pairs_v1 : pairs_v2;

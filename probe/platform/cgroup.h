@@ -10,8 +10,8 @@ struct cgroup_room {
     uint64_t left;  /* bytes until the kernel kills a process there; page cache that it drops first counts as left */
 };
 
-/* False: no visible group has a limit.  Allocates nothing; reads some ten small files in about 50 us.
- * src/offheap/proc/cgroup.py reads the same files from outside. */
+/* Reads the room of the process.  False: no visible group has a limit.  Allocates nothing; reads some ten small files
+ * in about 50 us.  src/offheap/proc/cgroup.py reads the same files from outside. */
 bool cgroup_read(struct cgroup_room *room);
 
 /* The same with the caller's memory: a thread's stack may be as small as 16 KiB. */

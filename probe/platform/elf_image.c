@@ -171,7 +171,7 @@ struct next {
     uintptr_t after;
     void *before, *behind; /* found before and behind the image that holds `after` */
     bool passed;           /* the visit has met that image */
-    bool at_start_up;      /* before the loader, where only images of start-up are */
+    bool at_start_up;      /* that image stands before the loader, as only images of start-up do */
     bool loader;           /* the visit has met the loader */
 };
 

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The default definition of `name` in one image (.gnu.hash or .hash; hidden versions are
- * skipped), or NULL.  IFUNCs are resolved.  Of `image` only l_addr and l_ld are read. */
+/* The default definition of `name` in one image (.gnu.hash or .hash; hidden versions are skipped), or NULL.  IFUNCs are
+ * resolved.  Only l_addr and l_ld of `image` are read. */
 void *elf_symbol(const struct link_map *image, const char *name);
 
 /* The definition of `name` that a call reaches without the probe, in link-map (search) order:
@@ -23,8 +23,8 @@ enum elf_slot_kind {
     ELF_SLOT_POINTER, /* an absolute relocation: the symbol's address in a table of pointers */
 };
 
-/* Calls visit(slot, symbol name, ...) for every JUMP_SLOT, GLOB_DAT and absolute relocation that
- * names a symbol (absolute ones only without an addend).  `defined`: by this very image. */
+/* Calls visit(slot, symbol name, ...) for every JUMP_SLOT, GLOB_DAT and absolute relocation that names a symbol
+ * (absolute ones only without an addend).  `defined`: the image itself defines the symbol. */
 typedef void elf_slot_visitor(void **slot, const char *symbol, enum elf_slot_kind kind, bool defined, void *context);
 void elf_each_slot(const struct link_map *image, elf_slot_visitor *visit, void *context);
 
@@ -36,7 +36,8 @@ struct elf_image {
     uintptr_t start, end; /* mapped */
     bool loader, vdso;
 };
-/* Calls visit for every image, in link-map order, holding the loader's list lock, until it returns true. */
+/* Calls visit for every image, in link-map order, under the loader's list lock, until a visit returns true.  Returns
+ * whether one did. */
 typedef bool elf_image_visitor(const struct elf_image *image, void *context);
 bool elf_each_image(elf_image_visitor *visit, void *context);
 

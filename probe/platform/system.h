@@ -26,12 +26,12 @@ static inline void *system_pages(size_t length) {
  * filter refuses the copy, reads the memory directly, which must then be mapped.  Keeps errno. */
 bool system_read(uintptr_t from, void *to, size_t length);
 
-/* Read from the vdso, 5 ns, steps of 1-4 ms. */
+/* Clocks, in ns.  The coarse one is CLOCK_MONOTONIC in steps of 1 to 4 ms; the vdso reads it in 5 ns. */
 uint64_t system_coarse_ns(void);
 uint64_t system_monotonic_ns(void);
 uint64_t system_realtime_ns(void);
-/* Sleeps while *word == value, `milliseconds` at most; and wakes one such sleeper.  Neither is a cancellation point;
- * both set errno. */
+/* The first sleeps while *word == value, `milliseconds` at most; the second wakes one such sleeper.  Neither is a
+ * cancellation point; both set errno. */
 void system_futex_wait(_Atomic uint32_t *word, uint32_t value, int milliseconds);
 void system_futex_wake(_Atomic uint32_t *word);
 

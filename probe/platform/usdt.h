@@ -4,13 +4,14 @@
  * The format is version 3 of SystemTap's, https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation: a note of
  * the owner "stapsdt", type 3, in the section .note.stapsdt.  Its descriptor has three addresses (of the nop, of the
  * section .stapsdt.base, of the semaphore) and three strings (provider, name, arguments).  An argument reads N@OPERAND:
- * N bytes, unsigned, in an operand of the assembler.  The base's address tells a tracer by how much a later tool
- * moved the other two; its flag R keeps it, as no code refers to it.  zig, which builds the wheels, has no <sys/sdt.h>.
+ * N bytes, unsigned, in an operand of the assembler.  The address of .stapsdt.base tells a tracer by how much a later
+ * tool moved the other two addresses; the section's flag R keeps the section, since no code refers to it.  zig, which
+ * builds the wheels, has no <sys/sdt.h>.
  *
  * A semaphore counts the tracers.  The kernel finds it by its offset in the file and writes to it in each process that
- * is traced, so it must have bytes in the file, on pages that stay writable: the section .probes.  The pages are its own:
- * the loader maps the end of one segment and the start of the next from the same page of the file, and where a tracer is
- * there first, the kernel would write to the first of the two.
+ * is traced, so it must have bytes in the file, on pages that stay writable: the section .probes.  The pages are its
+ * own: the loader maps the end of one segment and the start of the next from the same page of the file, and for a
+ * tracer that comes before the mapping, the kernel would write to the first of the two.
  *
  * The arguments are in the registers of the first arguments of a function.  So a tracer that does not parse operands
  * finds them as well.
@@ -28,15 +29,16 @@
 #define USDT_PAGE 65536 /* the largest page of aarch64 */
 #endif
 
-/* `volatile`: only the kernel writes to it, which the optimiser of the whole library cannot know.  The first of a
- * library is aligned to USDT_PAGE. */
+/* `volatile`: only the kernel writes to it, which the optimiser of the whole library cannot know.  The first semaphore
+ * of a library is aligned to USDT_PAGE. */
 #define USDT_SEMAPHORE(name) \
     __attribute__((section(".probes"), used, visibility("hidden"))) volatile uint16_t name##_semaphore = 0
 #define USDT_DECLARE(name) extern __attribute__((visibility("hidden"))) volatile uint16_t name##_semaphore
-/* Does anybody trace?  One load of memory that nobody writes to. */
+/* Does anybody trace?  Costs one load of memory that only the kernel writes to. */
 #define USDT_TRACED(name) unlikely(name##_semaphore != 0)
 
-/* The nop of `provider`:`name`, and its note.  Once in the source and never inline, so that there is one note. */
+/* The nop of `provider`:`name`, and its note.  Use it once in the source, in a function that is never inlined, so that
+ * there is one note. */
 #define USDT_TEXT(provider, name, arguments)                                   \
     "1: nop\n"                                                                 \
     ".pushsection .note.stapsdt, \"\", %%note\n"                               \

@@ -21,8 +21,8 @@ enum {
      * fewest samples, and saves only CPU that nobody notices. */
     IDLE_PART = 10,
     DEFAULT_PPM = 10000, /* for Java objects in a recording whose native interval is fixed */
-    /* The recorder beside the process shares the budget (recording/capture/pace.py): its part is this much of the
-     * budget of one CPU. */
+    /* The recorder beside the process shares the budget (recording/capture/pace.py): its part is this percentage
+     * of the budget of one CPU. */
     RECORDER_PERCENT = 50,
     /* The first walk of a stack takes ten times as long as a later one, and a recording meets most of its stacks at
      * its start.  If these walks moved the interval, a short recording would have hardly any samples.  So the time of
@@ -176,9 +176,9 @@ static uint64_t account(uint64_t now) {
     return passed;
 }
 
-/* Codes up or down.  While blocks are small against the interval, the time spent is inverse to the interval, so the
- * ratio of time spent to time granted is the factor that the interval lacks.  For larger blocks a few adjustments come
- * closer. */
+/* Returns by how many codes the interval must rise or, if negative, fall.  While blocks are small against the interval,
+ * the time spent is inverse to the interval, so the ratio of time spent to time granted is the factor that the interval
+ * lacks.  For larger blocks a few adjustments come closer. */
 static int step(double spent, double granted, uint64_t passed) {
     double octaves = natural_log((spent + PRIOR_NS) / (granted + PRIOR_NS)) / 0.69314718055994531;
     double codes = octaves * OCTAVE, least = -(double)FALL * (double)passed / PERIOD_NS;
@@ -221,10 +221,10 @@ static double spending(unsigned size_class, uint8_t code) {
     return potential * probability(size_class, code) / probability(size_class, 1);
 }
 
-/* A class needs the square of its root to be sampled as finely as possible.  If all classes together need more than is
- * granted, each may spend at most a factor times its root.  Returns the factor.  Equal parts would leave a class that
- * churns too few samples to show a leak in it.  Parts in proportion, as one interval for all gives them, leave next to
- * nothing to the other classes. */
+/* The square of a class's root is what the class spends when it is sampled as finely as possible, in ns a second.  If
+ * all classes together would spend more than `granted`, each may spend at most a factor times its root.  Returns the
+ * factor.  Equal parts would leave a class that churns too few samples to show a leak in it.  Proportional parts, as
+ * one interval for all classes gives them, would leave next to nothing to the other classes. */
 static double factor_of(double granted, const double *roots) {
     double low = 0, high = 0;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++)
@@ -247,7 +247,8 @@ static uint8_t bounded(int code, uint8_t least) {
     return (uint8_t)code;
 }
 
-/* granted: ns for the time that has passed.  passing_over: ns of it for countdowns that ended without a sample. */
+/* `granted`: ns that sampling may take of the `passed` ns.  `passing_over`: ns that countdowns without a sample
+ * took. */
 static void move(double granted, double passing_over, uint64_t passed) {
     double roots[SAMPLER_CLASSES], seconds = (double)passed * 1e-9;
     for (unsigned i = 0; i < SAMPLER_CLASSES; i++) {
@@ -278,14 +279,14 @@ static void move(double granted, double passing_over, uint64_t passed) {
 
 static double share(void) { return 1e-6 * (double)(live->budget_ppm ? live->budget_ppm : DEFAULT_PPM); }
 
-/* The budget is a share of the process's CPU time, or of one CPU if the process uses less.  This is the rest without the
- * recorder's part.  CPU in ns, of `passed` ns. */
+/* The budget is a share of the process's CPU time, or of one CPU if the process uses less.  Returns the ns of that time
+ * without the recorder's part, for a process that used `used` ns in the last `passed` ns. */
 static double rest(double used, double passed) {
     return (used > passed ? used : passed) - passed * RECORDER_PERCENT / 100;
 }
 
-/* The probe's part is at most the share of the process's CPU time.  Java objects have half of it, where a recording
- * follows them. */
+/* The ns that sampling of native memory may take: at most the share of the process's CPU time, and half of that if the
+ * recording follows Java objects. */
 static double probe_part(double used, double passed, bool objects) {
     if (used < passed / IDLE_PART) used = passed / IDLE_PART;
     double all = rest(used, passed);
@@ -293,8 +294,8 @@ static double probe_part(double used, double passed, bool objects) {
     return AIM * share() * (objects ? all / 2 : all);
 }
 
-/* All that remains.  A Java sample costs ten times as much as one of malloc: by the share of a process that hardly
- * computes, there would be a dozen samples a second. */
+/* Java objects get what the part of native memory leaves.  A Java sample costs ten times as much as a sample of malloc,
+ * so the share of a process that hardly computes would pay for a dozen Java samples a second. */
 double budget_of_objects(uint64_t used, uint64_t passed) {
     return AIM * share() * rest((double)used, (double)passed) - probe_part((double)used, (double)passed, true);
 }

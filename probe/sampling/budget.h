@@ -1,6 +1,6 @@
 /*
- * The CPU that sampling may take.  The probe measures it and moves the mean intervals, so that it stays just below the
- * budget.  The first walk of each stack is granted in addition.
+ * The CPU that sampling may take.  The probe measures the CPU that sampling takes, and moves the mean intervals so that
+ * this CPU stays just below the budget.  The first walk of each stack is granted in addition.
  *
  * Each size class (sampler.h: one octave) has its own mean interval.  Cheap classes are sampled finely; the others
  * share the rest of the budget.  So a few megabytes of small blocks that stay get samples beside gigabytes of large
@@ -23,16 +23,16 @@
 
 /* Writes the budget, and the intervals that it may choose, into the header of a new live file. */
 void budget_describe(struct offheap_header *header, const struct options *options);
-/* Call for the mapped live file, before sampler_start. */
+/* Begins a recording.  Call it when the live file is mapped, before sampler_start. */
 void budget_start(void);
 
 /* Call the next five between guard_enter and guard_leave, or guard_enter_nested and guard_leave_nested for a free. */
 
 /* The time before the decision on a sample, 0 without a budget. */
 uint64_t budget_clock(void);
-/* Call after the sample, of a block of `size` bytes. */
+/* Charges the sample of a block of `size` bytes that began at `began`.  Call it after the sample. */
 void budget_spend(uint64_t began, size_t size);
-/* The same for the lookup of a freed block; mostly 0, which is not timed. */
+/* The same for the lookup of a freed block.  The clock is mostly 0: then the lookup is not timed. */
 uint64_t budget_clock_of_free(void);
 void budget_spend_on_free(uint64_t began, bool found);
 /* Moves the intervals when an adjustment is due.  Call it after any work that is not on the fast path. */
@@ -42,7 +42,7 @@ void budget_adjust(void);
  * recording has no budget, the default one counts. */
 double budget_of_objects(uint64_t used, uint64_t passed);
 
-/* Call it at the end, while the live file is mapped: brings its figures up to date. */
+/* Brings the figures in the live file up to date.  Call it at the end, while the file is mapped. */
 void budget_settle(void);
 
 #endif

@@ -29,7 +29,7 @@ static struct {
     _Atomic uint64_t seed;
     _Atomic uint32_t session; /* odd while recording */
     _Atomic uint64_t threads; /* seeded in this session */
-    _Atomic uint64_t idle;    /* bytes */
+    _Atomic uint64_t idle;    /* bytes between two slow paths while nothing records */
     _Atomic uint64_t passed_over;
     _Atomic uint8_t codes[SAMPLER_CLASSES];
     struct scale scales[UINT8_MAX + 1];

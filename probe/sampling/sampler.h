@@ -57,11 +57,12 @@ static inline bool sampler_passes(size_t size) {
  * same block. */
 bool sampler_passes_on(size_t size);
 
-/* A new recording: every thread draws anew at its next slow path.  `least` is the mean of code 1, or 0 for exact;
+/* Begins a recording: every thread draws anew at its next slow path.  `least` is the mean of code 1, or 0 for exact;
  * `code` is the code to begin with, 0 for code 1. */
 void sampler_start(uint64_t least, uint8_t code, uint64_t seed);
 /* The mean of an interval code, from 1 on; code 1 has the mean `least`, and eight codes make an octave. */
 uint64_t sampler_mean(uint64_t least, unsigned code);
+/* The size class of a block: the octave of its size. */
 enum { SAMPLER_CLASSES = 64 };
 static inline unsigned sampler_class(size_t size) { return 63 - (unsigned)__builtin_clzl(size | 1); }
 
@@ -75,13 +76,14 @@ void sampler_move_class(unsigned size_class, uint8_t code);
 uint64_t sampler_passed_over(void);
 /* Makes the calling thread a part of the present recording, once. */
 void sampler_join(void);
-/* Nothing records: from now on threads take the slow path only now and then. */
+/* Ends the recording: from now on threads take the slow path only now and then. */
 void sampler_stop(void);
 
 /* The probe has woken up: from now on, while nothing records, threads take the slow path only now and then. */
 void sampler_rest(void);
 
-/* The slow path's decision, once a block: is it sampled?  Draws the next countdown. */
+/* The decision of the slow path: is this block sampled?  Call it once for each block: it draws the next countdown when
+ * one ends. */
 bool sampler_takes(size_t size);
 
 /* Interval code of the block this thread has just sampled (recording.h). */

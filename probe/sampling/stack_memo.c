@@ -44,7 +44,7 @@ static const size_t longest =
     READS * sizeof(struct unwind_read) + (JAVA_CODES + JAVA_METHODS) * sizeof(struct java_check);
 _Static_assert(sizeof(struct unwind_read) % _Alignof(struct java_check) == 0, "checks follow reads");
 
-static _Atomic uint64_t granted; /* lanes */
+static _Atomic uint64_t granted; /* number of lanes with memory */
 
 static struct lane *my_lane(void) {
     int number = guard_lane();

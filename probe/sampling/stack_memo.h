@@ -19,8 +19,8 @@
 /* Bytes that memos have taken; memos never give memory back. */
 uint64_t stack_memo_bytes(void);
 
-/* Call between guard_enter and guard_leave, where no other thread uses the thread's memos.  0: no memo holds.  `java`:
- * the stack has Java frames. */
+/* Returns the row of the stack of a memo that holds, 0 if there is none.  `java`: the stack has Java frames.  Call it
+ * between guard_enter and guard_leave, where no other thread uses the thread's memos. */
 uint32_t stack_memo_find(const struct unwind_registers *from, enum offheap_hook hook, enum offheap_stack_kind kind,
                          bool *java);
 
@@ -40,9 +40,10 @@ struct stack_memo_draft {
     struct java_trace *java;
 };
 
-/* False: the thread has no memos.  Then `draft` is not touched. */
+/* Begins a draft for a walk from these registers.  False: the thread has no memos, and `draft` is not touched. */
 bool stack_memo_begin(struct stack_memo_draft *draft, const struct unwind_registers *from);
-/* Do not call it for a walk that read more words than the draft has room for. */
+/* Makes a memo of the draft, for the row `stack`.  Do not call it for a walk that read more words than the draft has
+ * room for. */
 void stack_memo_keep(const struct stack_memo_draft *draft, enum offheap_hook hook, enum offheap_stack_kind kind,
                      uint32_t stack, bool java);
 

@@ -12,8 +12,9 @@
 #include "store/stacks.h"
 
 /*
- * A start script runs the JVM for a moment, to learn its version for example; each such run would leave 4 MiB of
- * shared memory.  So few samples are worth nothing, unless an option asks for them: exact mode, a place, or `keep`.
+ * A start script runs the JVM for a moment, to learn its version for example; each such run would leave 4 MiB of shared
+ * memory.  A recording with so few samples is worth nothing, unless an option asks for it: exact mode, a place, a
+ * recorder, or `keep`.
  */
 static bool is_not_worth_keeping(void) {
     enum { SECONDS = 10, SAMPLES = 1000 };

@@ -19,17 +19,15 @@
 #include "start/heap_dump.h"
 #include "start/start_stop.h"
 
-/* Any result but 0 ends the JVM during its start: only for mistyped options. */
+/* Any result but 0 ends the JVM during its start, so only mistyped options get one. */
 EXPORT jint Agent_OnLoad(JavaVM *vm, char *text, void *reserved) {
     (void)reserved;
     struct options options;
     int error = options_parse(&options, text);
     if (error) return error;
     if (!agent_await(vm)) error = PROBE_NO_JVMTI;
-    /* A preloaded probe may record already. */
     else if (!guard_is_recording())
-        error = probe_start(&options, OFFHEAP_AGENTPATH); /* a preloaded probe may record
-                                                                                         already */
+        error = probe_start(&options, OFFHEAP_AGENTPATH); /* unless a preloaded probe records already */
     if (error) probe_complain(error);
     return PROBE_OK;
 }

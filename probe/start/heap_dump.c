@@ -1,5 +1,5 @@
 /*
- * jemalloc writes a heap profile on request of its own process only: mallctl(3), "prof.dump".
+ * jemalloc writes a heap profile only if its own process asks for one: mallctl(3), "prof.dump".
  */
 #define _GNU_SOURCE
 #include "start/heap_dump.h"
@@ -12,8 +12,8 @@
 
 typedef int mallctl_function(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
 
-/* With the prefixes of jemalloc's own build and of distributions that keep libc's malloc beside it.  A jemalloc that a
- * library has linked for itself is not in the global scope. */
+/* Tries the names of jemalloc's own build and of distributions that keep libc's malloc beside it.  A jemalloc that a
+ * library has linked for itself is not in the global scope, so find_mallctl does not find it. */
 static mallctl_function *find_mallctl(void) {
     static const char *const names[] = {"mallctl", "je_mallctl"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

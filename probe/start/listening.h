@@ -2,9 +2,9 @@
 #ifndef OFFHEAP_LISTENING_H
 #define OFFHEAP_LISTENING_H
 
-/* Registers with both.  A second call is harmless. */
+/* Registers with the hooks and the agent.  A second call is harmless. */
 void listening_begin(void);
-/* Modules have come or gone: gives them rows, opens their files, patches their GOTs. */
+/* Call it when modules have come or gone.  Gives new modules rows, opens their files, patches their GOTs. */
 void listening_modules_changed(void);
 
 #endif

@@ -35,7 +35,7 @@ static bool came_first(void) {
 
 static bool wake_up(void) {
     next_resolve();
-    if (!came_first()) return false; /* -agentpath or attach: the agent's entry points start it */
+    if (!came_first()) return false; /* -agentpath or attach: the entry points start it */
     hooks_note_preload();
     listening_begin();
     if (getauxval(AT_SECURE)) return false;

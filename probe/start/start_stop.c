@@ -115,7 +115,7 @@ static int stop(void) {
     guard_set_state(GUARD_STOPPING);
     sampler_stop();
     table_stop();
-    bool outside = guard_wait_until_outside(); /* no hook finds a new method any more */
+    bool outside = guard_wait_until_outside(); /* from now on no hook finds a new method */
     if (!hooks_preloaded()) got_restore();
     agent_stop();
     guard_set_state(GUARD_IDLE);

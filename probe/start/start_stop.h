@@ -7,10 +7,10 @@
 
 /* Starts a recording.  Unless preloaded, also patches the GOTs.  Returns enum probe_error. */
 int probe_start(const struct options *options, enum offheap_entry entry);
-/* Stops the recording; unless preloaded, also restores every patched slot.  A preloaded probe answers
- * PROBE_PRELOADED after it has stopped. */
+/* Stops the recording; unless preloaded, also restores every patched slot.  Returns enum probe_error; a preloaded probe
+ * answers PROBE_PRELOADED after it has stopped. */
 int probe_stop(void);
-/* Keeps the present live file after the end of the process, though a recorder asked for the file. */
+/* Keeps the present live file after the end of the process, even if a recorder asked for the file. */
 void probe_keep(void);
 
 #endif

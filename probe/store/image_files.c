@@ -23,7 +23,7 @@ enum {
     MOST = 64,            /* files; a program extracts a few */
     SETTLED_TICKS = 1000, /* of 10 ms */
     COPIES = 16 << 20,    /* bytes of all images; the exports of a library take 10 KB to 1 MB */
-    SHARE_OF_ROOM = 8,    /* copies take at most this part of what the cgroup has left: they count as the program's */
+    SHARE_OF_ROOM = 8,    /* copies take at most this part of what the cgroup has left: the cgroup charges for them */
 };
 
 /* Device and inode identify the file: a program that closes all unknown descriptors may reuse the number. */
@@ -108,7 +108,7 @@ static uintptr_t end_of_exports(const struct offheap_module *row, const ElfW(Dyn
 
 static int make_memory_file(void) {
 #ifdef SYS_memfd_create
-    enum { CLOEXEC = 1, NOEXEC = 8 }; /* NOEXEC came with Linux 6.3, which may demand it */
+    enum { CLOEXEC = 1, NOEXEC = 8 }; /* Linux 6.3 and later have NOEXEC, and may demand it */
     int fd = (int)syscall(SYS_memfd_create, "offheap-image", CLOEXEC | NOEXEC);
     return fd >= 0 ? fd : (int)syscall(SYS_memfd_create, "offheap-image", CLOEXEC);
 #else
@@ -116,7 +116,7 @@ static int make_memory_file(void) {
 #endif
 }
 
-/* The write fails with EFAULT if the memory is no longer mapped. */
+/* The write fails with EFAULT if another thread has unmapped the memory. */
 static bool copy(int fd, const struct offheap_module *row, uintptr_t from, size_t length) {
     off_t at = (off_t)(from - row->start);
     while (length > 0) {

@@ -39,7 +39,7 @@ enum {
 static struct {
     _Atomic uint64_t populated[OFFHEAP_SECTIONS]; /* bytes from the start of the section */
     _Atomic int populating;
-    size_t mapped_bytes; /* more than the file's length: includes what the file may grow */
+    size_t mapped_bytes; /* more than the file's length: includes the room for its growth */
     dev_t device;
     ino_t inode;
     bool lazily;
@@ -92,8 +92,8 @@ static bool name_in(char *path, size_t room, const char *directory) {
 /* linux/magic.h, and fs/bcachefs/bcachefs_format.h of Linux 6.7 */
 enum { BTRFS = 0x9123683e, BCACHEFS = 0xca451a4e };
 
-/* Takes at most half of what is free: a container's databases need /dev/shm as well.  Refuses file systems that write
- * a page to another place each time: on a full disk a store to an old page would be SIGBUS. */
+/* Grants the file at most half of the free space: a container's databases need /dev/shm as well.  Refuses file systems
+ * that write a page to another place each time: on a full disk a store to an old page would be SIGBUS. */
 static int check_room(int fd, uint64_t bytes) {
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
@@ -120,7 +120,7 @@ static int not_opened(int error) {
     }
 }
 
-/* Address space for the growth of the file.  If RLIMIT_AS limits it, the program needs most of it. */
+/* Address space for the growth of the file.  If RLIMIT_AS limits the address space, the program needs most of it. */
 static uint64_t address_space_to_grow(uint64_t wanted) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && wanted > limit.rlim_cur / 16)

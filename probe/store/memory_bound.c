@@ -41,7 +41,7 @@ bool memory_grant(uint64_t bytes) {
 
 bool memory_grant_growth(uint64_t bytes) {
     uint64_t taken = atomic_fetch_add(&memory.taken, bytes) + bytes;
-    atomic_fetch_add(&memory.bound, bytes); /* all else that grows keeps its room */
+    atomic_fetch_add(&memory.bound, bytes); /* everything else that grows keeps its room */
     if (taken <= memory.most - memory.most / FOR_STACKS) return true;
     memory_return(bytes);
     return false;

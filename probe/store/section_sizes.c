@@ -5,7 +5,7 @@
 #include "platform/cgroup.h"
 
 enum {
-    STEP = 64 << 10, /* append-only sections begin with one */
+    STEP = 64 << 10, /* append-only sections begin with one step */
     LEAST_BLOCKS = 1 << 12,
     LEAST_STACKS = 1 << 12,
     LEAST_METHODS = 1 << 12,
@@ -18,7 +18,7 @@ enum {
 
 bool shape_appends(enum offheap_section_id section) {
     switch (section) {
-    case OFFHEAP_METHODS: /* small */
+    case OFFHEAP_METHODS: /* small, so populated whole */
     case OFFHEAP_KEYS:
     case OFFHEAP_VALUES:
     case OFFHEAP_RANGES: return false;
@@ -87,7 +87,7 @@ bool shape_fit(const struct options *options, uint64_t bound, struct shape shape
         choose(options, times, shapes);
         *taken = before + taken_at_start(shapes);
         *smaller = times > 0;
-        /* A table that leaves no room for stacks would record blocks without any. */
+        /* A table that leaves no room for stacks would record blocks without stacks. */
         if (*taken <= bound - bound / FOR_MORE) return true;
     }
     return *taken <= bound;

@@ -8,6 +8,7 @@
 #include "options.h"
 #include "recording.h"
 
+/* The size of one section. */
 struct shape {
     uint64_t capacity; /* rows */
     uint32_t row_bytes;
@@ -15,8 +16,8 @@ struct shape {
 
 /* Bytes that the probe may take: the bound in `options` and, without `force`, at most half of what is left below the
  * memory limit of the process's cgroup, since the program may need the rest.  In a program that is starting, also at
- * most a sixteenth of the limit, less 768 KiB for what the kernel and the JVM take beside (unless the
- * tables are the smallest).  Later the live table may take more, if there is room then. */
+ * most a sixteenth of the limit, less 768 KiB for what the kernel and the JVM take beside the tables (unless the tables
+ * are the smallest).  Later the live table may take more, if there is room then. */
 uint64_t shape_allowance(const struct options *options, enum offheap_entry entry);
 
 /* Chooses the tables that `options` request, or smaller ones (`smaller` is then true), so that the probe takes at most

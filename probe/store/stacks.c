@@ -69,7 +69,7 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
         _Atomic uint32_t *slot = &by_hash.rows[(hash + i) & (by_hash.slots - 1)];
         uint32_t row = atomic_load_explicit(slot, memory_order_acquire);
         if (row == 0) {
-            /* Another thread won the slot: the row stays unused, which is harmless. */
+            /* If another thread wins the slot, the row stays unused, which is harmless. */
             if (!mine && !(mine = add(hash, frames, depth, kind, flags))) break;
             if (atomic_compare_exchange_strong_explicit(slot, &row, mine, memory_order_release, memory_order_acquire))
                 return mine;

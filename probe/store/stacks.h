@@ -19,7 +19,7 @@ uint32_t stack_intern(const uint64_t *frames, size_t depth, enum offheap_stack_k
  * exact recording does not use. */
 void stack_count(uint32_t stack, size_t size, double weight);
 
-/* The same, where not every object is recorded although every block is: `weight` counts in an exact recording too. */
+/* The same for a Java object, which is a sample even in an exact recording: `weight` always counts. */
 void stack_count_sampled(uint32_t stack, size_t size, double weight);
 
 /* Samples taken so far, or `enough` if there are as many. */

@@ -31,7 +31,7 @@ struct segment {
     uint64_t buckets;
     unsigned bits; /* buckets = 1 << bits */
     _Atomic bool crowded;
-    _Atomic int64_t counted; /* blocks in it that table_counts is true of */
+    _Atomic int64_t counted; /* blocks in the segment for which table_counts is true */
 };
 
 static struct {

@@ -43,7 +43,7 @@ static inline bool table_lacks(const void *block) {
 /* Call for the mapped KEYS and VALUES of a new live file.  `exact`: the filter lets everything through, since an exact
  * recording fills it.  `most`: the greatest capacity of all segments together.  False: no memory. */
 bool table_start(uint64_t *keys, struct offheap_value *values, uint64_t capacity, uint64_t most, bool exact);
-/* Makes the filter say "lacks" to everything. */
+/* Makes table_lacks true for every block. */
 void table_stop(void);
 
 /* Adds a segment of zeroed rows for new blocks.  One thread at a time.  False: no more segments are possible. */
@@ -59,7 +59,8 @@ static inline bool table_counts(const void *block) {
 
 /* Adds a block, or replaces the value of an address whose free no hook saw.  False: full. */
 bool table_insert(const void *block, struct offheap_value value);
-/* Takes a block out.  Call it BEFORE the real free: afterwards another thread may own the address. */
+/* Takes a block out; `value` receives its value.  False: the table lacks the block.  Call it BEFORE the real free:
+ * afterwards another thread may own the address. */
 bool table_remove(const void *block, struct offheap_value *value);
 
 #endif

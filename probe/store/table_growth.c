@@ -38,8 +38,8 @@ void growth_start(const struct options *options) {
     atomic_store(&growth.busy, false); /* a forked child may lack the thread that holds it */
 }
 
-/* At most half of what is left below the memory limit now, as at the start (section_sizes.h), and an eighth of the
- * limit in all: a program that grows as well may need the rest. */
+/* Is there room for `bytes` more?  The table may take half of what is left below the memory limit now, as at the start
+ * (section_sizes.h), and the probe an eighth of the limit in all: a program that grows as well may need the rest. */
 static bool has_room(uint64_t bytes) {
     struct cgroup_room room;
     if (growth.force || !cgroup_read_using(&growth.scratch, &room)) return true;
@@ -120,7 +120,7 @@ bool growth_makes_room(uint64_t *waiting_since) {
     uint64_t now = system_monotonic_ns();
     if (!*waiting_since) *waiting_since = now;
     if (now - *waiting_since > WAIT_NS) return false;
-    /* Another thread prepares the segment.  Not nanosleep(3), which is a cancellation point; malloc is none. */
+    /* Another thread prepares the segment.  Not nanosleep(3), which is a cancellation point; malloc must not be one. */
     if (atomic_load_explicit(&growth.busy, memory_order_relaxed))
         syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = NAP_NS}, NULL);
     return true;

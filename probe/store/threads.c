@@ -12,7 +12,7 @@
 #include "platform/system.h"
 #include "store/live_file.h"
 
-enum { SLOTS = 1 << 16 }; /* THREADS has at most a quarter of it */
+enum { SLOTS = 1 << 16 }; /* at least four for each row of THREADS */
 
 /* Row by hash of the name; 0 free.  One writer wins a slot by CAS. */
 static _Atomic uint16_t *rows_by_name;
@@ -72,7 +72,7 @@ static uint16_t row_of(char *name) {
     return 0;
 }
 
-/* The age of a name that does not change any more. */
+/* The age of a settled name, which the probe does not read again. */
 enum { SETTLED = UINT8_MAX };
 
 /* The JVM's own threads (compilers, collectors) name themselves after a few allocations; before that they have the

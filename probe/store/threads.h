@@ -7,7 +7,8 @@
 /* Forgets every row, for a new live file. */
 void threads_start(void);
 
-/* The calling thread's row in THREADS. Signal-safe; the first call reads the kernel's name for it. */
+/* The calling thread's row in THREADS. Signal-safe.  The 1st, 2nd, 4th ... 128th call of a thread asks the kernel for
+ * the thread's name. */
 uint16_t thread_row(void);
 /* Gives the calling thread a (longer) name, e.g. Java's own at JVMTI ThreadStart. */
 void thread_rename(const char *name);

@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* glibc has it since 2.26, the probe always. */
+/* glibc has reallocarray from 2.26 on; the probe always has it. */
 extern void *reallocarray(void *old, size_t count, size_t size) __attribute__((weak));
 
 enum { ODD = 4099 };
@@ -308,8 +308,8 @@ static _Atomic long by_handler;
 static volatile sig_atomic_t main_is_inside_libc;
 static void on_signal(int number) {
     (void)number;
-    /* POSIX forbids malloc in a handler, real programs call it.  It is safe here: the handler returns while the main
-     * thread allocates. */
+    /* POSIX forbids malloc in a handler, but real programs call it.  It is safe here: the handler returns while the
+     * main thread allocates. */
     if (main_is_inside_libc) return;
     free(malloc(100));
     by_handler++;

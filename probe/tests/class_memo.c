@@ -1,6 +1,6 @@
 /*
- * Threads ask for the signatures of classes while others do.  JVMTI and JNI are the test's: a class is a cell with a
- * name, a hash and a count of its references.  Run under TSan, ASan, UBSan.
+ * Several threads ask for the signatures of classes at the same time.  The test plays JVMTI and JNI: a class is a cell
+ * with a name, a hash and a count of its references.  Run under TSan, ASan, UBSan.
  *
  * Many classes share few hashes, and there are more classes than the memo has room for: the answer must be the class's
  * own in every case.  At the end no reference is left.
@@ -95,7 +95,7 @@ static void *work(void *seed) {
     uint64_t x = (uintptr_t)seed;
     for (int i = 0; i < ROUNDS; i++) {
         x = x * UINT64_C(6364136223846793005) + 1442695040888963407;
-        /* Half of the questions are about the first 300. */
+        /* Half of the questions are about the first 300 classes. */
         unsigned number = (unsigned)(x >> 33);
         ask(number & 1 ? number / 2 % 300 : number / 2 % CLASSES);
     }

@@ -1,6 +1,7 @@
 /*
- * event_text_fuzz ROUNDS SEED: damaged events, and one cut off at every byte.  Built with AddressSanitizer and UBSan:
- * each text has memory of exactly its own size.  Prints how many of the texts were accepted.
+ * event_text_fuzz ROUNDS SEED: parses damaged events, and a whole text cut off at every byte.  Built with
+ * AddressSanitizer and UBSan: each text has memory of exactly its own size.  Prints how many of the texts were
+ * accepted.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -62,7 +63,7 @@ int main(int count, char **arguments) {
     state = strtoull(arguments[2], NULL, 10) * 2654435761u + 1;
     enum { LENGTH = sizeof whole - 1 };
     if (!accepted(whole, LENGTH)) wrong("the whole text is refused");
-    /* Only after a digit of a last number is a shorter text whole, or after a last event. */
+    /* A shorter text may be whole if it ends after a digit of an event's last number. */
     for (size_t length = 0; length < LENGTH; length++) accepted(whole, length);
     if (accepted("0", 1) || accepted("3", 1) || accepted("", 0)) wrong("an event without fields is accepted");
     static const char *const bad[] = {

@@ -110,7 +110,7 @@ uint64_t draw(uint64_t below) {
     return state % below;
 }
 
-/* Only the first `open` bytes are readable. */
+/* Reserves memory between two unreadable pages; only the first `open` bytes are readable. */
 static uintptr_t reserve(size_t bytes, size_t open) {
     char *low = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (low == MAP_FAILED || (open && mprotect(low + PAGE, open, PROT_READ | PROT_WRITE) != 0)) {

@@ -10,7 +10,7 @@
 #include "jvm/vm_layout.h"
 
 enum { PAGE = 4096, CLASSES = 24, METHODS_EACH = 6, BYTECODES = 64, NMETHODS = 192 };
-enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: i at code + (i + 1) * RECORD_STEP, at inlining depth i */
+enum { RECORDS = 4, RECORD_STEP = 90 }; /* of an nmethod: record i at code + (i + 1) * RECORD_STEP, inlining depth i */
 enum { DEAD_CLASS = 0 };                /* torn words lead to it; no call has its methods */
 
 struct fake_method {
@@ -75,7 +75,7 @@ struct fake_method *fake_method(unsigned class, unsigned method);
 bool fake_loaded(unsigned class);
 bool fake_renewed(unsigned class); /* other Methods were at the addresses of its Methods before */
 
-void fake_vm_tear(void);        /* tears words chosen anew */
+void fake_vm_tear(void);        /* tears words that it draws */
 void fake_vm_come_and_go(void); /* unloads a class, or loads one with ids that no method had */
 
 /* A torn word: an address in the VM, one near it, or a random number. */

@@ -103,7 +103,7 @@ static void patch_and_restore(void) {
         each_met(lazy, 0);
         CHECK(met_by_strdup() == 0);
         CHECK(api->restore() == 0);
-        CHECK(api->follow() == 0); /* as by a dlopen that began before the restore */
+        CHECK(api->follow() == 0); /* as the hook of a dlopen that began before the restore calls it */
         same(count, true);
     }
 }
@@ -145,7 +145,7 @@ static void own_allocator(void) {
     same(count, true);
 }
 
-/* Another tool's hook stays.  Restoring leaves a slot alone that another tool has bound anew. */
+/* Another tool's hook stays.  Restoring leaves alone a slot that another tool has bound anew. */
 static void *others_malloc(size_t size) { return calloc(1, size); }
 
 static void others(void) {

@@ -1,10 +1,10 @@
 /*
- * Threads make objects while one thread sweeps and thins them, as the agent thread does.  The JNI is the test's: a weak
- * reference is a cell that says whether its object is dead.  Run under TSan, ASan, UBSan.
+ * Threads make objects while one thread sweeps and thins them, as the agent thread does.  The test plays the JNI: a
+ * weak reference is a cell that says whether its object is dead.  Run under TSan, ASan, UBSan.
  *
- * At each moment an object has a slot, a row and a reference, or none of them.  So at the end, when all objects are dead
- * and swept, no row and no reference is left.  While objects are thinned, the sum of 1/p over the rows must stay that of
- * the objects.
+ * At each moment an object has a slot, a row and a reference, or none of them.  So at the end, when all objects are
+ * dead and swept, no row and no reference is left.  While objects are thinned, the sum of 1/p over the rows must stay
+ * that of the objects.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -98,7 +98,7 @@ static void churn(void) {
     printf("did %ju\n", (uintmax_t)bytes);
 }
 
-/* A child has no recording, so its frees are not those of the parent's blocks. */
+/* A child has no recording, so the frees in it must fire no event, not even those of the parent's blocks. */
 static void child(void) {
     void *block = kept = malloc(100);
     unsigned before = seen;

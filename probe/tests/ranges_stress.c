@@ -22,7 +22,7 @@
 
 #include "store/ranges.h"
 
-/* Fewer where each row's writer is interrupted, which takes three times as long. */
+/* A build that interrupts each row's writer takes three times as long, and sets fewer rounds. */
 #ifndef STRESS_ROUNDS
 #define STRESS_ROUNDS 60000
 #endif

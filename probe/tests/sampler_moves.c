@@ -25,8 +25,9 @@ struct sums {
 
 static _Atomic uint8_t class_code[SAMPLER_CLASSES];
 
-/* Does the thread know the code that a block is sampled under?  For a class that moves only the mover does: the kernel
- * may preempt it between the two stores of a move, and the other thread then uses a code that is not yet in force. */
+/* Does the thread know the code that a block is sampled under?  For a class that moves, only the mover knows the code:
+ * the kernel may preempt the mover between the two stores of a move, and the other thread then uses a code that is not
+ * yet in force. */
 static bool known(const struct sums *sums, int which) { return sums->mover || which >= MOVING; }
 
 static void *allocate(void *argument) {

@@ -30,7 +30,7 @@ struct pending {
     unsigned fences; /* release fences before it */
 };
 
-/* `values` are of the present operation only: of an earlier one only the outcome counts. */
+/* `values` belong to the present operation only: an earlier operation leaves only its outcome. */
 struct thread {
     uint8_t done;      /* number of operations */
     uint8_t succeeded; /* operations that succeeded, by bit */

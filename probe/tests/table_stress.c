@@ -123,7 +123,7 @@ int main(int count, char **words) {
     for (int i = 0; i < 1 << TABLE_FILTER_BITS; i++) cells += table_filter[i], full += table_filter[i] == UINT8_MAX;
     printf("live %ld expected %ld filter %ld seen %ld torn %ld\n", live, expected, cells, seen, torn);
     if (live != expected || torn || !seen) return 1;
-    /* Cells of the exact filter must stay full: one that counts down once hides a block some day. */
+    /* Cells of the exact filter must stay full: a cell that counts down once may hide a block later. */
     if (exact ? full != 1 << TABLE_FILTER_BITS : cells != live) return 1;
 
     /* A full table refuses, and keeps its rows. */

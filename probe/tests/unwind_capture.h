@@ -1,4 +1,4 @@
-/* What the test programs ask of the unwinder.  It is a separate library, as in real use. */
+/* What the test programs ask of the unwinder, which is a separate library, as in real use. */
 #ifndef UNWIND_CAPTURE_H
 #define UNWIND_CAPTURE_H
 

@@ -28,6 +28,7 @@ static inline int arch_column(uint64_t number) {
     }
 }
 
+/* The address of the thread control block. */
 static inline uintptr_t arch_thread_pointer(void) {
     uintptr_t pointer;
     __asm__("mrs %0, tpidr_el0" : "=r"(pointer));

@@ -36,6 +36,7 @@ static inline int arch_column(uint64_t number) {
     }
 }
 
+/* The address of the thread control block. */
 static inline uintptr_t arch_thread_pointer(void) {
     uintptr_t pointer;
     __asm__("mov %%fs:0, %0" : "=r"(pointer));

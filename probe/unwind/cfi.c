@@ -170,7 +170,7 @@ static bool parse_cie(struct cfi_window *window, const uint8_t *at, struct cie *
     return !cursor.bad;
 }
 
-/* A window each, since FDE and CIE lie apart and the caller runs both later. */
+/* FDE and CIE have a window each, since they lie apart and the caller runs the instructions of both later. */
 static bool parse_fde(struct cfi_window *window, struct cfi_window *cie_window, const uint8_t *at, struct fde *fde) {
     const struct cfi_image *image = window->image;
     struct cfi_cursor cursor = {at, image->high, false, window};
@@ -217,7 +217,7 @@ static const uint8_t *search_header(struct cfi_window *window, uintptr_t pc) {
     return image->header + offset;
 }
 
-enum { REMEMBERED = 4 }; /* gcc and clang nest one deep; bounded because this uses the host's stack */
+enum { REMEMBERED = 4 }; /* gcc and clang nest one deep; bounded because the copies lie on the program's stack */
 
 struct machine {
     const struct cfi_image *image;

@@ -17,7 +17,7 @@
 struct cfi_image {
     const uint8_t *header;     /* .eh_frame_hdr */
     const uint8_t *low, *high; /* the readable segment around it; nothing outside is read */
-    bool stays;                /* nobody unmaps it, so the kernel need not copy, which takes ten times as long */
+    bool stays;                /* nobody unmaps it: read in place, as copies by the kernel take ten times as long */
 };
 
 /* How a register of the caller is found (DWARF 5 section 6.4.1). */
@@ -52,7 +52,7 @@ enum { CFI_WINDOW = 256 };
 struct cfi_window {
     const struct cfi_image *image;
     const uint8_t *low, *high; /* of the image; equal: nothing is copied yet */
-    bool gone;                 /* a part was no longer mapped at its copy */
+    bool gone;                 /* a part was unmapped before its copy */
     uint8_t bytes[CFI_WINDOW];
 };
 static inline void cfi_open(struct cfi_window *window, const struct cfi_image *image) {
@@ -61,8 +61,8 @@ static inline void cfi_open(struct cfi_window *window, const struct cfi_image *i
     window->gone = false;
 }
 
-/* Reads never pass `end`.  The first read that would, or that finds nothing mapped, sets `bad`; from then on all reads
- * return 0. */
+/* Reads never pass `end`.  The first read that would pass it, or that finds nothing mapped, sets `bad`; from then on
+ * all reads return 0. */
 struct cfi_cursor {
     const uint8_t *at, *end; /* inside the window's image; never dereferenced */
     bool bad;
@@ -73,12 +73,14 @@ int64_t cfi_signed(struct cfi_cursor *cursor, size_t count);
 uint64_t cfi_uleb(struct cfi_cursor *cursor);
 int64_t cfi_sleb(struct cfi_cursor *cursor);
 
-/* The rules at `pc`.  CFI_NONE: none, or broken ones.  CFI_GONE: another thread is unmapping the module. */
+/* The rules at `pc`.  CFI_NONE: there are no rules, or broken ones.  CFI_GONE: another thread is unmapping the
+ * module. */
 enum cfi_search { CFI_FOUND, CFI_NONE, CFI_GONE };
 enum cfi_search cfi_find(const struct cfi_image *image, uintptr_t pc, struct cfi_row *row);
 
-/* Turns `registers` into the caller's.  False, with `registers` unchanged: the rules lead outside the stack or
- * backwards.  `leaf`: a signal interrupted the frame, so it may have saved nothing and not moved the stack pointer. */
+/* Turns `registers` into the caller's registers.  False, with `registers` unchanged: the rules lead outside the
+ * stack or backwards.  `leaf`: a signal interrupted the frame, so it may have saved nothing and not moved the stack
+ * pointer. */
 bool cfi_step(const struct cfi_image *image, const struct cfi_row *row, const struct cfi_stack *stack, bool leaf,
               struct unwind_registers *registers);
 

@@ -41,7 +41,7 @@ static inline struct rule rule_of_kind(enum rule_kind kind, unsigned module) {
     return (struct rule){.head = (uint64_t)kind | (uint64_t)module << RULE_MODULE_SHIFT};
 }
 
-/* The part that both machines share; false: not a usual rule. */
+/* Packs the part that both machines share.  False: not a usual rule. */
 static inline bool rule_pack_cfa(const struct cfi_row *row, struct rule *rule) {
     bool fp = row->cfa_column == COLUMN_FP;
     if (row->signal_frame || row->cfa_how != CFI_REGISTER || !(fp || row->cfa_column == COLUMN_SP)) return false;
@@ -63,6 +63,7 @@ static inline uintptr_t rule_cfa(struct rule rule, const struct unwind_registers
  * The return address is always word 1. */
 enum { RULE_SAVES = 6, RULE_DEEPEST_SHIFT = RULE_OWN_SHIFT + 4 * RULE_SAVES };
 
+/* Packs the rules of a row into `rule`, which has a kind and a module.  False: not a usual rule. */
 static inline bool rule_pack(const struct cfi_row *row, struct rule *rule) {
     static const uint8_t columns[RULE_SAVES] = {COLUMN_FP, COLUMN_RBX, COLUMN_R12, COLUMN_R13, COLUMN_R14, COLUMN_R15};
     if (!rule_pack_cfa(row, rule) || row->how[COLUMN_R10] != CFI_SAME) return false;

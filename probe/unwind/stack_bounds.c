@@ -1,11 +1,12 @@
 /*
- * pthread_getattr_np knows the end of a stack, but it reallocs under the thread's lock: called from inside its own
- * realloc, it waits for itself.  So the end comes from the data at the top of every stack: the thread control block
- * (pthread_create carves it out of the stack's upper end), or for the main thread the data that the kernel puts there
- * at exec.
+ * pthread_getattr_np knows the end of a stack, but it reallocs under the thread's lock: called from inside a realloc of
+ * that function, it would wait for itself.  So the end comes from the data at the top of every stack: the thread
+ * control block (pthread_create carves it out of the stack's upper end), or for the main thread the data that the
+ * kernel puts there at exec.
  *
- * A stack pointer below such an anchor need not be on the same stack.  So this tries every page between the two once,
- * by a system call that returns EFAULT instead of a fault.  A foreign stack has a hole or a guard page in between.
+ * A stack pointer below such an anchor need not be on the same stack.  So stack_bounds tries every page between the two
+ * once, by a system call that returns EFAULT instead of a fault.  A foreign stack has a hole or a guard page in
+ * between.
  */
 #define _GNU_SOURCE
 #include "unwind/stack_bounds.h"

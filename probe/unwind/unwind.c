@@ -171,8 +171,8 @@ static inline void trace_step(struct unwind_trace *trace, struct rule rule, uint
     if (reads[1]) trace->fp = reads[1];
 }
 
-/* `all`: update every register.  Few rules need more than pc, sp and fp, and the usual walk takes
- * half the time without. */
+/* `all`: update every register.  Few rules need more than pc, sp and fp, and the usual walk takes half the time without
+ * the other registers. */
 static inline __attribute__((always_inline)) size_t walk_stack(struct walk *walk, struct unwind_registers *registers,
                                                                const bool all) {
     struct unwind_registers here = *registers;

@@ -12,6 +12,7 @@ struct unwind_read {
     const uintptr_t *at;
     uintptr_t word;
 };
+/* All words that a walk reads. */
 struct unwind_trace {
     uint32_t generation; /* modules_generation at the start of the walk */
     uint32_t room;
@@ -20,6 +21,7 @@ struct unwind_trace {
     const uintptr_t *fp; /* where the walk read its last fp, unless that is in `reads` */
 };
 
+/* Adds the word at `at`, or notes that there is no room. */
 static inline void unwind_write_down(struct unwind_trace *trace, const uintptr_t *at) {
     if (trace->count < trace->room) trace->reads[trace->count++] = (struct unwind_read){at, *at};
     else trace->count = trace->room + 1;
@@ -45,8 +47,8 @@ enum unwind_end {
  */
 size_t unwind(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end);
 
-/* The same, and writes down every word that the walk reads.  A walk by the same thread, in the same generation, from
- * the same pc, sp and fp, finds the same frames if it reads the same words. */
+/* The same; also writes down in `trace` (may be NULL) every word that the walk reads.  A walk by the same thread, in
+ * the same generation, from the same pc, sp and fp, finds the same frames if it reads the same words. */
 size_t unwind_traced(struct unwind_registers *registers, uint64_t *frames, size_t max, enum unwind_end *end,
                      struct unwind_trace *trace);
 
