@@ -205,6 +205,7 @@ void flight_recorder_leave(JavaVM *vm) {
         }
         jni_pop_local_frame(env, NULL);
     }
+    thrown(env); /* no memory for the frame: the attach listener's thread goes on without the exception */
     undefine(env);
     pthread_mutex_unlock(&using);
 }
