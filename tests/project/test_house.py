@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -185,13 +186,49 @@ def test_analysis_has_no_clock_and_no_process() -> None:
         assert standard_modules(path) & IMPURE == set(), path
 
 
-def test_commands_do_not_wait() -> None:
-    """A command parses, calls and renders: waits and retries belong in a room below."""
+def beyond_a_command(tree: ast.AST) -> Iterator[str]:
+    """Waits, loops that go on after an exception, and numbers that decide without a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "sleep":
+            yield f"{node.lineno}: sleep"
+        elif isinstance(node, (ast.For, ast.While)):
+            yield from (f"{inner.lineno}: retry" for inner in ast.walk(node) if isinstance(inner, ast.Try))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            yield from (f"{one.lineno}: range to {one.value}" for one in node.args if is_bare(one))
+        elif isinstance(node, ast.BoolOp):
+            yield from (f"{one.lineno}: or {one.value}" for one in node.values if is_bare(one))
+        elif isinstance(node, ast.IfExp):
+            yield from (f"{one.lineno}: else {one.value}" for one in (node.body, node.orelse) if is_bare(one))
+        elif isinstance(node, ast.Compare):
+            yield from (f"{one.lineno}: limit {one.value}" for one in node.comparators if is_bare(one))
+
+
+def is_bare(node: ast.AST) -> TypeGuard[ast.Constant]:
+    """A number other than none, one, several, and all in percent."""
+    numbers = (int, float)
+    return isinstance(node, ast.Constant) and type(node.value) in numbers and node.value not in (0, 1, 2, 100)
+
+
+def test_commands_do_not_wait_and_judge() -> None:
+    """A command parses, calls and renders: waits, retries and thresholds belong in a room below."""
     for path in (ROOT / "src" / "offheap" / "cli").rglob("*.py"):
-        calls = {
-            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
-        }
-        assert "sleep" not in calls, path
+        assert list(beyond_a_command(ast.parse(path.read_text()))) == [], path
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("time.sleep(1)", ["1: sleep"]),
+        ("while True:\n  try: f()\n  except OSError: pass", ["2: retry"]),
+        ("for n in range(2, 1000): f(n)", ["1: range to 1000"]),
+        ("show(args.top or 20)", ["1: or 20"]),
+        ("show(everything if args.all else 10)", ["1: else 10"]),
+        ("if seconds > 5.5: f()", ["1: limit 5.5"]),
+        ("for one in several: f(one or MOST if len(several) > 1 else 0)", []),
+    ],
+)
+def test_what_is_beyond_a_command_is_seen(line: str, found: list[str]) -> None:
+    assert list(beyond_a_command(ast.parse(line))) == found
 
 
 @pytest.mark.parametrize("house", [PYTHON, WEB])
