@@ -3,7 +3,7 @@
  * This header is the whole contract; src/offheap/probe/contract.py mirrors it
  * and tests/probe/store/test_contract.py compares the two, field by field.
  *
- * The file is mapped MAP_SHARED and written in place, so a reader stops nobody
+ * The file is mapped MAP_SHARED and written in place: reading it never pauses the process,
  * and kill -9 loses nothing that was written.  All integers are little-endian.
  *
  *   0      +-----------------------------+

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from harness import needs, public_folders
 from harness.jvms import java_homes
@@ -26,11 +25,8 @@ pytest_plugins = [
     "harness.plugins.leftovers",
     "harness.plugins.jdk_option",
     "harness.plugins.rotation",
+    "harness.plugins.examples",
 ]
-
-# Hypothesis's deadline is wall time, and other processes may load the machine.
-settings.register_profile("offheap", deadline=None)
-settings.load_profile("offheap")
 
 # pyproject.toml turns warnings into errors here; this does so in every `offheap` that a test starts.
 os.environ.setdefault("PYTHONWARNINGS", "error")

@@ -1,1 +1,1 @@
-"""How fast other tools' files are read, and how much memory it takes."""
+"""What a person waits for: the start of a command, and files of other tools that are read."""

@@ -13,11 +13,12 @@ import pytest
 from _pytest.mark import ParameterSet
 
 VARIABLE = "OFFHEAP_SEED"
+DEFAULT = 0
 
 
 def seed() -> int:
     """The seed of this run."""
-    text = os.environ.get(VARIABLE, "0")
+    text = os.environ.get(VARIABLE, str(DEFAULT))
     try:
         return int(text)
     except ValueError:

@@ -46,6 +46,11 @@ static struct {
     char path[PATH_MAX];
 } file_state;
 
+static struct {
+    char path[PATH_MAX];
+    int error;
+} refused;
+
 static uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 /* Places the sections one behind the other; returns the length of the file. */
@@ -98,7 +103,10 @@ static int check_room(int fd, uint64_t bytes) {
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return PROBE_CANNOT_CREATE;
     uint32_t kind = (uint32_t)fs.f_type;
-    if (kind == (uint32_t)BTRFS || kind == (uint32_t)BCACHEFS) return PROBE_CANNOT_CREATE;
+    if (kind == (uint32_t)BTRFS || kind == (uint32_t)BCACHEFS) {
+        errno = ENOTSUP;
+        return PROBE_CANNOT_CREATE;
+    }
     return (uint64_t)fs.f_bavail * (uint64_t)fs.f_frsize / 2 >= bytes ? PROBE_OK : PROBE_NO_SPACE;
 }
 
@@ -110,13 +118,20 @@ static uint64_t bytes_at_start(const struct offheap_section *sections) {
     return bytes;
 }
 
-static int not_opened(int error) {
-    switch (error) {
+/* PROBE_CANNOT_CREATE, of the file at `path`, by errno. */
+static int refuse(const char *path) {
+    refused.error = errno;
+    strcpy(refused.path, path);
+    return PROBE_CANNOT_CREATE;
+}
+
+static int not_opened(const char *path) {
+    switch (errno) {
     case ENOSPC:
     case EDQUOT: return PROBE_NO_SPACE;
     case EMFILE:
     case ENFILE: return PROBE_NO_DESCRIPTOR;
-    default: return PROBE_CANNOT_CREATE;
+    default: return refuse(path);
     }
 }
 
@@ -140,8 +155,9 @@ static struct offheap_header *map(int fd, uint64_t bytes) {
 static int map_file(const char *path, uint64_t bytes, const struct offheap_section *sections,
                     struct offheap_header **mapped) {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return not_opened(errno);
+    if (fd < 0) return not_opened(path);
     int error = check_room(fd, bytes_at_start(sections));
+    if (error == PROBE_CANNOT_CREATE) refuse(path);
     if (!error && ftruncate(fd, (off_t)bytes) != 0) error = PROBE_NO_SPACE;
     struct offheap_header *header = MAP_FAILED;
     if (!error) {
@@ -149,7 +165,7 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
         if (header == MAP_FAILED) error = PROBE_CANNOT_MAP;
     }
     struct stat status;
-    if (!error && fstat(fd, &status) != 0) error = PROBE_CANNOT_CREATE;
+    if (!error && fstat(fd, &status) != 0) error = refuse(path);
     if (!error) {
         file_state.device = status.st_dev;
         file_state.inode = status.st_ino;
@@ -182,6 +198,7 @@ static int map_file(const char *path, uint64_t bytes, const struct offheap_secti
 
 static int map_somewhere(const struct options *options, uint64_t bytes, const struct offheap_section *sections,
                          struct offheap_header **mapped) {
+    refused.path[0] = 0;
     if (options->file[0]) return map_file(options->file, bytes, sections, mapped);
     const char *temporary = getenv("TMPDIR");
     const char *directories[] = {options->directory[0] ? options->directory : "/dev/shm",
@@ -268,6 +285,11 @@ int live_file_create(const struct options *options, enum offheap_entry entry, ui
     live_populate(OFFHEAP_COUNTERS, shards);
     live_reserve(OFFHEAP_THREADS, 1); /* row 0 is "other threads" */
     return PROBE_OK;
+}
+
+const char *live_file_refused(int *error) {
+    *error = refused.error;
+    return refused.path;
 }
 
 void live_file_close(void) {

@@ -16,6 +16,8 @@ extern struct offheap_header *live __attribute__((visibility("hidden")));
 /* Creates and maps the file that `options` request.  `taken`: bytes that the probe already takes.  Returns enum
  * probe_error. */
 int live_file_create(const struct options *options, enum offheap_entry entry, uint64_t taken);
+/* After PROBE_CANNOT_CREATE: the path of the file ("" if each path is too long), and the errno. */
+const char *live_file_refused(int *error);
 /* Unmaps the file, but does not unlink it. */
 void live_file_close(void);
 /* Unlinks the file: after a start-up that failed, or because the recording is not worth keeping. */

@@ -20,7 +20,7 @@ from offheap.cli.main import COMMANDS
 from offheap.errors import UserError
 from offheap.quantities import QuantityError, parse_positive_duration
 from offheap.recording.storage.output import check_output
-from offheap.recording.storage.output_name import refuse_other_format
+from offheap.recording.storage.output_name import free_name, refuse_other_format
 
 OFFHEAP = (sys.executable, "-m", "offheap")
 
@@ -128,6 +128,14 @@ def test_endings_that_name_no_format_are_names() -> None:
         refuse_other_format(Path(name), (".offheap",), "")
     with pytest.raises(UserError, match=r"A\.PDF ends in \.pdf, which this command does not write; mend"):
         refuse_other_format(Path("A.PDF"), (".offheap",), "mend")
+
+
+def test_a_chosen_name_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert free_name("app-1") == Path("app-1.offheap")
+    Path("app-1.offheap").mkdir()
+    Path("app-1-2.offheap").symlink_to("nowhere")
+    assert free_name("app-1") == Path("app-1-3.offheap")
 
 
 def test_a_time_to_wait_is_above_zero() -> None:

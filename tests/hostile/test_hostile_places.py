@@ -185,9 +185,14 @@ def test_what_is_planted_in_the_place_of_the_live_file(
     else:
         place.mkdir()
     said = allocate(probe_library, f"exact,file={place}")
-    assert said == "offheap: the live file cannot be made; nothing is recorded\n"
+    assert said == f"offheap: cannot create {place}: the file exists; nothing is recorded\n"
     assert precious.read_text() == "precious"
     assert place.is_symlink() or place.is_dir() or place.read_text() == "x"
+
+
+def test_a_path_sends_no_control_characters_to_a_terminal(probe_library: Path, tmp_path: Path) -> None:
+    said = allocate(probe_library, f"exact,file={tmp_path}/\x1b[31m/\n.live")
+    assert said == f"offheap: cannot create {tmp_path}/?[31m/?.live: no such directory; nothing is recorded\n"
 
 
 @pytest.mark.parametrize("name", ["a b", "ö\n\x1b[31m", "x" * 200])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,104 @@ def long_lines(text: str) -> list[str]:
         for line in plain.split("\n")
         if len(line) > COLUMNS and not line.startswith(("|", "    ")) and " " in line.strip()
     ]
+
+
+# Figures that several texts state: the pattern of each in each text.
+FIGURES = {
+    "make test, minutes": {
+        "README.md": r"make test +the tests, .*; (\d+) minutes on 2 CPUs",
+        "CONTRIBUTING.md": r"make test +all tests .*: (\d+) minutes on 2 CPUs",
+        "Makefile": r"\ntest:.*: (\d+) minutes on 2 CPUs",
+    },
+    "the first make test, minutes": {
+        "README.md": r"(\d+) more for `make test`",
+        "CONTRIBUTING.md": r"(\d+) more for `make test`",
+        "Makefile": r"\ntest:.*the first time (\d+) more to set up",
+    },
+    "make demo, seconds": {
+        "README.md": r"make demo +leak .*; (\d+) seconds",
+        "CONTRIBUTING.md": r"make demo +see .*: (\d+) seconds",
+        "Makefile": r"\ndemo:.*: (\d+) seconds",
+    },
+    "the first make demo, minutes": {
+        "README.md": r"(\d+) minutes for `make demo`",
+        "CONTRIBUTING.md": r"(\d+) minutes for `make demo`",
+        "Makefile": r"\ndemo:.*the first time (\d+) minutes",
+    },
+    "make lint, minutes": {
+        "CONTRIBUTING.md": r"make lint .*: (\d+) minute",
+        "Makefile": r"\nlint:.*: (\d+) minute",
+    },
+}
+
+
+def stated(patterns: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The figure that each text states."""
+    return {name: one(pattern, (folder / name).read_text()) for name, pattern in patterns.items()}
+
+
+def one(pattern: str, text: str) -> str:
+    """The only match of the pattern's group in the text."""
+    (found,) = re.findall(pattern, text)
+    return str(found)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_texts_state_one_figure(figure: str) -> None:
+    found = stated(FIGURES[figure], ROOT)
+    assert len(set(found.values())) == 1, found
+
+
+def tutorial_contradictions(text: str) -> list[str]:
+    """What the figures of the exact recording say against each other, and against the program's arguments."""
+    text = " ".join(text.split())
+    rate, seconds = map(int, re.findall(r"run --exact .*? leaks\.Inflaters (\d+) (\d+) ", text)[0])
+    mib, blocks, mib_of_path, blocks_of_path = (
+        float(figure.replace(",", ""))
+        for figure in re.findall(
+            r"live ([\d.]+) MiB in ([\d,]+) blocks; "
+            r"the call path shown holds ([\d.]+) MiB in ([\d,]+) blocks",
+            text,
+        )[0]
+    )
+    wrong = []
+    if blocks_of_path * 2 != blocks or "has half of the blocks" not in text:
+        wrong.append("the path shown has not half of the blocks")
+    if not mib / 2 < mib_of_path < mib:
+        wrong.append("the path shown has not most of the bytes")
+    # The program may make a few Inflaters more, or fewer, than it was asked for.
+    if abs(blocks - 2 * rate * seconds) > rate or "twice the number of Inflaters" not in text:
+        wrong.append("the blocks are not twice the Inflaters")
+    return wrong
+
+
+def test_the_tutorials_figures_agree() -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    assert tutorial_contradictions(text) == []
+    assert tutorial_contradictions(text.replace("8,002", "4,002")) == [
+        "the path shown has not half of the blocks",
+        "the blocks are not twice the Inflaters",
+    ]
+    assert tutorial_contradictions(text.replace("4,001", "8,002")) == [
+        "the path shown has not half of the blocks"
+    ]
+    assert tutorial_contradictions(text.replace("27.3", "28.3")) == [
+        "the path shown has not most of the bytes"
+    ]
+    assert tutorial_contradictions(text.replace("Inflaters 200 20", "Inflaters 400 20")) == [
+        "the blocks are not twice the Inflaters"
+    ]
+
+
+def test_a_figure_that_differs_is_noticed(tmp_path: Path) -> None:
+    figure = FIGURES["make lint, minutes"]
+    for name in figure:
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(
+        makefile.read_text().replace("for both machines: 1 minute", "for both machines: 2 minutes")
+    )
+    assert stated(figure, tmp_path) == {"CONTRIBUTING.md": "1", "Makefile": "2"}
 
 
 @pytest.mark.parametrize("name", NAMES)

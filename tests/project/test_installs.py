@@ -55,6 +55,40 @@ def test_nothing_of_a_command_in_sid_survives_it() -> None:
     assert not Path("/etc/ssl/certs/there").exists()
 
 
+def test_the_table_says_what_did_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = trials.Row("CPython 3.11.2", "newest: numpy 2.4.1", passed=12, seconds=31.4)
+    assert trials._table([ran], ["CPython 3.14: make sid as root"]) == 0
+    assert capsys.readouterr().out == (
+        "\nwhat ran\n"
+        "  CPython 3.11.2  12 checks passed, 31 s  newest: numpy 2.4.1\n"
+        "what did not\n"
+        "  CPython 3.14: make sid as root\n"
+    )
+    failed = trials.Row("JDK 26", "", failed={"nmt": "no answer"}, passed=11)
+    assert trials._table([ran, failed], []) == 1
+    told = capsys.readouterr().out
+    assert "  JDK 26          FAILED: nmt, 0 s\n" in told
+    assert "what did not" not in told
+
+
+def test_nothing_that_ran_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert trials._table([], ["JDK 26: not in .jres"]) == 1
+    assert "what did not\n  JDK 26: not in .jres\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_ci_runs_the_tests_and_then_the_pythons(status: int, tmp_path: Path) -> None:
+    """A failed part is the outcome of the whole, and the last part shows what is not here."""
+    said, make = tmp_path / "said", tmp_path / "make"
+    make.write_text(f'#!/bin/sh\necho "$PWD: $*" >>"{said}"\nexit {status}\n')
+    make.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run([ROOT / ".ci" / "run"], cwd=tmp_path, env={**os.environ, "PATH": path}, timeout=60)
+    assert done.returncode == status
+    parts = ["--no-print-directory test", "--no-print-directory test-pythons PYTHONS_ARGS=--short"]
+    assert said.read_text().splitlines() == [f"{ROOT}: {part}" for part in parts[: 2 - status]]
+
+
 def collected(homes: str, *options: str) -> subprocess.CompletedProcess[str]:
     words = ["-q", "--collect-only", *options, "tests/jvm/outside/test_discovery.py"]
     command = [sys.executable, "-m", "pytest", *words]

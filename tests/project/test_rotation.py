@@ -1,13 +1,15 @@
-"""The seed chooses the cells of a run: one a row, every cell in turn; without a seed the choice is fixed."""
+"""The seed chooses the cells and the examples of a run; without a seed the choice is fixed."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
+from hypothesis import settings
 
 from harness.paths import ROOT
 from harness.plugins import rotation
@@ -61,3 +63,52 @@ def test_a_seed_must_be_a_number() -> None:
     done = collected("today")
     assert done.returncode
     assert "OFFHEAP_SEED: 'today' is not a whole number" in done.stdout + done.stderr
+
+
+PROGRAM = """
+{imports}
+from hypothesis import given, strategies as st
+
+@given(st.lists(st.integers()), st.text())
+def test_examples(numbers, text):
+    print("example", numbers, ascii(text))
+"""
+
+
+def examples(folder: Path, seed: str, *options: str, imports: str = "") -> list[str]:
+    """The examples that a run of PROGRAM tries with this seed."""
+    (folder / "test_printed.py").write_text(PROGRAM.format(imports=imports))
+    words = ["-q", "-s", "-p", "harness.plugins.examples", "-p", "no:cacheprovider", *options]
+    environment = {**os.environ, rotation.VARIABLE: seed, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "test_printed.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("example")]
+
+
+def test_the_seed_chooses_the_examples(tmp_path: Path) -> None:
+    fixed = examples(tmp_path, "0")
+    assert len(fixed) >= 50
+    assert examples(tmp_path, "0") == fixed
+    rotated = examples(tmp_path, "1")
+    assert rotated != fixed
+    assert examples(tmp_path, "1") == rotated
+    assert examples(tmp_path, "0", "--hypothesis-seed", "1") == rotated
+
+
+def test_loaded_modules_choose_no_example(tmp_path: Path) -> None:
+    (tmp_path / "constants.py").write_text("".join(f"C{n} = {n * 7919 + 4711}\n" for n in range(200)))
+    assert examples(tmp_path, "0", imports="import constants") == examples(tmp_path, "0")
+
+
+def test_earlier_failures_choose_no_example() -> None:
+    """Hypothesis's database keeps the examples that failed on this machine."""
+    assert settings.default is not None
+    assert settings.default.database is None
+    assert settings.default.derandomize == (rotation.seed() == rotation.DEFAULT)

@@ -13,10 +13,11 @@ from harness.simulation import Process
 from offheap.report.text.wording import mode
 
 SOURCES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "src" / "offheap").rglob("*.py")),
-    *sorted((ROOT / "web" / "src").glob("*.ts")),
+    *sorted((ROOT / "web" / "src").rglob("*.ts")),
+    *sorted(path for path in (ROOT / "probe").rglob("*.*") if path.suffix in (".c", ".h", ".py")),
 ]
 
 # The rule for a replacement: subject, verb, object; the fact; one term for one state.
@@ -31,11 +32,13 @@ STUMBLES = (
     " is no header",
     " is no URL",
     "cannot be made in its folder",
+    "the live file cannot be made",
     "the probe is out again",
     "the probe is idle",
     "probe taken out",
     "probe was detached",
     "then detached",
+    "was detached from",
     "still being recorded when",
     "of it freed again",
     "taken otherwise than",
@@ -45,8 +48,10 @@ STUMBLES = (
 )
 
 
-# Python joins adjacent string literals, and long sentences are split into such literals.
+# Python and C join adjacent string literals, and long sentences are split into such literals.
 _JOINT = re.compile(r'" f?"')
+# What begins a line of a comment in Python, in TypeScript or C, and in a block of C.
+_MARGIN = re.compile(r"^\s*(?:#|//|\*)\s", re.MULTILINE)
 
 ENDS: dict[Literal["recording", "detached", "exited", "killed"], str] = {
     "recording": "while the process ran on",
@@ -57,8 +62,8 @@ ENDS: dict[Literal["recording", "detached", "exited", "killed"], str] = {
 
 
 def sentences(text: str) -> str:
-    """One line, without the breaks between lines and literals."""
-    return _JOINT.sub("", " ".join(text.split()))
+    """One line, without the breaks between lines and literals, and without the margin of comments."""
+    return _JOINT.sub("", " ".join(_MARGIN.sub(" ", text).split()))
 
 
 def test_a_sentence_is_found_across_lines_and_literals() -> None:
@@ -66,12 +71,27 @@ def test_a_sentence_is_found_across_lines_and_literals() -> None:
         'say( "it survived, and may only wait for {one}" )'
     )
     assert sentences("the probe\nis idle") == "the probe is idle"
+    assert sentences("/* the probe\n * is idle */\n") == "/* the probe is idle */"
+    assert sentences("    # the probe\n    # is idle\n") == "the probe is idle"
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """The sentences of each source, by its path."""
+    return {path.relative_to(ROOT).as_posix(): sentences(path.read_text()) for path in SOURCES}
 
 
 @pytest.mark.parametrize("words", STUMBLES)
-def test_nobody_stumbles(words: str) -> None:
-    found = [path.relative_to(ROOT) for path in SOURCES if words in sentences(path.read_text())]
-    assert not found, f"{words!r} is back in {', '.join(map(str, found))}"
+def test_nobody_stumbles(words: str, texts: dict[str, str]) -> None:
+    found = [name for name, text in texts.items() if words in text]
+    assert not found, f"{words!r} is back in {', '.join(found)}"
+
+
+@pytest.mark.parametrize(
+    "name", ["CHANGELOG.md", "Makefile", "web/src/panels/answer.ts", "probe/recording.h", "probe/jvm/agent.c"]
+)
+def test_every_kind_of_text_is_read(name: str, texts: dict[str, str]) -> None:
+    assert texts[name]
 
 
 def test_a_recording_says_how_it_ended() -> None:

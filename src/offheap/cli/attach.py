@@ -17,6 +17,7 @@ from offheap.report.text.printable import printable
 
 # Before the end, so that the last reading of RSS still includes the probe's memory.
 _LAST_READING_SECONDS = 0.5
+_LONGEST_NAME = 64  # characters: the name of a main class may be as long as a file's may be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,12 +143,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def default_output(pid: int) -> Path:
-    """NAME-PID.offheap in the working directory, with a number behind it if that file exists."""
+    """NAME-PID.offheap in the working directory, with a number behind it if something has that name."""
     from offheap.inspect import discovery
+    from offheap.recording.storage.output_name import free_name
 
     jvm = discovery.find(pid)
     main = (jvm.main if jvm else "").removesuffix(".jar").rpartition("/")[2].rpartition(".")[2]
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", main).strip("-") or "jvm"
-    numbers = [""] + [f"-{n}" for n in range(2, 1000)]
-    candidates = (Path(f"{name[:64]}-{pid}{number}.offheap") for number in numbers)
-    return next(path for path in candidates if not path.exists())
+    return free_name(f"{name[:_LONGEST_NAME]}-{pid}")

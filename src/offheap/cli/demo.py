@@ -63,10 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with held():
         from offheap.recording.storage.output import check_output
+        from offheap.recording.storage.output_name import free_name
 
     if args.duration < SHORTEST_SECONDS:
         raise UserError(f"{args.duration:g} s is too short to tell a leak", "give --duration 30s")
-    output: Path = args.output or _free_name()
+    output: Path = args.output or free_name("demo")
     check_output(output)
     home = find_jdk()
     what = "native memory and Java objects" if args.java_heap else "native memory"
@@ -163,11 +164,6 @@ def _command(name: str, *arguments: str) -> None:
 
     parsed = command_parser(name).parse_args(arguments)
     importlib.import_module(f"offheap.cli.{name}").run(parsed)
-
-
-def _free_name() -> Path:
-    names = ["demo.offheap", *(f"demo-{number}.offheap" for number in range(2, 1000))]
-    return next(path for path in map(Path, names) if not os.path.lexists(path))
 
 
 def _next_steps(output: str, *, java_heap: bool) -> str:

@@ -11,7 +11,8 @@ from offheap.cli.load import add_application, read
 from offheap.errors import UserError
 from offheap.quantities import parse_duration
 
-_IN_JSON = 200
+_MOST_SHOWN = 10
+_MOST_IN_JSON = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="UNIT",
         help="compare by time (`second`) or by requests served (`OLD,NEW`)",
     )
-    parser.add_argument("--top", type=positive, metavar="N", help="show at most N of each (default: 10)")
+    parser.add_argument(
+        "--top", type=positive, metavar="N", help=f"show at most N of each (default: {_MOST_SHOWN})"
+    )
     add_application(parser)
     parser.add_argument("--all", action="store_true", help="show changes that chance explains, too")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks")
@@ -65,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help=f"print JSON (schema offheap.diff/1), at most {_IN_JSON} of each unless --top or --all",
+        help=f"print JSON (schema offheap.diff/1), at most {_MOST_IN_JSON} of each unless --top or --all",
     )
 
 
@@ -85,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
         refuse_other_format(args.output, (".html", ".htm"), "a diff is written as HTML: name it .html")
         check(args.output, MARK)
-    most = None if args.all and not args.top else args.top or _IN_JSON
+    most = None if args.all and not args.top else args.top or _MOST_IN_JSON
     if args.new is None:
         if args.start is None:
             raise UserError(
@@ -126,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from offheap.report.terminal.console import console
 
-    report.print_diff(console(), result, top=args.top or 10, everything=args.all, full=args.full, java=java)
+    report.print_diff(
+        console(), result, top=args.top or _MOST_SHOWN, everything=args.all, full=args.full, java=java
+    )
     return 0
 
 

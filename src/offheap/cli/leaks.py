@@ -15,6 +15,7 @@ from offheap.cli.say import say
 from offheap.errors import UserError
 from offheap.quantities import parse_size
 
+_MOST_SHOWN = 10
 _MOST_IN_JSON = 200
 
 
@@ -31,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
     parser.add_argument(
-        "--top", type=positive, metavar="N", help="show at most N suspects (default 10; 200 with --json)"
+        "--top",
+        type=positive,
+        metavar="N",
+        help=f"show at most N suspects (default {_MOST_SHOWN}; {_MOST_IN_JSON} with --json)",
     )
     parser.add_argument("--all", action="store_true", help="show every site, whatever its verdict")
     parser.add_argument("-v", "--full", action="store_true", help="show whole stacks and whole names")
@@ -105,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report.terminal.recording.leaks import print_leaks
     from offheap.report.text.java_heap import CLASSES
 
-    most = args.top or (len(found) if args.all else 10)
+    most = args.top or (len(found) if args.all else _MOST_SHOWN)
     shown = found[: most if args.all else min(most, suspicious)]
     print_leaks(
         console(),
@@ -121,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         note=note,
         java=java,
         compared=compared(conclude(found).kind, java) if java else "",
-        top=args.top or (len(java.suspects) if java and args.all else 10),
+        top=args.top or (len(java.suspects) if java and args.all else _MOST_SHOWN),
         classes=args.classes or CLASSES,
     )
     return 0

@@ -8,6 +8,8 @@ from offheap.cli.java_heap import add_java_heap, java_heap
 from offheap.cli.leaks import positive
 from offheap.cli.load import add_application, read
 
+_MOST_SHOWN = 20  # sites, about a screen
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show the sites that hold live memory, the largest first."
@@ -16,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   offheap summary app.offheap --top 5 --full
 """
     parser.add_argument("recording", metavar="RECORDING", help="a recording, or a live file")
-    parser.add_argument("--top", type=positive, metavar="N", help="show at most N sites (default: 20)")
+    parser.add_argument(
+        "--top", type=positive, metavar="N", help=f"show at most N sites (default: {_MOST_SHOWN})"
+    )
     parser.add_argument("-v", "--full", action="store_true", help="show each site's whole stack")
     add_application(parser)
     add_java_heap(parser)
@@ -42,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
     from offheap.report.terminal.console import console
     from offheap.report.terminal.recording.summary import print_summary
 
-    print_summary(console(), result, stats(recording), top=args.top or 20, full=args.full, java=java)
+    print_summary(console(), result, stats(recording), top=args.top or _MOST_SHOWN, full=args.full, java=java)
     return 0

@@ -123,7 +123,10 @@ def test_a_detached_process_that_lives_keeps_its_file(place: Path, probe_library
         with copy.open("r+b") as file:
             file.seek(24)
             file.write(bytes([State.STOPPED]))
-        assert f"PID {pid} still runs, and was detached from" in judged(Wish(remove=True))[copy.name].kept
+        assert (
+            f"PID {pid} still runs, and its recording was stopped"
+            in judged(Wish(remove=True))[copy.name].kept
+        )
         with copy.open("r+b") as file:
             file.seek(48)  # process_start
             file.write(bytes(8))

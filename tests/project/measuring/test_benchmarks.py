@@ -41,6 +41,12 @@ def test_64_threads_hide_no_leak_and_invent_none() -> None:
     assert found["offheap 512 KiB"][2] == "0", "a sampled block that was freed is not live"
 
 
+def test_the_start_of_a_command_is_paired_with_python() -> None:
+    rows = re.findall(r"^\| `([^|]+)` \| ([\d.,]+) \(", bench("reading.start_up"), re.M)
+    found = {name: float(figure) for name, figure in rows}
+    assert 0 < found["python -c pass"] < found["offheap --help"]
+
+
 def memory_and_files() -> None:
     # The output of the running benchmark comes before the table.
     _, _, output = bench("cost.footprint", "--only", "offheap").partition(

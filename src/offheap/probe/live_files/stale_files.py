@@ -223,7 +223,7 @@ def _wanted(descriptor: int) -> str:
     if recorder:
         return recorder
     if pid and not (row is not None and row["recorder_pid"]):
-        return f"PID {pid} still runs, and was detached from: read it, then delete it by hand"
+        return f"PID {pid} still runs, and its recording was stopped: read it, then delete it by hand"
     # A probe killed while it made the file has written nothing.
     empty = row is None and not os.pread(descriptor, contract.HEADER_BYTES, 0).strip(b"\0")
     return "" if row is not None or empty else "not a live file, despite its name"

@@ -1,7 +1,9 @@
-"""The ending of an output's name, as a promise of a format that the command must be able to keep."""
+"""An output's name: its ending promises a format, and a chosen name is free."""
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -58,3 +60,9 @@ def refuse_other_format(output: Path, own: Collection[str], mend: str) -> None:
     ending = output.suffix.lower()
     if ending in _FORMATS and ending not in own:
         raise UserError(f"{output} ends in {ending}, which this command does not write", mend)
+
+
+def free_name(stem: str) -> Path:
+    """STEM.offheap in the working directory, or STEM-2.offheap and so on, where nothing has that name."""
+    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
+    return next(path for name in names if not os.path.lexists(path := Path(f"{name}.offheap")))

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
-from harness.paths import ROOT
+from harness.paths import BENCHMARKS, HARNESS, ROOT, TESTS
 
 PAGE = ROOT / "docs" / "architecture.md"
 PYTHON = "src/offheap/"
@@ -98,17 +99,17 @@ def circle(edges: Edges) -> list[str]:
     return []
 
 
-def python_imports(source: Path) -> dict[str, set[str]]:
-    """By file: the files of the package that it imports, including lazy imports and imports for types."""
+def python_imports(root: Path, *packages: Path) -> dict[str, set[str]]:
+    """By file: the files of the packages that it imports, including lazy imports and imports for types."""
     modules = {
-        ".".join(path.relative_to(source.parent).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in source.rglob("*.py")
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in packages
+        for path in package.rglob("*.py")
     }
+    names = {path: path.relative_to(root).as_posix() for path in modules.values()}
     return {
-        _name(path, source): {
-            _name(modules[module], source) for module in _imported(path, modules) if modules[module] != path
-        }
-        for path in modules.values()
+        name: {names[modules[module]] for module in _imported(path, modules) if modules[module] != path}
+        for path, name in names.items()
         if path.name != "__init__.py" or path.read_text().strip()
     }
 
@@ -138,10 +139,6 @@ def standard_modules(path: Path) -> set[str]:
     return found
 
 
-def _name(path: Path, source: Path) -> str:
-    return f"src/{path.relative_to(source.parent).as_posix()}"
-
-
 def typescript_imports(source: Path) -> dict[str, set[str]]:
     """By file: the files that it imports or exports from, types included."""
     pattern = re.compile(r'^(?:import|export)\b[^;"]*?(?:from\s+)?"(\.[^"]+)"', re.MULTILINE)
@@ -158,7 +155,7 @@ def _web(path: Path, source: Path) -> str:
 
 @pytest.fixture(scope="module")
 def of_python() -> dict[str, set[str]]:
-    return python_imports(ROOT / "src" / "offheap")
+    return python_imports(ROOT, ROOT / "src" / "offheap")
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +171,10 @@ def test_typescript_imports_what_its_rooms_may_know(of_web: Edges) -> None:
     assert broken(of_web, rows(PAGE.read_text(), WEB), set()) == []
 
 
-def test_no_module_knows_itself_by_way_of_others(of_python: Edges, of_web: Edges) -> None:
-    assert circle(of_python) == []
+def test_no_module_knows_itself_by_way_of_others(of_web: Edges) -> None:
+    everything = python_imports(ROOT, ROOT / "src" / "offheap", HARNESS, BENCHMARKS, TESTS)
+    assert {name.partition("/")[0] for name in everything} == {"src", "harness", "benchmarks", "tests"}
+    assert circle(everything) == []
     assert circle(of_web) == []
 
 
@@ -185,13 +184,51 @@ def test_analysis_has_no_clock_and_no_process() -> None:
         assert standard_modules(path) & IMPURE == set(), path
 
 
-def test_commands_do_not_wait() -> None:
-    """A command parses, calls and renders: waits and retries belong in a room below."""
+def beyond_a_command(tree: ast.AST) -> Iterator[str]:
+    """Waits, loops that go on after an exception, and numbers that decide without a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "sleep":
+            yield f"{node.lineno}: sleep"
+        elif isinstance(node, (ast.For, ast.While)):
+            yield from (f"{inner.lineno}: retry" for inner in ast.walk(node) if isinstance(inner, ast.Try))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            yield from (f"{one.lineno}: range to {one.value!r}" for one in node.args if is_bare(one))
+        elif isinstance(node, ast.BoolOp):
+            yield from (f"{one.lineno}: or {one.value!r}" for one in node.values if is_bare(one))
+        elif isinstance(node, ast.IfExp):
+            yield from (
+                f"{one.lineno}: else {one.value!r}" for one in (node.body, node.orelse) if is_bare(one)
+            )
+        elif isinstance(node, ast.Compare):
+            yield from (f"{one.lineno}: limit {one.value!r}" for one in node.comparators if is_bare(one))
+
+
+def is_bare(node: ast.AST) -> TypeGuard[ast.Constant]:
+    """A number other than none, one, several, and all in percent."""
+    numbers = (int, float)
+    return isinstance(node, ast.Constant) and type(node.value) in numbers and node.value not in (0, 1, 2, 100)
+
+
+def test_commands_do_not_wait_and_judge() -> None:
+    """A command parses, calls and renders: waits, retries and thresholds belong in a room below."""
     for path in (ROOT / "src" / "offheap" / "cli").rglob("*.py"):
-        calls = {
-            node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
-        }
-        assert "sleep" not in calls, path
+        assert list(beyond_a_command(ast.parse(path.read_text()))) == [], path
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("time.sleep(1)", ["1: sleep"]),
+        ("while True:\n  try: f()\n  except OSError: pass", ["2: retry"]),
+        ("for n in range(2, 1000): f(n)", ["1: range to 1000"]),
+        ("show(args.top or 20)", ["1: or 20"]),
+        ("show(everything if args.all else 10)", ["1: else 10"]),
+        ("if seconds > 5.5: f()", ["1: limit 5.5"]),
+        ("for one in several: f(one or MOST if len(several) > 1 else 0)", []),
+    ],
+)
+def test_what_is_beyond_a_command_is_seen(line: str, found: list[str]) -> None:
+    assert list(beyond_a_command(ast.parse(line))) == found
 
 
 @pytest.mark.parametrize("house", [PYTHON, WEB])
@@ -221,13 +258,24 @@ def test_a_forbidden_import_is_seen(tmp_path: Path) -> None:
         path = tmp_path / "src" / "offheap" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    edges = python_imports(tmp_path / "src" / "offheap")
+    edges = python_imports(tmp_path, tmp_path / "src" / "offheap")
     assert broken(edges, rows(page, PYTHON), set()) == [
         "src/offheap/other.py has no row",
         "src/offheap/low/a.py may not know src/offheap/high/b.py",
         "src/offheap/low/c.py may not know src/offheap/loose.py",
     ]
     assert circle(edges) == ["src/offheap/high/b.py", "src/offheap/low/a.py", "src/offheap/high/b.py"]
+
+
+def test_a_circle_across_packages_is_seen(tmp_path: Path) -> None:
+    for name, text in {
+        "harness/a.py": "from benchmarks import b\n",
+        "benchmarks/b.py": "import harness.a\n",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    edges = python_imports(tmp_path, tmp_path / "harness", tmp_path / "benchmarks")
+    assert circle(edges) == ["benchmarks/b.py", "harness/a.py", "benchmarks/b.py"]
 
 
 def test_typescript_imports_are_seen(tmp_path: Path) -> None:
