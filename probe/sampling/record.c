@@ -51,7 +51,7 @@ static bool insert(void *block, struct offheap_value value) {
 /* A block or a mapping that is not recorded: nothing records, or the thread is inside the probe. */
 static void skip_unrecorded(size_t size) {
     if (!self.inside) {
-        sampler_takes(size); /* keeps the countdown of an idle probe going */
+        sampler_takes(size); /* keeps the countdown going while nothing records */
     } else if (self.inside != THREAD_OWN_DOING && guard_enter_nested()) {
         live_lose(OFFHEAP_LOST_REENTRIES);
         guard_leave_nested();
