@@ -106,6 +106,30 @@ def test_a_little_of_malloc_that_no_site_explains_may_be_fragments(mib: int, kin
         assert verdict.needs_seconds == pytest.approx(SECONDS * 8 / mib, rel=0.25)
 
 
+@pytest.mark.parametrize(
+    ("owner", "kind"), [("direct-buffers", "direct-buffers"), ("anonymous", "native-mmap")]
+)
+def test_only_malloc_has_fragments(owner: str, kind: str) -> None:
+    """The JDK counts direct buffers, and mappings lie in no arena."""
+    ranked = ranking(replace(recorded("churn", "flat"), owners=owners(owner, 5 * MIB / SECONDS)))
+    assert where(ranked).kind == kind
+    assert "may be fragments" not in where(ranked).why
+
+
+def test_growth_beside_a_heap_of_any_size_is_said_by_all_commands() -> None:
+    """0.1 MiB/s of malloc beside 64 GiB is too little in a minute, and no all-clear."""
+    small = owners("malloc", 0.1 * MIB)
+    heap = small.names.index("java-heap")
+    held = small.bytes.copy()
+    held[:, heap] += 64 << 30
+    ranked = ranking(
+        replace(recorded("churn", "flat"), owners=replace(small, bytes=held, rss=held.sum(axis=1)))
+    )
+    assert where(ranked).kind == "cannot tell yet"
+    assert "malloc's memory grew by" in where(ranked).why
+    assert "malloc's memory grew by 6.0 MiB/min, which is too little so far beside the RSS" in answer(ranked)
+
+
 def test_a_limit_above_the_growth_of_the_level_passes_and_says_it() -> None:
     (check,) = gate(recorded("churn", "as the leak"), Limits(max_growth=float(MIB))).checks
     assert check.outcome == "passed"

@@ -11,7 +11,7 @@ from offheap.analysis.leaks.leaks import Ranking
 from offheap.analysis.leaks.reconcile import PAGES, QUIET, Level, why_no_site
 from offheap.analysis.leaks.results import Suspect
 from offheap.analysis.owners.results import Kind, OwnersGrowth, WhereVerdict
-from offheap.analysis.owners.verdict import JAVA_HEAP
+from offheap.analysis.owners.verdict import JAVA_HEAP, watch_command
 from offheap.quantities import PER_SECOND, format_size, round_up_seconds
 
 # Bytes.  Pages of malloc, without live blocks behind them, rose by 3.1 and 3.3 MiB in the two of 31 healthy
@@ -46,7 +46,7 @@ def _verdict(by_pages: OwnersGrowth, ranked: Ranking, found: Conclusion) -> Wher
             return by_level
         why = f"{by_level.why}; {why_no_site(found.level, found.most, PER_SECOND)}"
         told = replace(by_level, why=why, next=(leaks, *by_level.next))
-        return _too_little(told, found.level)
+        return _too_little(told, found.level, str(ranked.sites.recording.info.pid))
     suspect = ranked[found.rank]
     who = describe(suspect, PER_SECOND)
     if found.kind == "leak" and by_level.kind in QUIET:
@@ -63,18 +63,20 @@ def _verdict(by_pages: OwnersGrowth, ranked: Ranking, found: Conclusion) -> Wher
     return replace(by_level, why=f"{by_level.why}; {what}: {who}", next=(leaks, *by_level.next))
 
 
-def _too_little(verdict: WhereVerdict, level: Level) -> WhereVerdict:
-    """No verdict yet where the pages that no block explains are no more than fragments come to."""
+def _too_little(verdict: WhereVerdict, level: Level, pid: str) -> WhereVerdict:
+    """No verdict yet where malloc's pages that no block explains are no more than fragments come to."""
     gained = level.rate.estimate * level.seconds
-    if level.explained or gained >= _FRAGMENTS:
+    if level.kind != "native-malloc" or level.explained or gained >= _FRAGMENTS:
         return verdict
+    # Levels are judged over the last two thirds of the time.
+    needs = round_up_seconds(1.5 * _FRAGMENTS / level.rate.estimate)
     part = "what malloc keeps between blocks, and the JVM's own blocks, rise and fall by as much"
     return replace(
         verdict,
         kind="cannot tell yet",
         why=f"{verdict.why}; {format_size(gained)} may be fragments: {part}",
-        # Levels are judged over the last two thirds of the time.
-        needs_seconds=round_up_seconds(1.5 * _FRAGMENTS / level.rate.estimate),
+        next=(*verdict.next, watch_command(pid, needs)),
+        needs_seconds=needs,
     )
 
 

@@ -24,6 +24,7 @@ from offheap.analysis.owners.results import Kind, OwnersGrowth
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import trend
 from offheap.analysis.totals import totals
+from offheap.analysis.verdicts.power import DEFAULT_LIMIT
 from offheap.quantities import PER_MINUTE, RateUnit, format_duration
 from offheap.recording.model import MALLOC, MMAP, OwnersOverTime, Recording
 
@@ -51,6 +52,7 @@ _MAY_STOP: dict[State, str] = {
     "filling": "and a cache that fills would look the same in so young a process",
     "uncollected": "and a collection may free it",
     "unjudged": "and may be metaspace",
+    "flat": "which is too little so far beside the RSS",
 }
 _FEWEST_READINGS = 10  # as owners.verdict requires: a trend of fewer is chance
 # Bytes of pages to a byte that was asked for: malloc's headers and rounding make up to this of small blocks.
@@ -141,7 +143,9 @@ def beside(over: OwnersOverTime, found: OwnersGrowth | None, unit: RateUnit = PE
     if found.verdict.kind != "cannot tell yet" or found.readings < _FEWEST_READINGS:
         return ""
     for one in standings(over) or ():
-        if one.kind in PAGES and one.state in _MAY_STOP and one.trend.rate.low > 0:
+        # Flat beside a large RSS.
+        least = DEFAULT_LIMIT if one.state == "flat" else 0.0
+        if one.kind in PAGES and one.state in _MAY_STOP and one.trend.rate.low > least:
             rate = unit.format(one.trend.rate.estimate)
             return f"{PAGES[one.kind]} grew by {rate}, {_MAY_STOP[one.state]}"
     return ""

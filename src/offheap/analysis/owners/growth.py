@@ -60,7 +60,10 @@ _MALLOC_PAGES = ("malloc", "jvm-malloc", "direct-buffers", "malloc-free")
 
 # Shares of RSS: growth below the first is no problem yet; an interval that reaches the second leaves the
 # question open.
-MATERIAL, WIDE = 0.005, 0.05
+_MATERIAL, _WIDE = 0.005, 0.05
+# Bytes, 0.5 % of an RSS of 1.6 GiB and twice what malloc's pages gain in a healthy program
+# (docs/evaluation.md): a Java heap of 64 GiB does not make 300 MiB of native memory immaterial.
+_MOST_MATERIAL = 8.0 * (1 << 20)
 # Free memory between blocks varies: ending threads leave some, and others reuse it.
 _MATERIAL_KEPT = 0.02
 _FEWEST_THREADS = 3
@@ -115,8 +118,7 @@ def standings(over: OwnersOverTime, loaders: Sequence[Grown] = ()) -> list[Candi
         one = trend(over.times, held)
         if one is None or not np.nan_to_num(held).any():
             continue
-        material = _MATERIAL_KEPT if kind == "allocator-retention" else MATERIAL
-        state = _state(one, share, whole.level, material)
+        state = _state(kind, one, share, whole.level)
         last = float(held[-1])
         if kind == "allocator-retention" and state == "grows" and not _pages_grow(over):
             state = "flat"  # blocks were freed, and malloc took no memory from the system
@@ -179,14 +181,21 @@ def _held(over: OwnersOverTime, owners: Sequence[str]) -> Floats:
     return held
 
 
-def _state(one: Trend, share: float, rss: float, material: float = MATERIAL) -> State:
-    if one.gained.estimate < material * rss:
+def material(kind: Kind, rss: float) -> float:
+    """Bytes below which growth is no problem yet, in a process of this RSS."""
+    if kind == "allocator-retention":
+        return _MATERIAL_KEPT * rss
+    return _MATERIAL * rss if kind == "java-heap" else min(_MATERIAL * rss, _MOST_MATERIAL)
+
+
+def _state(kind: Kind, one: Trend, share: float, rss: float) -> State:
+    if one.gained.estimate < material(kind, rss):
         return "flat"
     if one.middle > 0 and one.slows(share):
         return "slows"
     if one.grows:
         return "grows"
-    return "open" if one.gained.high >= WIDE * rss else "flat"
+    return "open" if one.gained.high >= _WIDE * rss else "flat"
 
 
 def _heap(
@@ -196,7 +205,7 @@ def _heap(
         after = heap_collections.trend_of_floors(over, *after_collections(over, gauge))
         if after is None:
             continue
-        judged = _state(after, share, whole)
+        judged = _state("java-heap", after, share, whole)
         # The rest after young collections may be garbage in the old generation, if that generation grows.
         if gauge == "old-collections" or judged == "flat":
             return Candidate("java-heap", judged, after, last, rss)
@@ -228,7 +237,7 @@ def _held_by_objects(
         return one
     after = heap_collections.trend_of_floors(over, *heap_collections.floors(over, held))
     if after is not None:
-        return replace(one, state=_state(after, share, whole), trend=after)
+        return replace(one, state=_state(one.kind, after, share, whole), trend=after)
     return replace(one, state="uncollected") if one.state == "grows" else one
 
 

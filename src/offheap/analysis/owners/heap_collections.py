@@ -31,7 +31,7 @@ def after_collections(over: OwnersOverTime, gauge: str = "old-collections") -> t
 
 def floors(over: OwnersOverTime, values: Floats, gauge: str = "collections") -> tuple[Floats, Floats]:
     """(times, the least of `values`) between each collection that `gauge` counts and the next."""
-    counts = over.gauges.get(gauge)
+    counts = _counts(over, gauge)
     if counts is None:
         return np.zeros(0), np.zeros(0)
     times, least = [], []
@@ -63,7 +63,7 @@ def ran(over: OwnersOverTime, gauge: str = "collections") -> int | None:
 
 def gave_back(over: OwnersOverTime, values: Floats) -> bool:
     """Whether the collections gave back so much of the rise that the next ones may free the rest."""
-    counts = over.gauges.get("collections")
+    counts = _counts(over, "collections")
     begin, end = over.times[0], over.times[-1]
     judged = np.flatnonzero((over.times >= begin + (end - begin) / 3) & np.isfinite(values))
     if counts is None or len(judged) < 2:
@@ -77,3 +77,13 @@ def gave_back(over: OwnersOverTime, values: Floats) -> bool:
                 fell += max(float(values[at - 1] - np.nanmin(after)), 0.0)
     rose = float(values[last] - values[first]) + fell
     return fell > 0 and fell >= _GIVEN_BACK * rose
+
+
+def _counts(over: OwnersOverTime, gauge: str) -> Floats | None:
+    """The counter at each reading; where a reading lacks it, as of the reading before."""
+    counts = over.gauges.get(gauge)
+    if counts is None:
+        return None
+    last = np.maximum.accumulate(np.where(np.isfinite(counts), np.arange(len(counts)), 0))
+    carried: Floats = counts[last]
+    return carried

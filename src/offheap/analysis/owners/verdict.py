@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from offheap.analysis.owners import heap_collections, warm_up
-from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, MATERIAL, Candidate, growth, standings
+from offheap.analysis.owners.growth import ALLOCATOR, DIRECT_BUFFERS, Candidate, growth, material, standings
 from offheap.analysis.owners.results import Grown, Kind, OwnersGrowth, WhereVerdict
 from offheap.analysis.statistics.estimate import Estimate
 from offheap.analysis.statistics.trend import seconds_needed
@@ -26,7 +26,11 @@ _SURER = 1.3
 _BLOCK = 64 << 10  # bytes: a leak in larger blocks may be faster than the excluded rate
 _OF_A_HALF = 2.0**1.5  # the error of a slope over half of the time
 _NATIVE: tuple[Kind, ...] = ("native-malloc", "direct-buffers", "native-mmap")
-_CAUSE = 0.1  # of all growth: new classes also need Java objects and the JVM's malloc
+# States of growth that is certain, and that may stop.
+_MAY_STOP = ("uncollected", "unjudged", "warming", "filling")
+# Of all growth, or more: new classes also need Java objects and the JVM's malloc, a thread its buffers.
+_CAUSE = 0.1
+_A_THREAD = 1.0 * (1 << 20)  # bytes of RSS: the touched stack, the arena, and the JVM's data of the thread
 
 JAVA_HEAP = "--java-heap"  # the option that records Java objects
 _NAMES: dict[Kind, str] = {
@@ -76,9 +80,8 @@ def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
 
     malloc's free memory follows its blocks: it is not to blame while the blocks are in doubt.
     """
-    if cause.kind in ("threads", "metaspace"):
-        return None
-    least = cause.trend.rate.estimate
+    needed = _needed(cause)
+    least = cause.trend.rate.estimate if needed is None else needed / _CAUSE
     for one in sorted(found, key=lambda one: -one.trend.rate.estimate):
         if one.kind in _NATIVE and one.state not in ("grows", "flat"):
             rate = one.trend.rate
@@ -88,7 +91,7 @@ def _in_doubt(cause: Candidate, found: Sequence[Candidate]) -> Candidate | None:
 
 
 def _cause(growing: Sequence[Candidate]) -> Candidate:
-    """Threads and classes, which grow by count and need other memory; else the largest certain growth.
+    """Threads and classes, which need up to ten times their own memory; else the largest certain growth.
 
     NIO keeps a direct buffer for each thread that writes from the heap: if these buffers grow by more than
     the threads' stacks, the buffers are the cause.
@@ -100,9 +103,18 @@ def _cause(growing: Sequence[Candidate]) -> Candidate:
             return one
     for kind in ("threads", "metaspace"):
         for one in growing:
-            if one.kind == kind and (kind == "threads" or one.trend.rate.estimate >= _CAUSE * whole):
+            needed = _needed(one)
+            if one.kind == kind and needed is not None and needed >= _CAUSE * whole:
                 return one
-    return max(growing, key=lambda one: one.trend.rate.low)
+    # Threads are counted: their number does not compare with bytes.
+    return max(growing, key=lambda one: _needed(one) or one.trend.rate.low)
+
+
+def _needed(one: Candidate) -> float | None:
+    """Bytes a second that new threads or classes need themselves; None for other candidates."""
+    if one.kind == "threads":
+        return max(one.rss.rate.estimate, one.trend.rate.estimate * _A_THREAD if one.grown else 0.0)
+    return one.trend.rate.estimate if one.kind == "metaspace" else None
 
 
 def _blame(
@@ -132,6 +144,8 @@ def _blame(
                 f"; {_more_threads(threads, span)}: NIO keeps a direct buffer for each thread that writes "
                 "from the Java heap (-Djdk.nio.maxCachedBufferSize bounds it)"
             )
+    elif threads and threads.state == "grows" and threads is not one:
+        why += f"; {_more_threads(threads, span)}, which needs less"
     if one.collections:
         times = "a collection" if one.collections == 1 else f"{one.collections} collections"
         why += f"; {times} ran meanwhile and did not free it"
@@ -149,8 +163,9 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
     rss = float(over.rss[-1])
     most = _most(found)
     kept = next((one.bytes for one in found if one.kind == "allocator-retention"), 0.0)
+    native = [one for one in found if one.kind in _NATIVE]
     if kept >= _RETAINED * rss and not any(
-        most.get(one, 0.0) * one.trend.seconds >= kept for one in found if one.kind in _NATIVE
+        one.state in _MAY_STOP or most.get(one, 0.0) * one.trend.seconds >= kept for one in native
     ):
         why = (
             f"nothing is sure to grow, but {format_size(kept)} of {format_size(rss)} RSS is memory that was "
@@ -162,13 +177,21 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
         for one in sorted(found, key=lambda one: -one.rss.gained.estimate):
             # Growth that fades is a start-up, which is over when the rest is small.
             if one.state == state and (
-                state != "slows" or one.trend.last * one.trend.seconds / 2 >= MATERIAL * rss
+                state != "slows" or one.trend.last * one.trend.seconds / 2 >= material(one.kind, rss)
             ):
                 return _undecided(over, one, pid, seconds)
     worst = max(most, key=lambda one: most[one], default=None)
     # If no block came in the time, up to three may have been due, at 95 %.
     excluded = max(most[worst] if worst else 0.0, 3 * _BLOCK / max(seconds * 2 / 3, 1.0))
     span = format_duration(seconds * 2 / 3)
+    if worst and worst.kind != "threads" and worst.trend.rate.low > DEFAULT_LIMIT:
+        least = material(worst.kind, rss)
+        why = (
+            f"{_name(over, worst)} grew by {_rate(worst.trend.rate)} over the last {span}, which is too "
+            f"little so far in a process of {format_size(rss)}: growth counts from {format_size(least)} on"
+        )
+        # Growth is judged over the last two thirds of the time.
+        return replace(_open(why, pid, 1.5 * least / worst.trend.rate.low), excluded=excluded)
     if worst and excluded > DEFAULT_LIMIT:
         why = (
             f"over the last {span} {_name(over, worst).rstrip(',')} may have grown by "
@@ -183,9 +206,9 @@ def _nobody(over: OwnersOverTime, found: Sequence[Candidate], pid: str, seconds:
         one = max(slow, key=lambda one: one.trend.rate.low)
         longer = "which a longer watch can tell from a start-up"
         why += f"; {_name(over, one)} grew by {_rate(one.trend.rate)}, {longer}"
-        commands = (_command(pid, round_up_seconds(seconds * 5)),)
+        commands = (watch_command(pid, round_up_seconds(seconds * 5)),)
     for one in found:
-        if one.kind == "allocator-retention" and one.trend.gained.estimate >= MATERIAL * rss:
+        if one.kind == "allocator-retention" and one.trend.gained.estimate >= material("native-malloc", rss):
             why += f", but for {_rate(one.trend.rate)} that malloc keeps free, too little to tell from chance"
     return WhereVerdict("stable", why, commands, excluded=excluded)
 
@@ -223,7 +246,7 @@ def _undecided(over: OwnersOverTime, one: Candidate, pid: str, seconds: float) -
             f"still warming up, the process is {format_duration(old)} old: {grew}, as in any JVM that loads "
             f"and compiles its classes; look again from an age of {format_duration(warm_up.WARM_UP)}"
         )
-        later = f"sleep {round(wait)}; {_command(pid, again)}"
+        later = f"sleep {round(wait)}; {watch_command(pid, again)}"
         return WhereVerdict("cannot tell yet", why, (later,), needs_seconds=wait + again)
     if one.state == "filling":
         so_old = format_duration(warm_up.age(over) or 0.0)
@@ -295,7 +318,7 @@ def _to_exclude(excluded: float, seconds: float) -> float:
 
 def _open(why: str, pid: str, seconds: float) -> WhereVerdict:
     seconds = round_up_seconds(seconds)
-    return WhereVerdict("cannot tell yet", why, (_command(pid, seconds),), needs_seconds=seconds)
+    return WhereVerdict("cannot tell yet", why, (watch_command(pid, seconds),), needs_seconds=seconds)
 
 
 def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
@@ -303,7 +326,7 @@ def _collecting(found: WhereVerdict, pid: str, when: str) -> WhereVerdict:
     return replace(found, next=(*found.next, f"jcmd {pid} GC.run {when}"))
 
 
-def _command(pid: str, seconds: float) -> str:
+def watch_command(pid: str, seconds: float) -> str:
     return f"offheap where {pid} --watch {round(seconds)}s"
 
 
