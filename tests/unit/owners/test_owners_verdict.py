@@ -142,6 +142,7 @@ def test_the_java_heap_is_judged_after_collections() -> None:
     sawtooth = 40 + 5 * (TIMES % 20)
     found = verdict(over(saw(0.4), java_heap=sawtooth))
     assert found.kind == "java-heap"
+    assert found.next[0] == "offheap attach 4711 --java-heap --duration 5m --gc"
     assert any("GC.class_histogram" in command for command in found.next)
     assert verdict(over(saw(0.0), java_heap=sawtooth)).kind == "stable"
     # The heap touches pages for the first time, and the bytes after collections stay the same.
