@@ -6,6 +6,7 @@ Each program has one setting of JDK, collector and way; OFFHEAP_SEED chooses whi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ from harness.jvms.heap_cases import (
     WAYS,
     Recorded,
     Setting,
+    ask,
     of_place,
     record,
     settings,
@@ -35,6 +37,11 @@ AT_ONCE = 3
 ALL = [*LEAKING, *HEALTHY]
 CASES = one_a_row(ALL, settings())
 LONGER_SECONDS = 60.0
+# The threads that allocate what stays: of the other programs that is the main thread.
+THREADS = {"thread-locals": r"pool-1-thread-[1-4]"}
+# An attach finds the kernel's names of threads; the main thread's is that of the launcher.
+MAIN = {"run": "main", "attach": "main|java"}
+SCALED = [case for case in CASES if case.values[0] == "static-map"]
 # The JVM's own objects from before the recording, and what a collector rounds up to.
 UNSAMPLED_BYTES = 8 << 20
 
@@ -103,6 +110,39 @@ def test_the_leak_comes_first_and_a_healthy_program_is_not_accused(
     assert first["stack"][0]["kind"] == "class"
     assert first["kind"] == "java"
     assert first["verdict"] == "leak", first
+
+
+@pytest.mark.parametrize(("name", "setting"), CASES, ids=str)
+def test_the_leak_names_the_threads_that_allocated_it(
+    name: str, setting: Setting, recorded: Callable[[str, Setting], Recorded]
+) -> None:
+    result = recorded(name, setting)
+    if name in HEALTHY:
+        return
+    expected = THREADS.get(name, MAIN[setting.way])
+    threads = result.java_heap["suspects"][0]["threads"]
+    assert threads
+    assert all(re.fullmatch(expected, thread) for thread in threads), threads
+
+
+@pytest.mark.parametrize(("name", "setting"), SCALED, ids=str)
+def test_scaled_sites_sum_to_the_heap_in_use(
+    name: str, setting: Setting, recorded: Callable[[str, Setting], Recorded]
+) -> None:
+    result = recorded(name, setting)
+    books = result.java_heap["books"]
+    factor = books["heap_bytes"] / books["estimate"]["estimate"]
+    found = ask("leaks", result.path, "--all", "--scale-to-heap", "--json")["java_heap"]
+    assert found["scaled"] == pytest.approx(factor, rel=1e-3)
+    sites = [one["live_bytes"]["estimate"] for one in found["suspects"]]
+    assert sum(sites) == pytest.approx(books["heap_bytes"], abs=len(sites))
+    for scaled, plain in zip(found["suspects"], result.java_heap["suspects"], strict=True):
+        for bound in ("low", "estimate", "high"):
+            due = plain["live_bytes"][bound] * factor
+            assert scaled["live_bytes"][bound] == pytest.approx(due, rel=1e-6, abs=factor + 1)
+    summed = ask("summary", result.path, "--top", "100000", "--scale-to-heap", "--json")["java_heap"]
+    sites = [one["live_bytes"]["estimate"] for one in summed["sites"]]
+    assert sum(sites) == pytest.approx(books["heap_bytes"], abs=len(sites))
 
 
 @pytest.mark.parametrize(("name", "setting"), CASES, ids=str)
