@@ -97,10 +97,11 @@ evaluate-published: $(VENV)/.test jres debian-packages ## programs around publis
 
 .PHONY: soak
 SURVIVAL := adversarial beside_other_tools hostile_jvm hostile_names hostile_places reentry java_torn stack_memos start_and_stop table_model unwinder_checks
-soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md and docs/measurements/ (SOAK_ARGS='--minutes 30': the first half hour)
+soak: $(VENV)/.test jres debian-packages fuzz ## does every kind of JVM survive the probe? hours, to docs/soak.md and docs/measurements/ (SOAK_ARGS='--minutes 30': the first half hour of each matrix)
 	@$(BIN)/python -m pytest -m "slow or not slow" --timeout 3600 $(wildcard $(foreach room,tests/* tests/*/*,$(SURVIVAL:%=$(room)/test_%.py)))
 	$(BIN)/python -m benchmarks.survival.reattach --write $(REATTACH_ARGS)
 	$(BIN)/python -m benchmarks.survival.soak --write $(SOAK_ARGS)
+	$(BIN)/python -m benchmarks.survival.soak --java-heap --write $(SOAK_ARGS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test fuzz-packages ## damaged input for the parsers, ten minutes (FUZZ_ARGS='--minutes 600': a night)
