@@ -39,15 +39,17 @@ def java_heap(recording: Recording, scale: bool = False) -> JavaHeapReport | Non
                 "record with --java-heap, or leave it out",
             )
         return None
-    from offheap.analysis.java_heap.report import report
+    from offheap.analysis.java_heap.report import lacks_counters, report
     from offheap.analysis.java_heap.scaled import scaled
 
     found = report(recording)
     if found is None or not scale:
         return found
     if found.books is None:
+        mend = "record until a collection has run (--gc)"
+        if lacks_counters(recording):
+            mend = "record a JVM that has performance counters (no -XX:-UsePerfData)"
         raise UserError(
-            "--scale-to-heap: the heap in use after a collection is not known",
-            "leave it out, or record until a collection has run (--gc)",
+            "--scale-to-heap: the heap in use after a collection is not known", f"leave it out, or {mend}"
         )
     return scaled(found)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.jvms.heap_cases import PROGRAMS, Setting, record
+from harness.jvms.heap_cases import PROGRAMS, Setting, of_place, record
 from harness.jvms.zoo import Zoo
+from harness.warm_command import warm
 
 pytestmark = pytest.mark.usefixtures("probe_library")
 SECONDS = 12.0
@@ -63,3 +64,22 @@ def test_a_collection_on_request_settles_it(zoo: Zoo, jre: Callable[[int], Path]
     assert survivors["low"] < held.bytes + (8 << 20)
     assert found["suspects"][0]["stack"][0]["name"] == "byte[]"
     assert found["suspects"][0]["verdict"] in ("leak", "growing", "cannot tell yet")
+
+
+def test_without_performance_counters_there_are_no_books(
+    zoo: Zoo, jre: Callable[[int], Path], tmp_path: Path
+) -> None:
+    jre(21)
+    setting, options = Setting(21, "Serial", "run"), ("-XX:-UsePerfData",)
+    result = record(PROGRAMS["static-map"], setting, zoo, tmp_path, seconds=4.0, heap=options)
+    found = result.java_heap
+    assert found["state"] == "followed"
+    (held,) = result.held
+    site = of_place(result, held)
+    assert site
+    assert site["live_bytes"]["estimate"] > held.bytes / 2, "the recording goes on without them"
+    assert found["books"] is None
+    assert [one for one in found["coverage"] if "-XX:-UsePerfData" in one], found["coverage"]
+    refused = warm("leaks", result.path, "--scale-to-heap")
+    assert refused.returncode == 2
+    assert "-XX:-UsePerfData" in refused.stderr

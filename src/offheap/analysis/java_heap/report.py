@@ -76,4 +76,15 @@ def _coverage(recording: Recording, heap: JavaHeap, known: Ran) -> tuple[str, ..
         said.append("the kinds of collections are not known: garbage of the old generation may count as live")
     elif (known.last_whole or 0) <= 0:
         said.append("no collection of the whole heap ran: garbage of the old generation counts as live")
+    if lacks_counters(recording):
+        said.append(
+            "the heap in use is not known, so nothing is compared with it: the recording has no performance "
+            "counters of the JVM, as with -XX:-UsePerfData"
+        )
     return tuple(said)
+
+
+def lacks_counters(recording: Recording) -> bool:
+    """Whether collections ran of which the JVM told nobody: the probe saw them, and the recorder did not."""
+    told = recording.collections is not None or len(recording.heap.times) > 0
+    return len(ran(recording).until) > 0 and not told and not recording.info.imported
