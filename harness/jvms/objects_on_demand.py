@@ -15,6 +15,8 @@ import numpy as np
 from harness import public_folders
 from harness.jvms.waiting_jvm import WaitingJVM, read_line, waiting_jvm
 from harness.paths import JAVA
+from harness.waiting import wait_until
+from offheap.probe import control
 from offheap.probe.contract import (
     FRAME_KIND_SHIFT,
     FRAME_METHOD_MASK,
@@ -49,14 +51,17 @@ class ObjectsOnDemand:
             self._jvm.process.stdin.flush()
             assert read_line(self._jvm.process, 120.0) == b"done\n", self._jvm.stderr()
 
+    def kill(self) -> None:
+        self._jvm.process.kill()
+        self._jvm.process.wait(60)
+
 
 @functools.cache
 def compile_objects_on_demand(jdk: Path) -> Path:
     folder = public_folders.make("objects-on-demand")
     command = [str(jdk / "bin" / "javac"), "--release", "11", "-d", str(folder)]
-    subprocess.run(
-        [*command, str(JAVA / "ObjectsOnDemand.java")], check=True, capture_output=True, timeout=120
-    )
+    sources = [str(JAVA / f"{name}.java") for name in ("ObjectsOnDemand", "ManyClasses")]
+    subprocess.run([*command, *sources], check=True, capture_output=True, timeout=120)
     return folder
 
 
@@ -67,6 +72,27 @@ def objects_on_demand(
     flags = (*COLLECTORS[collector], "-Xmx512m", *options)
     with waiting_jvm(java, compile_objects_on_demand(jdk), *flags, main="ObjectsOnDemand") as jvm:
         yield ObjectsOnDemand(jvm)
+
+
+def attach(program: ObjectsOnDemand, words: str) -> Path:
+    """The live file of a recording with these options, once the JVM has objects of it to sample."""
+    started = control.start(program.pid, words)
+    assert started.live_file
+    undecided = (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED)
+    wait_until(lambda: state(started.live_file) not in undecided)
+    # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
+    program.do("churn 16")
+    return started.live_file
+
+
+def detach(program: ObjectsOnDemand, live_file: Path) -> None:
+    control.detach(program.pid)
+    live_file.unlink(missing_ok=True)
+
+
+def state(live_file: Path) -> JavaHeap:
+    with LiveFile(live_file) as source:
+        return JavaHeap(int(source._raw_header()["java_heap"]))
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,9 @@ static void on_sampled_object(jvmtiEnv *jvmti, JNIEnv *env, jthread thread, jobj
     struct unwind_registers here;
     unwind_here(&here);
     uint32_t stack = object_stack(jvmti, env, class, &here);
-    stack_count_sampled(stack, (size_t)size, 1 / object_probability((size_t)size, code));
-    if (!objects_follow(env, object, (size_t)size, code, stack)) live_lose(OFFHEAP_LOST_OBJECTS);
+    /* Only its stack tells an object from native memory: without one it would count as that. */
+    if (stack) stack_count_sampled(stack, (size_t)size, 1 / object_probability((size_t)size, code));
+    if (!stack || !objects_follow(env, object, (size_t)size, code, stack)) live_lose(OFFHEAP_LOST_OBJECTS);
     else if (objects_crowded()) bell_ring();
     object_interval_spend(began);
     guard_leave();
