@@ -14,14 +14,15 @@ from harness.jvms.objects_on_demand import (
     LARGE_BYTES,
     SMALL_BYTES,
     ObjectsOnDemand,
+    attach,
+    detach,
     followed,
     objects_on_demand,
+    state,
     swept,
 )
 from harness.plugins.rotation import one_a_row
-from harness.waiting import wait_until
 from offheap.jvm.listener.attach import AttachedVM
-from offheap.probe import control
 from offheap.probe.contract import JavaHeap
 from offheap.probe.live_files.live_file import LiveFile
 
@@ -31,63 +32,45 @@ pytestmark = [needs.tracing, pytest.mark.usefixtures("probe_library")]
 FAR = 4.0
 
 
-def attach(program: ObjectsOnDemand, words: str) -> Path:
-    started = control.start(program.pid, words)
-    assert started.live_file
-    undecided = (JavaHeap.REQUESTED, JavaHeap.NOT_REQUESTED)
-    wait_until(lambda: state(started.live_file) not in undecided)
-    # HotSpot samples a thread from its next TLAB on, which may be 2 MB away, and then by its old countdown.
-    program.do("churn 16")
-    return started.live_file
-
-
-def state(live_file: Path) -> JavaHeap:
-    with LiveFile(live_file) as source:
-        return JavaHeap(int(source._raw_header()["java_heap"]))
-
-
-@pytest.fixture
-def leave() -> Callable[[ObjectsOnDemand, Path], None]:
-    def detach(program: ObjectsOnDemand, live_file: Path) -> None:
-        control.detach(program.pid)
-        live_file.unlink(missing_ok=True)
-
-    return detach
+# In generational ZGC, which is ZGC from JDK 24 on, followed objects take at most a 32nd of the heap.
+ROOM = "-Xmx2g"
 
 
 @pytest.mark.parametrize(("version", "collector"), one_a_row(JRE_VERSIONS, COLLECTORS))
 def test_objects_are_counted_while_they_live(
-    version: int,
-    collector: str,
-    jre: Callable[[int], Path],
-    jdk: Path,
-    leave: Callable[[ObjectsOnDemand, Path], None],
+    version: int, collector: str, jre: Callable[[int], Path], jdk: Path
 ) -> None:
-    # In generational ZGC, which is ZGC from JDK 24 on, followed objects take at most a 32nd of the heap.
-    with objects_on_demand(jre(version), jdk, collector, ["-Xmx2g"]) as program:
-        live_file = attach(program, "java,java-interval=16k")
-        program.do("small 50000", "large 300", "churn 64", "gc")
-        swept(live_file)
-        small, large = followed(live_file, "small"), followed(live_file, "large")
-        assert small.classes == large.classes == {"[B"}
-        assert abs(small.bytes - 50_000 * SMALL_BYTES) < FAR * small.error
-        # Nearly every array that is as large as four intervals is a sample.
-        assert abs(large.bytes - 300 * LARGE_BYTES) < FAR * large.error
-        assert 280 < large.rows <= 300
-        assert followed(live_file, "churn").rows <= 1  # the program's last one
-        program.do("drop", "gc")
-        swept(live_file)
-        # Below `small` the JDK may allocate a small array of its own, which it keeps.
-        assert followed(live_file, "small").rows <= 1
-        assert followed(live_file, "large").rows == 0
-        leave(program, live_file)
-        AttachedVM(program.pid).jcmd("GC.run")
-        program.do("small 1000")
+    with objects_on_demand(jre(version), jdk, collector, [ROOM]) as program:
+        count_while_they_live(program)
 
 
-def test_thinned_objects_count_for_the_others(
-    jre: Callable[[int], Path], jdk: Path, leave: Callable[[ObjectsOnDemand, Path], None]
-) -> None:
+def test_generations_of_zgc_change_nothing(jre: Callable[[int], Path], jdk: Path) -> None:
+    with objects_on_demand(jre(21), jdk, "z", [ROOM, "-XX:+ZGenerational"]) as program:
+        count_while_they_live(program)
+
+
+def count_while_they_live(program: ObjectsOnDemand) -> None:
+    live_file = attach(program, "java,java-interval=16k")
+    program.do("small 50000", "large 300", "churn 64", "gc")
+    swept(live_file)
+    small, large = followed(live_file, "small"), followed(live_file, "large")
+    assert small.classes == large.classes == {"[B"}
+    assert abs(small.bytes - 50_000 * SMALL_BYTES) < FAR * small.error
+    # Nearly every array that is as large as four intervals is a sample.
+    assert abs(large.bytes - 300 * LARGE_BYTES) < FAR * large.error
+    assert 280 < large.rows <= 300
+    assert followed(live_file, "churn").rows <= 1  # the program's last one
+    program.do("drop", "gc")
+    swept(live_file)
+    # Below `small` the JDK may allocate a small array of its own, which it keeps.
+    assert followed(live_file, "small").rows <= 1
+    assert followed(live_file, "large").rows == 0
+    detach(program, live_file)
+    AttachedVM(program.pid).jcmd("GC.run")
+    program.do("small 1000")
+
+
+def test_thinned_objects_count_for_the_others(jre: Callable[[int], Path], jdk: Path) -> None:
     with objects_on_demand(jre(17), jdk, "g1") as program:
         live_file = attach(program, "java,java-interval=4k,java-objects=256")
         for _ in range(12):
@@ -105,17 +88,15 @@ def test_thinned_objects_count_for_the_others(
         lost = int(header["losses"][14])
         # What found no slot is lost, and counted: it makes the estimate smaller by that much.
         assert abs(small.bytes - 60_000 * SMALL_BYTES) < FAR * small.error + lost * 64 * 1024
-        leave(program, live_file)
+        detach(program, live_file)
 
 
-def test_detached_and_attached_again(
-    jre: Callable[[int], Path], jdk: Path, leave: Callable[[ObjectsOnDemand, Path], None]
-) -> None:
+def test_detached_and_attached_again(jre: Callable[[int], Path], jdk: Path) -> None:
     with objects_on_demand(jre(21), jdk, "g1") as program:
         for _ in range(3):
             live_file = attach(program, "java,java-interval=16k")
             assert state(live_file) == JavaHeap.FOLLOWED
             program.do("small 20000", "churn 16")
             assert followed(live_file, "small").rows > 100
-            leave(program, live_file)
+            detach(program, live_file)
             program.do("drop", "small 1000", "gc")

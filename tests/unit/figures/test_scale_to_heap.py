@@ -1,4 +1,4 @@
-"""--scale-to-heap: every live figure of the Java heap times heap in use over estimate, and no other figure."""
+"""--scale-to-heap: every live figure of the Java heap times heap in use over estimate, and nothing else."""
 
 from __future__ import annotations
 
